@@ -1,4 +1,5 @@
-"""AP-swap and ORIC labels at KITTI's size: the incremental kernels against sorting again for every frame.
+"""AP-swap and ORIC labels at KITTI's size: the incremental kernels against sorting
+again for every frame.
 
 Run: python benchmarks/bench_ap_swap.py [frames to sort again for]
 Times are CPU seconds of this process, so that other work on the machine does not count.
@@ -11,21 +12,41 @@ from collections.abc import Callable
 import numpy as np
 from figures import Figure, finish
 
-from deepval.perception.reported.ap_swap import GROUPS, GradedFrames, ap_swap, context_sample, contextual_gains
+from deepval.perception.reported.ap_swap import (
+    GROUPS,
+    GradedFrames,
+    ap_swap,
+    context_sample,
+    contextual_gains,
+)
 from deepval.perception.reported.losses import area, precision_curve
 
 FRAMES, PER_FRAME, LEAST_RATIO, TOLERANCE = 8008, 6.0, 15, 1e-9
 
 
 def random_frames(
-    rng: np.random.Generator, objects: np.ndarray, *, precision: float, decimals: int | None
+    rng: np.random.Generator,
+    objects: np.ndarray,
+    *,
+    precision: float,
+    decimals: int | None,
 ) -> GradedFrames:
-    """About six detections a frame, three quarters of them vehicles, right ones scoring higher."""
+    """About six detections a frame, three quarters of them vehicles, right ones scoring
+    higher.
+    """
     frame = np.repeat(np.arange(len(objects)), rng.poisson(PER_FRAME, len(objects)))
     right = rng.random(len(frame)) < precision
-    score = 0.3 + 0.7 * np.where(right, rng.beta(5, 2, len(frame)), rng.beta(1.5, 3, len(frame)))
+    score = 0.3 + 0.7 * np.where(
+        right, rng.beta(5, 2, len(frame)), rng.beta(1.5, 3, len(frame))
+    )
     group = rng.choice(len(GROUPS), len(frame), p=[0.1, 0.15, 0.75])
-    return GradedFrames(frame, score if decimals is None else score.round(decimals), right, group, objects)
+    return GradedFrames(
+        frame,
+        score if decimals is None else score.round(decimals),
+        right,
+        group,
+        objects,
+    )
 
 
 def swapped_area(weak: GradedFrames, strong: GradedFrames, frame: int) -> float:
@@ -33,11 +54,17 @@ def swapped_area(weak: GradedFrames, strong: GradedFrames, frame: int) -> float:
     kept, put = weak.frame != frame, strong.frame == frame
     score = np.concatenate([weak.score[kept], strong.score[put]])
     right = np.concatenate([weak.right[kept], strong.right[put]])
-    return area(precision_curve(score, right), int(weak.objects.sum()), rule="all-point")
+    return area(
+        precision_curve(score, right), int(weak.objects.sum()), rule="all-point"
+    )
 
 
-def reward_again(weak: GradedFrames, strong: GradedFrames, frame: int, context: np.ndarray) -> float:
-    """ORIC's reward of one frame: both lists are put together and sorted again, for each super-class."""
+def reward_again(
+    weak: GradedFrames, strong: GradedFrames, frame: int, context: np.ndarray
+) -> float:
+    """ORIC's reward of one frame: both lists are put together and sorted again, for
+    each super-class.
+    """
     others = context[context != frame]
     around = np.isin(weak.frame, others)
     change = []
@@ -45,7 +72,10 @@ def reward_again(weak: GradedFrames, strong: GradedFrames, frame: int, context: 
         objects = int(weak.objects[others, group].sum() + weak.objects[frame, group])
         areas = []
         for mode in (weak, strong):
-            base, put = around & (weak.group == group), (mode.frame == frame) & (mode.group == group)
+            base, put = (
+                around & (weak.group == group),
+                (mode.frame == frame) & (mode.group == group),
+            )
             score = np.concatenate([weak.score[base], mode.score[put]])
             right = np.concatenate([weak.right[base], mode.right[put]])
             areas.append(area(precision_curve(score, right), objects))
@@ -54,7 +84,12 @@ def reward_again(weak: GradedFrames, strong: GradedFrames, frame: int, context: 
     return (len(others) + 1) * float(np.mean(known)) if known else 0.0
 
 
-def compared(name: str, fast: Callable[[], np.ndarray], again: Callable[[int], float], sample: np.ndarray) -> Figure:
+def compared(
+    name: str,
+    fast: Callable[[], np.ndarray],
+    again: Callable[[int], float],
+    sample: np.ndarray,
+) -> Figure:
     """Both times; the kernel must equal sorting again for every frame of the sample."""
     values, fast_s = np.zeros(0), []
     for _ in range(3):
@@ -67,36 +102,54 @@ def compared(name: str, fast: Callable[[], np.ndarray], again: Callable[[int], f
     again_s = (time.process_time() - begin) * len(values) / len(sample)
     difference = float(np.abs(values[sample] - expected).max())
     if difference > TOLERANCE:
-        raise SystemExit(f"{name}: the kernel must equal sorting again to {TOLERANCE}, and differs by {difference}")
+        raise SystemExit(
+            f"{name}: the kernel must equal sorting again "
+            f"to {TOLERANCE}, and differs by {difference}"
+        )
     print(f"  {name}: largest difference {difference:.1e}", flush=True)
     return Figure(
         name,
         f"{best_s:.3f} s CPU (least of {len(fast_s)})",
-        f"sorting again {again_s:.1f} s (from {len(sample)} frames): {again_s / best_s:.0f} times",
+        "sorting again "
+        f"{again_s:.1f} s (from {len(sample)} frames): {again_s / best_s:.0f} times",
         f"at least {LEAST_RATIO} times as fast",
         again_s >= LEAST_RATIO * best_s,
     )
 
 
 def main(*, tiny: bool = False, count: int = 60) -> list[Figure]:
-    """Both kernels on distinct and on rounded scores; sorting again for `count` frames."""
+    """Both kernels on distinct and on rounded scores; sorting again for `count`
+    frames.
+    """
     frames, count = (200, 6) if tiny else (FRAMES, count)
     rng = np.random.default_rng(0)
     objects = np.zeros((frames, len(GROUPS) + 1), dtype=int)
     objects[:, :3] = rng.poisson([0.6, 1.0, 4.5], (frames, 3))
     figures = []
     for decimals in (None, 2):
-        weak, strong = (random_frames(rng, objects, precision=p, decimals=decimals) for p in (0.75, 0.85))
+        weak, strong = (
+            random_frames(rng, objects, precision=p, decimals=decimals)
+            for p in (0.75, 0.85)
+        )
         sample = rng.choice(frames, count, replace=False)
         context = context_sample(frames, rng=rng)
         scores = "distinct scores" if decimals is None else f"scores in {10**-decimals}"
-        print(f"{frames} frames, {len(weak.frame)} weak and {len(strong.frame)} strong detections, {scores}")
-        whole = area(precision_curve(weak.score, weak.right), int(objects.sum()), rule="all-point")
+        print(
+            f"{frames} frames, {len(weak.frame)} weak "
+            f"and {len(strong.frame)} strong detections, {scores}"
+        )
+        whole = area(
+            precision_curve(weak.score, weak.right),
+            int(objects.sum()),
+            rule="all-point",
+        )
         figures += [
             compared(
                 f"AP-swap, one curve, {scores}",
                 lambda w=weak, s=strong: ap_swap(w, s),
-                lambda frame, w=weak, s=strong, base=whole: frames * (swapped_area(w, s, frame) - base),
+                lambda frame, w=weak, s=strong, base=whole: (
+                    frames * (swapped_area(w, s, frame) - base)
+                ),
                 sample,
             ),
             compared(

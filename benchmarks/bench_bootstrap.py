@@ -1,9 +1,12 @@
-"""The unit bootstrap: deepval.evaluate and its kernel beside the obvious NumPy version, which sorts in every draw.
+"""The unit bootstrap: deepval.evaluate and its kernel beside the obvious NumPy version,
+which sorts in every draw.
 
-Run: python benchmarks/bench_bootstrap.py. CPU seconds of fresh processes with BLAS on one thread, so that they count
-work and not threads that wait. The obvious version is run on a few draws and extrapolated; on those draws both must
-give the same numbers. Before the large case another process touches as much memory, so that its figures do not hold
-what a virtual machine takes to find memory for the first time; the system's part of the CPU seconds is shown.
+Run: python benchmarks/bench_bootstrap.py. CPU seconds of fresh processes with BLAS on
+one thread, so that they count work and not threads that wait. The obvious version is
+run on a few draws and extrapolated; on those draws both must give the same numbers.
+Before the large case another process touches as much memory, so that its figures do not
+hold what a virtual machine takes to find memory for the first time; the system's part
+of the CPU seconds is shown.
 """
 
 import json
@@ -21,7 +24,29 @@ from deepval.judging.draws import make_draws
 from deepval.judging.kernel import top_sums
 from deepval.tables.values import quota
 
-SIZES = (154, 447, 233, 144, 314, 297, 270, 800, 390, 803, 294, 373, 78, 340, 106, 376, 209, 145, 339, 1059, 837)
+SIZES = (
+    154,
+    447,
+    233,
+    144,
+    314,
+    297,
+    270,
+    800,
+    390,
+    803,
+    294,
+    373,
+    78,
+    340,
+    106,
+    376,
+    209,
+    145,
+    339,
+    1059,
+    837,
+)
 """Frames of KITTI's 21 tracking sequences."""
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
 DRAWS, SEED = 1000, 0
@@ -32,45 +57,77 @@ LEAST_RATIO, TOLERANCE = 60, 1e-9
 
 
 def obvious(
-    score: np.ndarray, value: np.ndarray, rows_of: Sequence[np.ndarray], draw: np.ndarray
+    score: np.ndarray,
+    value: np.ndarray,
+    rows_of: Sequence[np.ndarray],
+    draw: np.ndarray,
 ) -> list[tuple[float, float]]:
-    """Gain and benefit in one draw: its rows written out, sorted, and ties at the cut taken in expectation."""
+    """Gain and benefit in one draw: its rows written out, sorted, and ties at the cut
+    taken in expectation.
+    """
     rows = np.concatenate([rows_of[unit] for unit in draw])
     drawn, gained = score[rows], value[rows]
     order = np.argsort(-drawn)
     down, gained = -drawn[order], gained[order]
-    totals = [np.concatenate([[0.0], np.cumsum(part)]) for part in (gained, np.maximum(gained, 0.0))]
+    totals = [
+        np.concatenate([[0.0], np.cumsum(part)])
+        for part in (gained, np.maximum(gained, 0.0))
+    ]
     sums = []
     for alpha in ALPHAS:
         k = int(np.floor(alpha * len(rows) + 0.5))
-        first, last = np.searchsorted(down, down[k - 1]), np.searchsorted(down, down[k - 1], side="right")
+        first, last = (
+            np.searchsorted(down, down[k - 1]),
+            np.searchsorted(down, down[k - 1], side="right"),
+        )
         share = (k - first) / (last - first)
-        sums.append(tuple(float(total[first] + share * (total[last] - total[first])) for total in totals))
+        sums.append(
+            tuple(
+                float(total[first] + share * (total[last] - total[first]))
+                for total in totals
+            )
+        )
     return sums
 
 
-def obvious_oracle(value: np.ndarray, rows_of: Sequence[np.ndarray], draw: np.ndarray) -> list[float]:
+def obvious_oracle(
+    value: np.ndarray, rows_of: Sequence[np.ndarray], draw: np.ndarray
+) -> list[float]:
     """The oracle's gain in one draw."""
     rows = np.concatenate([rows_of[unit] for unit in draw])
-    best = np.concatenate([[0.0], np.cumsum(np.sort(np.maximum(value[rows], 0.0))[::-1])])
+    best = np.concatenate(
+        [[0.0], np.cumsum(np.sort(np.maximum(value[rows], 0.0))[::-1])]
+    )
     return [float(best[int(np.floor(alpha * len(rows) + 0.5))]) for alpha in ALPHAS]
 
 
 def small_case() -> tuple[deepval.ValueTable, dict[str, np.ndarray]]:
-    """KITTI's shape: 8,008 inputs in 21 units, 8.5 % affected; continuous, discrete and 70 %-tied scores."""
+    """KITTI's shape: 8,008 inputs in 21 units, 8.5 % affected; continuous, discrete and
+    70 %-tied scores.
+    """
     rng = np.random.default_rng(1)
     unit = np.repeat(np.arange(len(SIZES)), SIZES)
-    value = np.where(rng.random(len(unit)) < 0.085, rng.normal(0.2, 1.0, len(unit)), 0.0)
+    value = np.where(
+        rng.random(len(unit)) < 0.085, rng.normal(0.2, 1.0, len(unit)), 0.0
+    )
     cheap = np.maximum(value, 0.0) + rng.gamma(0.5, 1.0, len(unit))
     names = np.array([f"{u:04d}" for u in range(len(SIZES))])
     table = deepval.ValueTable.from_columns(
-        unit=names[unit], input=np.arange(len(unit)), losses={"cheap": cheap, "full": cheap - value}
+        unit=names[unit],
+        input=np.arange(len(unit)),
+        losses={"cheap": cheap, "full": cheap - value},
     )
     scores = {}
     for number in range(SCORES):
-        score = rng.uniform(0, 2) * value + rng.normal(size=len(unit)) + rng.normal(size=len(SIZES))[unit]
+        score = (
+            rng.uniform(0, 2) * value
+            + rng.normal(size=len(unit))
+            + rng.normal(size=len(SIZES))[unit]
+        )
         tied = np.where(rng.random(len(unit)) < 0.7, 0.0, score)
-        scores[f"score{number:02d}"] = (score, np.floor(4 * np.abs(score)), tied)[number % 3]
+        scores[f"score{number:02d}"] = (score, np.floor(4 * np.abs(score)), tied)[
+            number % 3
+        ]
     return table, scores
 
 
@@ -82,13 +139,24 @@ def cpu_s(function, *arguments) -> tuple[float, object]:
 
 def small(draws: int, repeats: int) -> dict[str, float]:
     table, scores = small_case()
-    value, budgets, evaluate = table.decision_values, [deepval.Selection(alpha) for alpha in ALPHAS], deepval.evaluate
+    value, budgets, evaluate = (
+        table.decision_values,
+        [deepval.Selection(alpha) for alpha in ALPHAS],
+        deepval.evaluate,
+    )
     rows_of = [np.flatnonzero(table.unit == u) for u in range(len(table.unit_ids))]
-    numbers = np.random.Generator(np.random.PCG64(SEED)).integers(0, len(rows_of), (draws, len(rows_of)))
+    numbers = np.random.Generator(np.random.PCG64(SEED)).integers(
+        0, len(rows_of), (draws, len(rows_of))
+    )
 
     def by_sorting() -> tuple[list, list]:
-        ranked = [[obvious(score, value, rows_of, draw) for draw in numbers[:CHECKED]] for score in scores.values()]
-        return ranked, [obvious_oracle(value, rows_of, draw) for draw in numbers[:CHECKED]]
+        ranked = [
+            [obvious(score, value, rows_of, draw) for draw in numbers[:CHECKED]]
+            for score in scores.values()
+        ]
+        return ranked, [
+            obvious_oracle(value, rows_of, draw) for draw in numbers[:CHECKED]
+        ]
 
     def by_evaluate() -> deepval.Result:
         return evaluate(table, scores, budgets, draws=draws, seed=SEED)
@@ -97,10 +165,19 @@ def small(draws: int, repeats: int) -> dict[str, float]:
         counts = make_draws(len(rows_of), draws, SEED).counts
         inputs = counts @ np.bincount(table.unit)
         slots = np.column_stack([quota(inputs, alpha) for alpha in ALPHAS])
-        quantities, positive = (value, np.maximum(value, 0.0)), np.flatnonzero(value > 0)
+        quantities, positive = (
+            (value, np.maximum(value, 0.0)),
+            np.flatnonzero(value > 0),
+        )
         for score in scores.values():
             top_sums(score, quantities, table.unit, counts=counts, slots=slots)
-        top_sums(value[positive], value[None, positive], table.unit[positive], counts=counts, slots=slots)
+        top_sums(
+            value[positive],
+            value[None, positive],
+            table.unit[positive],
+            counts=counts,
+            slots=slots,
+        )
 
     taken = {name: [] for name in ("obvious", "evaluate", "kernel")}
     for _ in range(repeats):
@@ -115,8 +192,13 @@ def small(draws: int, repeats: int) -> dict[str, float]:
 
 
 def small_error(result: deepval.Result, expected: tuple[list, list]) -> float:
-    """Largest relative difference between both versions' gain, benefit and oracle gain on the draws that both ran."""
-    judged = {(item.row.allocator, item.row.alpha): item.sample for item in basis(result).judged}
+    """Largest relative difference between both versions' gain, benefit and oracle gain
+    on the draws that both ran.
+    """
+    judged = {
+        (item.row.allocator, item.row.alpha): item.sample
+        for item in basis(result).judged
+    }
     ranked, oracle = np.array(expected[0]), np.array(expected[1])
     pairs = []
     for b, alpha in enumerate(ALPHAS):
@@ -125,7 +207,10 @@ def small_error(result: deepval.Result, expected: tuple[list, list]) -> float:
             sample = judged[f"score{s:02d}", alpha]
             pairs.append((sample.gain[1 : 1 + CHECKED], ranked[s, :, b, 0]))
             pairs.append((sample.benefit[1 : 1 + CHECKED], ranked[s, :, b, 1]))
-    return max(float(np.max(np.abs(one - two) / np.maximum(np.abs(two), 1e-300))) for one, two in pairs)
+    return max(
+        float(np.max(np.abs(one - two) / np.maximum(np.abs(two), 1e-300)))
+        for one, two in pairs
+    )
 
 
 def large(kind: str, inputs: int, units: int, draws: int) -> dict[str, float]:
@@ -143,17 +228,33 @@ def large(kind: str, inputs: int, units: int, draws: int) -> dict[str, float]:
         score[rng.random(inputs) < 0.7] = 0.0
     ids, evaluate = np.arange(inputs), deepval.evaluate
     before, start = resource.getrusage(resource.RUSAGE_SELF), time.process_time()
-    table = deepval.ValueTable.from_columns(unit=unit, input=ids, losses={"cheap": cheap, "full": full})
+    table = deepval.ValueTable.from_columns(
+        unit=unit, input=ids, losses={"cheap": cheap, "full": full}
+    )
     built = time.process_time()
-    result = evaluate(table, {"score": score}, [deepval.Selection(alpha) for alpha in ALPHAS], draws=draws)
+    result = evaluate(
+        table,
+        {"score": score},
+        [deepval.Selection(alpha) for alpha in ALPHAS],
+        draws=draws,
+    )
     end, after = time.process_time(), resource.getrusage(resource.RUSAGE_SELF)
-    draw = np.random.Generator(np.random.PCG64(SEED)).integers(0, units, (draws, units))[0]
+    draw = np.random.Generator(np.random.PCG64(SEED)).integers(
+        0, units, (draws, units)
+    )[0]
     bounds = np.searchsorted(unit, np.arange(units + 1))
     rows_of = [np.arange(bounds[u], bounds[u + 1]) for u in table.unit_ids.astype(int)]
     seconds, expected = cpu_s(obvious, score, table.decision_values, rows_of, draw)
-    judged = {item.row.alpha: item.sample for item in basis(result).judged if item.row.allocator == "score"}
+    judged = {
+        item.row.alpha: item.sample
+        for item in basis(result).judged
+        if item.row.allocator == "score"
+    }
     error = max(
-        max(abs(judged[alpha].gain[1] / gain - 1), abs(judged[alpha].benefit[1] / benefit - 1))
+        max(
+            abs(judged[alpha].gain[1] / gain - 1),
+            abs(judged[alpha].benefit[1] / benefit - 1),
+        )
         for alpha, (gain, benefit) in zip(ALPHAS, expected, strict=True)
     )
     return {
@@ -175,11 +276,23 @@ def small_figures(draws: int, repeats: int) -> list[Figure]:
     if case["error"] >= TOLERANCE:
         raise SystemExit(f"both versions must agree, differ by {case['error']}")
     ratio, kernel = case["obvious"] / case["evaluate"], case["obvious"] / case["kernel"]
-    print(f"{SCORES} scores x {len(ALPHAS)} budgets x {draws:,} draws, {sum(SIZES):,} inputs, {len(SIZES)} units")
-    print(f"  obvious           {case['obvious']:8.3f} s  extrapolated from {CHECKED} draws of every score")
-    print(f"  deepval.evaluate  {case['evaluate']:8.3f} s  {ratio:.0f} times faster (first call {case['first']:.3f} s)")
+    print(
+        f"{SCORES} scores x {len(ALPHAS)} budgets x {draws:,} draws, {sum(SIZES):,} "
+        f"inputs, {len(SIZES)} units"
+    )
+    print(
+        f"  obvious           {case['obvious']:8.3f} s  extrapolated from {CHECKED} "
+        "draws of every score"
+    )
+    print(
+        f"  deepval.evaluate  {case['evaluate']:8.3f} s  {ratio:.0f} times faster "
+        f"(first call {case['first']:.3f} s)"
+    )
     print(f"  kernel alone      {case['kernel']:8.3f} s  {kernel:.0f} times faster")
-    print(f"  CPU seconds, least of {repeats} runs; equal on those draws to {case['error']:.1e}")
+    print(
+        f"  CPU seconds, least of {repeats} runs; equal "
+        f"on those draws to {case['error']:.1e}"
+    )
     task = f"evaluate: {SCORES} scores, {sum(SIZES):,} inputs, {len(SIZES)} units"
     beside = f"obvious {case['obvious']:.1f} s (extrapolated): {ratio:.0f} times"
     fast = case["evaluate"] < 0.5 and ratio >= LEAST_RATIO
@@ -195,10 +308,18 @@ def large_figure(kind: str, inputs: int, units: int, draws: int) -> Figure:
         raise SystemExit(f"both versions must agree, differ by {case['error']}")
     ratio = case["obvious"] / case["evaluate"]
     print(f"  {kind}")
-    print(f"    obvious           {case['obvious']:8,.0f} s  extrapolated from one draw")
+    print(
+        f"    obvious           {case['obvious']:8,.0f} s  extrapolated from one draw"
+    )
     print(f"    deepval.evaluate  {case['evaluate']:8.2f} s  {ratio:,.0f} times faster")
-    print(f"    of which building {case['build']:.2f} s, the system's part {case['system']:.2f} s")
-    print(f"    peak memory       {run.peak_gb:8.2f} GB, of which the data {case['data_gb']:.2f} GB")
+    print(
+        f"    of which building {case['build']:.2f} "
+        f"s, the system's part {case['system']:.2f} s"
+    )
+    print(
+        f"    peak memory       {run.peak_gb:8.2f} "
+        f"GB, of which the data {case['data_gb']:.2f} GB"
+    )
     print(f"    CPU seconds of one run; equal on that draw to {case['error']:.1e}")
     return Figure(
         f"evaluate: 1 {kind} score, {inputs:.0e} inputs",
@@ -212,7 +333,10 @@ def large_figure(kind: str, inputs: int, units: int, draws: int) -> Figure:
 def main(*, tiny: bool = False) -> list[Figure]:
     inputs, units, draws = (20_000, 50, 20) if tiny else (INPUTS, UNITS, DRAWS)
     figures = small_figures(draws, 1 if tiny else REPEATS)
-    print(f"1 score x {len(ALPHAS)} budgets x {draws:,} draws, {inputs:,} inputs, {units:,} units; table from arrays")
+    print(
+        f"1 score x {len(ALPHAS)} budgets x {draws:,} draws, {inputs:,} inputs, "
+        f"{units:,} units; table from arrays"
+    )
     return figures + [large_figure(kind, inputs, units, draws) for kind in KINDS]
 
 

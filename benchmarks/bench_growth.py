@@ -1,8 +1,10 @@
-"""How the CPU time of `evaluate` grows with inputs, units, draws and scores, one at a time; memory of many units.
+"""How the CPU time of `evaluate` grows with inputs, units, draws and scores, one at a
+time; memory of many units.
 
-Run: python benchmarks/bench_growth.py. CPU seconds of one call in this process and the slope between neighbours in
-logarithms (1: proportional), BLAS on one thread. The plain case is 100,000 inputs of 100 units, 1,000 draws, one
-score, four selection budgets. Cases of many units, ten inputs each, run in processes of their own: the peak is that of
+Run: python benchmarks/bench_growth.py. CPU seconds of one call in this process and the
+slope between neighbours in logarithms (1: proportional), BLAS on one thread. The plain
+case is 100,000 inputs of 100 units, 1,000 draws, one score, four selection budgets.
+Cases of many units, ten inputs each, run in processes of their own: the peak is that of
 the whole process, imports included.
 """
 
@@ -84,11 +86,27 @@ def main(*, tiny: bool = False) -> list[Figure]:
     warnings.simplefilter("ignore")
     plain = PLAIN | ({"inputs": 1_000, "units": 10, "draws": 10} if tiny else {})
     taken_s(**plain | {"draws": 10})
-    cases = {what: tuple(max(2, n // 100) for n in numbers[:2]) for what, numbers in GROWN.items()} if tiny else GROWN
-    cases = {what: (2, 4) if len(set(numbers)) == 1 else numbers for what, numbers in cases.items()}
+    cases = (
+        {
+            what: tuple(max(2, n // 100) for n in numbers[:2])
+            for what, numbers in GROWN.items()
+        }
+        if tiny
+        else GROWN
+    )
+    cases = {
+        what: (2, 4) if len(set(numbers)) == 1 else numbers
+        for what, numbers in cases.items()
+    }
     figures = [grown(what, numbers, plain) for what, numbers in cases.items()]
-    many = {math.ceil(units / 100): most for units, most in MANY_UNITS.items()} if tiny else MANY_UNITS
-    return figures + [many_units(units, *most, draws=plain["draws"]) for units, most in many.items()]
+    many = (
+        {math.ceil(units / 100): most for units, most in MANY_UNITS.items()}
+        if tiny
+        else MANY_UNITS
+    )
+    return figures + [
+        many_units(units, *most, draws=plain["draws"]) for units, most in many.items()
+    ]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What `import deepval` costs beside `import numpy`, and what it must not load.
 
-Run: python benchmarks/bench_import.py. Medians over fresh processes, taken in turn; seconds of CPU.
+Run: python benchmarks/bench_import.py. Medians over fresh processes, taken in turn;
+seconds of CPU.
 """
 
 import json
@@ -26,21 +27,35 @@ HEAVY = (
 
 
 def fresh(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def import_s(module: str) -> float:
-    return float(fresh(f"import time; t = time.process_time(); import {module}; print(time.process_time() - t)"))
+    return float(
+        fresh(
+            f"import time; t = time.process_time(); import {module}; "
+            "print(time.process_time() - t)"
+        )
+    )
 
 
 def main(*, tiny: bool = False) -> list[Figure]:
     number = 1 if tiny else RUNS
     runs = [(import_s("numpy"), import_s("deepval")) for _ in range(number)]
-    numpy_s, deepval_s = (statistics.median(column) for column in zip(*runs, strict=True))
+    numpy_s, deepval_s = (
+        statistics.median(column) for column in zip(*runs, strict=True)
+    )
     more_s = statistics.median(ours - theirs for theirs, ours in runs)
-    loaded = json.loads(fresh("import sys, json, deepval; print(json.dumps(sorted(sys.modules)))"))
+    loaded = json.loads(
+        fresh("import sys, json, deepval; print(json.dumps(sorted(sys.modules)))")
+    )
     heavy = [name for name in HEAVY if name in loaded]
-    print(f"import numpy {numpy_s:.3f} s, import deepval {deepval_s:.3f} s: {more_s:.3f} s more (medians of {number})")
+    print(
+        f"import numpy {numpy_s:.3f} s, import deepval {deepval_s:.3f} s: "
+        f"{more_s:.3f} s more (medians of {number})"
+    )
     print(f"heavy modules loaded: {', '.join(heavy) or 'none'} of {', '.join(HEAVY)}")
     return [
         Figure(
@@ -50,7 +65,13 @@ def main(*, tiny: bool = False) -> list[Figure]:
             "<= 0.1 s more",
             more_s <= 0.1,
         ),
-        Figure("import deepval", f"{len(heavy)} heavy modules", f"{len(HEAVY)} looked for", "none", not heavy),
+        Figure(
+            "import deepval",
+            f"{len(heavy)} heavy modules",
+            f"{len(HEAVY)} looked for",
+            "none",
+            not heavy,
+        ),
     ]
 
 

@@ -1,8 +1,10 @@
-"""Leaderboards of 300 and of 5,000 submissions: CPU time and memory, from nothing and again with a cache.
+"""Leaderboards of 300 and of 5,000 submissions: CPU time and memory, from nothing and
+again with a cache.
 
-Run: python benchmarks/bench_leaderboard.py [SUBMISSIONS CELLS ...]. Cells are synthetic (40 scenes of 40 frames, 11
-test units, 680 scored inputs), with selection budgets of four shares and 1,000 draws. The command makes every
-leaderboard in a process of its own; CPU time is that of it and its readers together, memory that of the largest of
+Run: python benchmarks/bench_leaderboard.py [SUBMISSIONS CELLS ...]. Cells are synthetic
+(40 scenes of 40 frames, 11 test units, 680 scored inputs), with selection budgets of
+four shares and 1,000 draws. The command makes every leaderboard in a process of its
+own; CPU time is that of it and its readers together, memory that of the largest of
 them. Both leaderboards must have the same bytes.
 """
 
@@ -30,25 +32,42 @@ def write_cells(folder: Path, settings: WorldSettings) -> None:
     material = sources.synthetic(settings=settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for cell in build.cells(material, systems=("braking", "receding-horizon"), geometries=("monocular", "oracle")):
+        for cell in build.cells(
+            material,
+            systems=("braking", "receding-horizon"),
+            geometries=("monocular", "oracle"),
+        ):
             folders.write(cell, folder / f"{cell.spec.system}-{cell.spec.geometry}")
 
 
 def write_submission(folder: Path, number: int, cells: dict[str, TrackedCell]) -> None:
-    """Scores that know a little, or much, or nothing of the signs of decision values."""
+    """Scores that know a little, or much, or nothing of the signs of decision
+    values.
+    """
     rng = np.random.default_rng(number)
     signal = rng.choice([0.0, 0.2, 0.5, 1.0])
     (folder / "scores").mkdir(parents=True)
-    card = f'name = "Submission {number}"\nhandle = "lab-{number % 97}"\ninputs = ["ego"]\nnotes = ""\n'
+    card = (
+        f'name = "Submission {number}"\nhandle = "lab-{number % 97}"\n'
+        'inputs = ["ego"]\nnotes = ""\n'
+    )
     (folder / "card.toml").write_text(card, encoding="utf-8")
     for name, cell in cells.items():
-        scores = signal * np.sign(cell.scored.decision_values) + rng.normal(size=len(cell.scored))
-        rows = "".join(f"{i},{s:.6f}\n" for i, s in zip(cell.scored.input, scores, strict=True))
-        (folder / "scores" / f"{name}.csv").write_text(f"input,score\n{rows}", encoding="utf-8")
+        scores = signal * np.sign(cell.scored.decision_values) + rng.normal(
+            size=len(cell.scored)
+        )
+        rows = "".join(
+            f"{i},{s:.6f}\n" for i, s in zip(cell.scored.input, scores, strict=True)
+        )
+        (folder / "scores" / f"{name}.csv").write_text(
+            f"input,score\n{rows}", encoding="utf-8"
+        )
 
 
 def size(home: Path, number: int, cells: int, settings: WorldSettings) -> list[Figure]:
-    """A leaderboard of so many submissions on so many cells, from nothing and again with its cache."""
+    """A leaderboard of so many submissions on so many cells, from nothing and again
+    with its cache.
+    """
     all_cells = home / "all"
     if not all_cells.exists():
         write_cells(all_cells, settings)
@@ -62,7 +81,15 @@ def size(home: Path, number: int, cells: int, settings: WorldSettings) -> list[F
         tracked = read_cells(chosen)
         for i in range(number):
             write_submission(entries / f"s{i:05d}", i, tracked)
-    words = ("leaderboard", entries, "--cells", chosen, "--cache", home / f"cache-{number}-{cells}", "--out")
+    words = (
+        "leaderboard",
+        entries,
+        "--cells",
+        chosen,
+        "--cache",
+        home / f"cache-{number}-{cells}",
+        "--out",
+    )
     figures = []
     for turn in ("anew", "again"):
         run = run_alone("-m", "deepval", *words, home / f"out-{number}-{cells}-{turn}")
@@ -76,19 +103,32 @@ def size(home: Path, number: int, cells: int, settings: WorldSettings) -> list[F
             )
         )
         print(*figures[-1][:3], sep="; ", flush=True)
-    first, again = (home / f"out-{number}-{cells}-{turn}" / "leaderboard.json" for turn in ("anew", "again"))
+    first, again = (
+        home / f"out-{number}-{cells}-{turn}" / "leaderboard.json"
+        for turn in ("anew", "again")
+    )
     if first.read_bytes() != again.read_bytes():
         raise SystemExit(f"{first} and {again} must have the same bytes")
     return figures
 
 
-def main(*, tiny: bool = False, sizes: Sequence[tuple[int, int]] = SIZES) -> list[Figure]:
+def main(
+    *, tiny: bool = False, sizes: Sequence[tuple[int, int]] = SIZES
+) -> list[Figure]:
     """Figures of each number of submissions and of cells."""
-    settings = WorldSettings(scenes=12, frames=10) if tiny else WorldSettings(scenes=40, frames=40)
+    settings = (
+        WorldSettings(scenes=12, frames=10)
+        if tiny
+        else WorldSettings(scenes=40, frames=40)
+    )
     stored = None if tiny else os.environ.get("DEEPVAL_BENCH_HOME")
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(stored or temporary)
-        return [figure for pair in ([(3, 1)] if tiny else sizes) for figure in size(home, *pair, settings)]
+        return [
+            figure
+            for pair in ([(3, 1)] if tiny else sizes)
+            for figure in size(home, *pair, settings)
+        ]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Tables as large as those of nuScenes v1.0-trainval: peak memory and time of the first and of a later reading.
+"""Tables as large as those of nuScenes v1.0-trainval: peak memory and time of the first
+and of a later reading.
 
-Run: python benchmarks/bench_nuscenes.py. The tables are made here, in the published columns: 850 scenes of 43
-keyframes, 12 sensors, 2.6 million rows of sample_data and ego_pose, 1.2 million annotations. Each reading is a process
-of its own that reads ten scenes.
+Run: python benchmarks/bench_nuscenes.py. The tables are made here, in the published
+columns: 850 scenes of 43 keyframes, 12 sensors, 2.6 million rows of sample_data and
+ego_pose, 1.2 million annotations. Each reading is a process of its own that reads ten
+scenes.
 """
 
 import json
@@ -50,27 +52,53 @@ def tables(folder: Path, scenes: int, between: int, objects: int) -> int:
     """Writes all tables; the number of rows of sample_data."""
     folder.mkdir(parents=True)
     samples = scenes * KEYFRAMES
-    channels = ["LIDAR_TOP", "CAM_FRONT", *(f"SENSOR_{number}" for number in range(SENSORS - 2))]
-    write(folder / "log.json", [{"token": token("log", 0), "location": "singapore-onenorth"}])
+    channels = [
+        "LIDAR_TOP",
+        "CAM_FRONT",
+        *(f"SENSOR_{number}" for number in range(SENSORS - 2)),
+    ]
+    write(
+        folder / "log.json",
+        [{"token": token("log", 0), "location": "singapore-onenorth"}],
+    )
     write(folder / "category.json", [{"token": token("cat", 0), "name": "vehicle.car"}])
-    write(folder / "sensor.json", [{"token": token("sen", n), "channel": name} for n, name in enumerate(channels)])
-    turn, matrix = [0.5, -0.5, 0.5, -0.5], [[1266.0, 0.0, 800.0], [0.0, 1266.0, 450.0], [0.0, 0.0, 1.0]]
+    write(
+        folder / "sensor.json",
+        [
+            {"token": token("sen", n), "channel": name}
+            for n, name in enumerate(channels)
+        ],
+    )
+    turn, matrix = (
+        [0.5, -0.5, 0.5, -0.5],
+        [[1266.0, 0.0, 800.0], [0.0, 1266.0, 450.0], [0.0, 0.0, 1.0]],
+    )
     write(
         folder / "calibrated_sensor.json",
         (
-            {"token": token("cal", n), "sensor_token": token("sen", n), "translation": [1.7, 0.0, 1.5],
-             "rotation": turn, "camera_intrinsic": matrix if name.startswith("CAM") else []}
+            {
+                "token": token("cal", n),
+                "sensor_token": token("sen", n),
+                "translation": [1.7, 0.0, 1.5],
+                "rotation": turn,
+                "camera_intrinsic": matrix if name.startswith("CAM") else [],
+            }
             for n, name in enumerate(channels)
         ),
-    )  # fmt: skip
+    )
     write(
         folder / "scene.json",
         (
-            {"token": token("sce", n), "name": f"scene-{n:04d}", "first_sample_token": token("sam", n * KEYFRAMES),
-             "nbr_samples": KEYFRAMES, "log_token": token("log", 0)}
+            {
+                "token": token("sce", n),
+                "name": f"scene-{n:04d}",
+                "first_sample_token": token("sam", n * KEYFRAMES),
+                "nbr_samples": KEYFRAMES,
+                "log_token": token("log", 0),
+            }
             for n in range(scenes)
         ),
-    )  # fmt: skip
+    )
     write(
         folder / "sample.json",
         (
@@ -81,40 +109,74 @@ def tables(folder: Path, scenes: int, between: int, objects: int) -> int:
     )  # fmt: skip
     write(
         folder / "instance.json",
-        ({"token": token("ins", n), "category_token": token("cat", 0)} for n in range(scenes * objects)),
+        (
+            {"token": token("ins", n), "category_token": token("cat", 0)}
+            for n in range(scenes * objects)
+        ),
     )
     write(
         folder / "sample_data.json",
         (
-            {"token": token("dat", n), "sample_token": token("sam", sample), "ego_pose_token": token("pos", n),
-             "calibrated_sensor_token": token("cal", sensor), "timestamp": 1_531_883_530_449_377 + n,
-             "fileformat": "jpg", "is_key_frame": key, "height": 900, "width": 1600,
-             "filename": f"samples/{channels[sensor]}/n015-2018-07-18-11-07-57+0800__{channels[sensor]}__{n:016d}.jpg",
-             "prev": token("dat", n - 1) if n else "", "next": token("dat", n + 1)}
+            {
+                "token": token("dat", n),
+                "sample_token": token("sam", sample),
+                "ego_pose_token": token("pos", n),
+                "calibrated_sensor_token": token("cal", sensor),
+                "timestamp": 1_531_883_530_449_377 + n,
+                "fileformat": "jpg",
+                "is_key_frame": key,
+                "height": 900,
+                "width": 1600,
+                "filename": (
+                    f"samples/{channels[sensor]}/n015-2018-07-18-11-07-57+0800__"
+                    f"{channels[sensor]}__{n:016d}.jpg"
+                ),
+                "prev": token("dat", n - 1) if n else "",
+                "next": token("dat", n + 1),
+            }
             for n, sample, sensor, key in sweeps(scenes, between)
         ),
-    )  # fmt: skip
+    )
     write(
         folder / "ego_pose.json",
         (
-            {"token": token("pos", n), "timestamp": 1_531_883_530_449_377 + n, "rotation": [1.0, 0.0, 0.0, 0.0],
-             "translation": [411.3039349319818 + sample, 1180.8903791765097, 0.0]}
+            {
+                "token": token("pos", n),
+                "timestamp": 1_531_883_530_449_377 + n,
+                "rotation": [1.0, 0.0, 0.0, 0.0],
+                "translation": [411.3039349319818 + sample, 1180.8903791765097, 0.0],
+            }
             for n, sample, _, _ in sweeps(scenes, between)
         ),
-    )  # fmt: skip
+    )
     write(
         folder / "sample_annotation.json",
         (
-            {"token": token("ann", n), "sample_token": token("sam", n // objects), "visibility_token": "4",
-             "instance_token": token("ins", n // objects // KEYFRAMES * objects + n % objects),
-             "attribute_tokens": [token("att", 0)], "size": [1.9, 4.6, 1.7], "rotation": [1.0, 0.0, 0.0, 0.0],
-             "translation": [431.3039349319818 + n // objects, 1150.0 + 2 * (n % objects), 0.8],
-             "prev": token("ann", n - objects) if n // objects % KEYFRAMES else "",
-             "next": token("ann", n + objects) if n // objects % KEYFRAMES < KEYFRAMES - 1 else "",
-             "num_lidar_pts": 5, "num_radar_pts": 0}
+            {
+                "token": token("ann", n),
+                "sample_token": token("sam", n // objects),
+                "visibility_token": "4",
+                "instance_token": token(
+                    "ins", n // objects // KEYFRAMES * objects + n % objects
+                ),
+                "attribute_tokens": [token("att", 0)],
+                "size": [1.9, 4.6, 1.7],
+                "rotation": [1.0, 0.0, 0.0, 0.0],
+                "translation": [
+                    431.3039349319818 + n // objects,
+                    1150.0 + 2 * (n % objects),
+                    0.8,
+                ],
+                "prev": token("ann", n - objects) if n // objects % KEYFRAMES else "",
+                "next": token("ann", n + objects)
+                if n // objects % KEYFRAMES < KEYFRAMES - 1
+                else "",
+                "num_lidar_pts": 5,
+                "num_radar_pts": 0,
+            }
             for n in range(samples * objects)
         ),
-    )  # fmt: skip
+    )
     return samples * SENSORS * (between + 1)
 
 
@@ -126,13 +188,19 @@ def main(*, tiny: bool = False) -> list[Figure]:
         rows = tables(root / "v1.0-trainval", scenes, between, objects)
         size_gb = sum(path.stat().st_size for path in root.glob("*/*.json")) / 1e9
         for what in ("first reading", "later reading"):
-            done = run_alone("-c", READ, str(root), str(root / "cache"), "0" if tiny else "67108864")
+            done = run_alone(
+                "-c", READ, str(root), str(root / "cache"), "0" if tiny else "67108864"
+            )
             assert int(done.output) == 10 * KEYFRAMES * objects, done.output
-            stored_gb = sum(path.stat().st_size for path in root.glob("cache/**/*.parquet")) / 1e9
+            stored_gb = (
+                sum(path.stat().st_size for path in root.glob("cache/**/*.parquet"))
+                / 1e9
+            )
             figures.append(
                 Figure(
                     f"nuScenes tables, {rows:,} rows of sample_data, {what}",
-                    f"{done.peak_gb:.2f} GB, {done.wall_s:.0f} s ({done.cpu_s:.0f} s of CPU time)",
+                    f"{done.peak_gb:.2f} GB, {done.wall_s:.0f} s ({done.cpu_s:.0f} "
+                    "s of CPU time)",
                     f"{size_gb:.2f} GB of JSON, {stored_gb:.2f} GB stored",
                     "at most 0.60 GB",
                     None if tiny else done.peak_gb <= 0.6,

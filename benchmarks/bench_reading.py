@@ -1,8 +1,9 @@
-"""Reading and aligning beside the obvious way: integer and text ids, CSV, Kendall's tau-b.
+"""Reading and aligning beside the obvious way: integer and text ids, CSV, Kendall's
+tau-b.
 
-Run: python benchmarks/bench_reading.py. CPU seconds of this process, polars on one thread, the better of two turns of
-each in the same run. maq, the natural neighbour of scores per mode, cannot be installed where this is written: no
-figure stands beside it.
+Run: python benchmarks/bench_reading.py. CPU seconds of this process, polars on one
+thread, the better of two turns of each in the same run. maq, the natural neighbour of
+scores per mode, cannot be installed where this is written: no figure stands beside it.
 """
 
 import os
@@ -48,9 +49,18 @@ def files(folder: Path, rows: int, *, text: bool, csv: bool) -> tuple[Path, Path
     ids = pa.array([f"frame-{number:08d}" for number in range(rows)]) if text else ids
     unit = pa.array(np.repeat(np.arange(UNITS), rows // UNITS))
     cheap = rng.exponential(size=rows)
-    values = pa.table({"unit": unit, "input": ids, "loss_cheap": cheap, "loss_full": cheap - rng.normal(0.1, 1, rows)})
+    values = pa.table(
+        {
+            "unit": unit,
+            "input": ids,
+            "loss_cheap": cheap,
+            "loss_full": cheap - rng.normal(0.1, 1, rows),
+        }
+    )
     order = rng.permutation(rows)
-    scores = pa.table({"input": ids.take(pa.array(order)), "score": rng.normal(size=rows)})
+    scores = pa.table(
+        {"input": ids.take(pa.array(order)), "score": rng.normal(size=rows)}
+    )
     ending = "csv" if csv else "parquet"
     paths = folder / f"values.{ending}", folder / f"scores.{ending}"
     for table, path in zip((values, scores), paths, strict=True):
@@ -68,7 +78,9 @@ def joined(values: Path, scores: Path) -> None:
     read(values).join(read(scores), on="input").sort("score", descending=True)
 
 
-def reading(rows: int, limit: float, *, text: bool, csv: bool, sort_alone: bool = False) -> Figure:
+def reading(
+    rows: int, limit: float, *, text: bool, csv: bool, sort_alone: bool = False
+) -> Figure:
     with tempfile.TemporaryDirectory() as folder:
         values, scores = files(Path(folder), rows, text=text, csv=csv)
 
@@ -78,10 +90,17 @@ def reading(rows: int, limit: float, *, text: bool, csv: bool, sort_alone: bool 
 
         mine = cpu_s(lambda: ours(values, scores))
         beside = cpu_s(read_and_sort if sort_alone else lambda: joined(values, scores))
-    kind = f"{'text' if text else 'integer'} ids, {'CSV' if csv else 'Parquet'}, {rows:,} rows"
+    kind = (
+        f"{'text' if text else 'integer'} ids, "
+        f"{'CSV' if csv else 'Parquet'}, {rows:,} rows"
+    )
     other = "read + argsort" if sort_alone else "polars join + sort"
     return Figure(
-        kind, f"{mine:.2f} s CPU", f"{other} {beside:.2f} s", f"at most {limit} times", mine <= limit * beside
+        kind,
+        f"{mine:.2f} s CPU",
+        f"{other} {beside:.2f} s",
+        f"at most {limit} times",
+        mine <= limit * beside,
     )
 
 
@@ -89,9 +108,16 @@ def kendall(pairs: int) -> Figure:
     rng = np.random.default_rng(2)
     one = rng.normal(size=pairs)
     other = np.round(one + rng.normal(size=pairs), 2)
-    mine, theirs = cpu_s(lambda: pair_counts(one, other).tau_b), cpu_s(lambda: kendalltau(one, other))
+    mine, theirs = (
+        cpu_s(lambda: pair_counts(one, other).tau_b),
+        cpu_s(lambda: kendalltau(one, other)),
+    )
     return Figure(
-        f"Kendall's tau-b, {pairs:,} pairs", f"{mine:.2f} s CPU", f"scipy {theirs:.2f} s", "not slower", mine <= theirs
+        f"Kendall's tau-b, {pairs:,} pairs",
+        f"{mine:.2f} s CPU",
+        f"scipy {theirs:.2f} s",
+        "not slower",
+        mine <= theirs,
     )
 
 

@@ -1,4 +1,5 @@
-"""Receding-horizon controller on drives of KITTI's size: the array kernel against a fair plain Python loop.
+"""Receding-horizon controller on drives of KITTI's size: the array kernel against a
+fair plain Python loop.
 
 Run: python benchmarks/bench_receding_horizon.py [frames for the loop]
 """
@@ -41,17 +42,27 @@ def main(*, tiny: bool = False, loop_frames: int | None = None) -> list[Figure]:
         by_frame[frame].append(row)
     accelerations = np.unique(system.choices[:, 0])[::-1].tolist()
     begin = time.process_time()
-    expected = slow.drive(by_frame[:looped], ego.speed_mps.tolist()[:looped], first.tolist()[:looped], accelerations)
+    expected = slow.drive(
+        by_frame[:looped],
+        ego.speed_mps.tolist()[:looped],
+        first.tolist()[:looped],
+        accelerations,
+    )
     loop_s = (time.process_time() - begin) * frames / looped
     if not (actions[:looped] == np.array(expected)).all():
         raise SystemExit("the kernel must choose the actions that the loop chooses")
     best_s = min(kernel_s)
-    print(f"frames {frames}, objects {len(objects)}, candidates {len(system.choices)}, steps {len(system.times_s)}")
+    print(
+        f"frames {frames}, objects "
+        f"{len(objects)}, candidates "
+        f"{len(system.choices)}, steps {len(system.times_s)}"
+    )
     return [
         Figure(
             f"receding horizon, {frames:,} frames",
             f"{best_s:.3f} s CPU (least of {len(kernel_s)})",
-            f"Python loop {loop_s:.2f} s" + ("" if looped == frames else f" (from {looped} frames)"),
+            f"Python loop {loop_s:.2f} s"
+            + ("" if looped == frames else f" (from {looped} frames)"),
             f"at least {LEAST_RATIO} times as fast",
             loop_s >= LEAST_RATIO * best_s,
         )

@@ -1,8 +1,10 @@
-"""What a decision by simulated value costs: tracker, plug-in and whole frame, beside one full detector pass.
+"""What a decision by simulated value costs: tracker, plug-in and whole frame, beside
+one full detector pass.
 
-Run: python benchmarks/bench_voi.py. With the shared KITTI data, boxes are those of CIWT on sequence 0001 (cars) and the
-full mode is RRC; otherwise the synthetic world. Times are medians of CPU microseconds over frames. The detector is
-yolov8s at 640 px on one thread, where DEEPVAL_SHARED has the weights.
+Run: python benchmarks/bench_voi.py. With the shared KITTI data, boxes are those of CIWT
+on sequence 0001 (cars) and the full mode is RRC; otherwise the synthetic world. Times
+are medians of CPU microseconds over frames. The detector is yolov8s at 640 px on one
+thread, where DEEPVAL_SHARED has the weights.
 """
 
 import os
@@ -33,14 +35,24 @@ def cells_of(*, tiny: bool) -> tuple[str, list]:
     """A cell of each system: KITTI with CIWT and RRC, or the synthetic world."""
     data = Path(os.environ.get("DEEPVAL_SHARED", ROOT.parent / "shared")) / "data"
     if tiny or not (data / "kitti_tracking").is_dir():
-        settings = WorldSettings(scenes=8, frames=20) if tiny else WorldSettings(scenes=12, frames=60)
-        return "synthetic boxes", specs(sources.synthetic(settings=settings), systems=SYSTEMS)
-    groups = sources.read_specification(ROOT / "docs" / "replication" / "kitti-cars.toml", data)
+        settings = (
+            WorldSettings(scenes=8, frames=20)
+            if tiny
+            else WorldSettings(scenes=12, frames=60)
+        )
+        return "synthetic boxes", specs(
+            sources.synthetic(settings=settings), systems=SYSTEMS
+        )
+    groups = sources.read_specification(
+        ROOT / "docs" / "replication" / "kitti-cars.toml", data
+    )
     asked = [
         spec
         for group in groups
         for spec in group.specs
-        if spec.geometry == "monocular" and spec.order == ("CIWT", "RRC") and spec.system in SYSTEMS
+        if spec.geometry == "monocular"
+        and spec.order == ("CIWT", "RRC")
+        and spec.system in SYSTEMS
     ]
     return "KITTI boxes", asked
 
@@ -59,7 +71,9 @@ def main(*, tiny: bool = False) -> list[Figure]:
         for name in SYSTEMS:
             cell = folder.read_cell(Path(home) / name)
             allocator = fit_on(cell, "router-voi")
-            views = [view for view in cell.views if view.scene.unit in cell.split.fit][:3]
+            views = [view for view in cell.views if view.scene.unit in cell.split.fit][
+                :3
+            ]
             tracker, plug_in, whole = [], [], []
             for view in views:
                 belief, past = Belief(), allocator.past()
@@ -76,11 +90,25 @@ def main(*, tiny: bool = False) -> list[Figure]:
                     tracker.append(time.thread_time() - begin)
                     past = seen.after
             beside = "-" if pass_s is None else f"detector pass {pass_s * 1e3:.0f} ms"
-            rows = [("tracker", tracker, MOST_TRACKER_S), ("plug-in", plug_in, MOST_DECISION_S)]
-            for part, seconds, most_s in [*rows, ("whole frame", whole, MOST_DECISION_S)]:
+            rows = [
+                ("tracker", tracker, MOST_TRACKER_S),
+                ("plug-in", plug_in, MOST_DECISION_S),
+            ]
+            for part, seconds, most_s in [
+                *rows,
+                ("whole frame", whole, MOST_DECISION_S),
+            ]:
                 met = None if tiny else bool(np.median(seconds) <= most_s)
                 measured = f"{median_us(seconds):.0f} us CPU, {what}"
-                figures.append(Figure(f"{part}, {name}", measured, beside, f"at most {most_s * 1e3:g} ms", met))
+                figures.append(
+                    Figure(
+                        f"{part}, {name}",
+                        measured,
+                        beside,
+                        f"at most {most_s * 1e3:g} ms",
+                        met,
+                    )
+                )
     return figures
 
 

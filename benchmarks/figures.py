@@ -1,4 +1,6 @@
-"""What every benchmark returns, the table of it, and a command measured in a process of its own."""
+"""What every benchmark returns, the table of it, and a command measured in a process of
+its own.
+"""
 
 import json
 import os
@@ -9,7 +11,9 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(
+    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+)
 
 
 class Figure(NamedTuple):
@@ -20,7 +24,8 @@ class Figure(NamedTuple):
         measured: The figure, with its unit.
         beside: What it is compared with, or "-".
         target: What it must reach.
-        met: Whether it does; None where it is not judged: the data are missing, or the sizes are tiny.
+        met: Whether it does; None where it is not judged: the data are missing, or the
+            sizes are tiny.
     """
 
     task: str
@@ -49,7 +54,12 @@ def table(figures: Sequence[Figure]) -> str:
     rows = [("task", "measured", "beside it in the same run", "target", "")]
     rows += [(*figure[:4], verdicts[figure.met]) for figure in figures]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
@@ -63,13 +73,22 @@ def finish(figures: Sequence[Figure]) -> None:
 def run_alone(*command: object) -> Run:
     """Run Python with these arguments in a process of its own, BLAS on one thread.
 
-    Linux counts the memory of the process that starts a command as the command's own peak. So a small process, this
-    file, starts it and reads what it used.
+    Linux counts the memory of the process that starts a command as the command's own
+    peak. So a small process, this file, starts it and reads what it used.
     """
     words = [sys.executable, __file__, sys.executable, *map(str, command)]
-    done = subprocess.run(words, env=os.environ | ONE_THREAD, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        words,
+        env=os.environ | ONE_THREAD,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     if done.returncode:
-        raise SystemExit(f"python {' '.join(map(str, command))}: ended with exit code {done.returncode}")
+        raise SystemExit(
+            f"python {' '.join(map(str, command))}: "
+            f"ended with exit code {done.returncode}"
+        )
     return Run(**json.loads(done.stdout))
 
 

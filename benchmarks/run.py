@@ -1,8 +1,10 @@
-"""Runs every benchmark of this folder and prints one table; exit code 1 where a target is missed or one crashes.
+"""Runs every benchmark of this folder and prints one table; exit code 1 where a target
+is missed or one crashes.
 
-Run: python benchmarks/run.py [--tiny] [part of a name ...]. A benchmark is a file bench_*.py whose main(tiny=...)
-returns figures, each with its target. With --tiny every benchmark runs at a size of seconds, to see that it runs: what
-it computes is checked, its times and sizes are printed and not judged.
+Run: python benchmarks/run.py [--tiny] [part of a name ...]. A benchmark is a file
+bench_*.py whose main(tiny=...) returns figures, each with its target. With --tiny every
+benchmark runs at a size of seconds, to see that it runs: what it computes is checked,
+its times and sizes are printed and not judged.
 """
 
 import importlib
@@ -27,11 +29,19 @@ def figures_of(name: str, *, tiny: bool) -> list[Figure]:
 
 
 def main() -> None:
-    tiny, parts = "--tiny" in sys.argv[1:], [word for word in sys.argv[1:] if word != "--tiny"]
+    tiny, parts = (
+        "--tiny" in sys.argv[1:],
+        [word for word in sys.argv[1:] if word != "--tiny"],
+    )
     names = [path.stem for path in sorted(Path(__file__).parent.glob("bench_*.py"))]
-    chosen = [name for name in names if not parts or any(part in name for part in parts)]
+    chosen = [
+        name for name in names if not parts or any(part in name for part in parts)
+    ]
     if not chosen:
-        raise SystemExit(f"No benchmark has {' or '.join(parts)} in its name: there are {', '.join(names)}.")
+        raise SystemExit(
+            f"No benchmark has {' or '.join(parts)} in "
+            f"its name: there are {', '.join(names)}."
+        )
     figures = []
     for name in chosen:
         print(f"== {name}", flush=True)

@@ -1,7 +1,8 @@
-"""How closely scores agree with answers: shipped allocators on units they were not fitted on, and answers with noise.
+"""How closely scores agree with answers: shipped allocators on units they were not
+fitted on, and answers with noise.
 
-Run: python tools/calibrate_notes.py --data DATA --work FOLDER. Cells of the tracks kitti-public and synthetic are built
-in the folder. Prints the table of docs/notes.md.
+Run: python tools/calibrate_notes.py --data DATA --work FOLDER. Cells of the tracks
+kitti-public and synthetic are built in the folder. Prints the table of docs/notes.md.
 """
 
 import argparse
@@ -25,7 +26,9 @@ from deepval.tables.values import ValueTable
 
 TRACKS = ("kitti-public", "synthetic")
 NOISE = (0.0, 0.01, 0.03, 0.1)
-"""Standard deviation of the noise on an answer, as a share of the standard deviation of the nonzero answers."""
+"""Standard deviation of the noise on an answer, as a share of the standard deviation of
+the nonzero answers.
+"""
 DRAWS = 20
 """Times that noise is drawn."""
 
@@ -51,40 +54,62 @@ def main() -> None:
         for words, noise, share in noted_shares(cell.table):
             noted[words, noise] += share
         print(f"{Path(name).name}: done", flush=True)
-    print(f"\n{len(cells)} cells, {scores} scores of allocators on units that they were not fitted on")
     print(
-        "| answer | highest agreement of such a score | " + " | ".join(f"noise {noise:.0%}" for noise in NOISE) + " |"
+        f"\n{len(cells)} cells, {scores} scores of allocators on units that they were "
+        "not fitted on"
+    )
+    print(
+        "| answer | highest agreement of such a score | "
+        + " | ".join(f"noise {noise:.0%}" for noise in NOISE)
+        + " |"
     )
     for words, (near, allocator, cell) in highest.items():
-        shares = " | ".join(f"{noted[words, noise] / len(cells):.0%}" for noise in NOISE)
+        shares = " | ".join(
+            f"{noted[words, noise] / len(cells):.0%}" for noise in NOISE
+        )
         print(f"| {words} | {near:.2f} ({allocator}, {cell}) | {shares} |")
 
 
 def held_out(cell: BuiltCell) -> Iterator[tuple[str, ValueTable, np.ndarray]]:
-    """Scores of the test units by every signal and by every recipe that can be fitted on the other units."""
+    """Scores of the test units by every signal and by every recipe that can be fitted
+    on the other units.
+    """
     for name in (*SIGNALS, *RECIPES):
         try:
-            scored = score_on(cell, name if name in SIGNALS else fit_on(cell, name), units="test").over(cell.table)
+            scored = score_on(
+                cell, name if name in SIGNALS else fit_on(cell, name), units="test"
+            ).over(cell.table)
         except InputError:  # a recipe that needs columns that this cell does not have
             continue
         values = scored.values[scored.covered]
-        yield name, cell.table.keep(scored.covered), values if values.ndim == 1 else values[:, -1]
+        yield (
+            name,
+            cell.table.keep(scored.covered),
+            values if values.ndim == 1 else values[:, -1],
+        )
 
 
 def subject(table: ValueTable, score: np.ndarray) -> Subject:
     """The subject of the check for a score."""
     following = notes.next_rows(table.unit, table.order)
     ranked = Ranked("score", "deployable", score, None, None, 0.0)
-    return Subject(table.modes, None, table.losses[:, 0], table.losses[:, -1], following, [ranked])
+    return Subject(
+        table.modes, None, table.losses[:, 0], table.losses[:, -1], following, [ranked]
+    )
 
 
 def agreement(answer: Answer, score: np.ndarray) -> float:
-    """The rank agreement that the check compares with its limit; 0 where there are too few answers."""
+    """The rank agreement that the check compares with its limit; 0 where there are too
+    few answers.
+    """
     some = answer.values != 0
     if np.count_nonzero(some) < notes.LEAST:
         return 0.0
     own = score[answer.rows]
-    near = rank_agreement(own, answer.values), rank_agreement(own[some], answer.values[some])
+    near = (
+        rank_agreement(own, answer.values),
+        rank_agreement(own[some], answer.values[some]),
+    )
     return 0.0 if any(map(math.isnan, near)) else min(near)
 
 

@@ -1,7 +1,9 @@
-"""Locked dependencies -> name, version and licence of each, from the metadata of what is installed.
+"""Locked dependencies -> name, version and licence of each, from the metadata of what
+is installed.
 
-Run: python tools/licences.py [requirements/core.lock ...]. Exits with 1 if a dependency is installed in another version
-or a licence is unknown. Dependencies that are locked only for other systems are listed as not installed.
+Run: python tools/licences.py [requirements/core.lock ...]. Exits with 1 if a dependency
+is installed in another version or a licence is unknown. Dependencies that are locked
+only for other systems are listed as not installed.
 """
 
 import re
@@ -17,7 +19,9 @@ LONGEST = 60
 
 
 class Licence(NamedTuple):
-    """A dependency; `licence` is None if its metadata name none, `installed` None if it is not installed here."""
+    """A dependency; `licence` is None if its metadata name none, `installed` None if it
+    is not installed here.
+    """
 
     name: str
     version: str
@@ -33,11 +37,21 @@ def locked(text: str) -> list[tuple[str, str, str]]:
 
 
 def licence_of(name: str) -> tuple[str, str | None]:
-    """Installed version and licence: the expression or, if missing, the classifiers, or the first line of the text."""
+    """Installed version and licence: the expression or, if missing, the classifiers, or
+    the first line of the text.
+    """
     details = metadata(name)
     expression = details.get("License-Expression")
-    classes = [c.split(" :: ")[-1] for c in details.get_all("Classifier") or [] if c.startswith("License ::")]
-    lines = [line.strip() for line in (details.get("License") or "").splitlines() if line.strip()]
+    classes = [
+        c.split(" :: ")[-1]
+        for c in details.get_all("Classifier") or []
+        if c.startswith("License ::")
+    ]
+    lines = [
+        line.strip()
+        for line in (details.get("License") or "").splitlines()
+        if line.strip()
+    ]
     found = expression or ", ".join(classes) or (lines[0] if lines else None)
     return details["Version"], None if found is None else found[:LONGEST]
 

@@ -1,4 +1,5 @@
-"""The declarations of the analyses -> docs/generated/analyses.md: what each one shows, and its columns.
+"""The declarations of the analyses -> docs/generated/analyses.md: what each one shows,
+and its columns.
 
 Run: python tools/make_analyses_page.py
 """
@@ -17,20 +18,38 @@ def page() -> str:
     """One table of analyses for each group, then the columns of each analysis."""
     lines = ["# Every analysis", ""]
     lines += [
-        "`tools/make_analyses_page.py` writes this page from the code; [analyses.md](../analyses.md) explains it."
+        (
+            "`tools/make_analyses_page.py` writes this page from the code; "
+            "[analyses.md](../analyses.md) explains it."
+        )
     ]
     for heading, names in GROUPS.items():
-        lines += ["", f"## {heading}", "", "| `deepval analyse ...` | shows | in the paper |", "|---|---|---|"]
+        lines += [
+            "",
+            f"## {heading}",
+            "",
+            "| `deepval analyse ...` | shows | in the paper |",
+            "|---|---|---|",
+        ]
         lines += [_line(analysis(name)) for name in names if name not in REPORT_ONLY]
     lines += ["", "## Columns", ""]
     lines += [
-        "Fields of the rows in CSV and JSON. Fields that several analyses share are listed with the first one.",
+        (
+            "Fields of the rows in CSV and JSON. Fields that several analyses share "
+            "are listed with the first one."
+        ),
         "",
     ]
     listed: set[tuple[str, str]] = set()
-    for name in (name for names in GROUPS.values() for name in names if name not in REPORT_ONLY):
+    for name in (
+        name for names in GROUPS.values() for name in names if name not in REPORT_ONLY
+    ):
         for kind, meanings in _meanings(analysis(name)):
-            fields = [f"`{field}`: {meaning}" for field, meaning in meanings if (field, meaning) not in listed]
+            fields = [
+                f"`{field}`: {meaning}"
+                for field, meaning in meanings
+                if (field, meaning) not in listed
+            ]
             listed |= set(meanings)
             if fields:
                 lines.append(f"- **{name}**, `{kind}`. {'; '.join(fields)}.")
@@ -40,14 +59,20 @@ def page() -> str:
 def _line(declared: Analysis) -> str:
     see = f" ([definition](../{declared.see}))" if declared.see else ""
     data = " Needs the data." if declared.needs_data else ""
-    return f"| `{declared.name}` | {declared.shows}. {declared.details}{data}{see} | {declared.paper} |"
+    return (
+        f"| `{declared.name}` "
+        f"| {declared.shows}. {declared.details}{data}{see} | {declared.paper} |"
+    )
 
 
 def _meanings(declared: Analysis) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """The name of each row class, and its fields with their meanings."""
     kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
     for kind in () if declared.whole else kinds:
-        yield kind.__name__, [(name, column.meaning) for name, column in columns(kind).items()]
+        yield (
+            kind.__name__,
+            [(name, column.meaning) for name, column in columns(kind).items()],
+        )
 
 
 if __name__ == "__main__":

@@ -17,19 +17,31 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "generated" / "featur
 def markdown(features: Sequence[Feature]) -> str:
     """The features as a Markdown table."""
     bar = r"\|"
-    lines = [f"| {n} | `{f.name}` | {f.group} | {f.formula.replace('|', bar)} |" for n, f in enumerate(features, 1)]
-    return "\n".join(["| # | name | group | formula |", "|--:|---|---|---|", *lines]) + "\n"
+    lines = [
+        f"| {n} | `{f.name}` | {f.group} | {f.formula.replace('|', bar)} |"
+        for n, f in enumerate(features, 1)
+    ]
+    return (
+        "\n".join(["| # | name | group | formula |", "|--:|---|---|---|", *lines])
+        + "\n"
+    )
 
 
 def page() -> str:
     """The page of features."""
-    _, rules, observed = (part.replace("\n", " ").strip() for part in (cheap.__doc__ or "").split("\n\n"))
+    _, rules, observed = (
+        part.replace("\n", " ").strip() for part in (cheap.__doc__ or "").split("\n\n")
+    )
     return f"""# Features of gates and routers
 
-`python tools/make_feature_table.py` writes this page from the tables in the code; a test checks that it is up to date.
-All features come from the view before escalation: ego motion, calibration, images and the cheap mode's report. Under \
+`python tools/make_feature_table.py` writes this page from the tables in the code; a \
+test checks that it is up to date.
+All features come from the view before escalation: ego motion, calibration, images and \
+the cheap mode's report. Under \
 an observing geometry (`cuboids`, `tracks` and its variants), the \
-[{len(TRACKED_FEATURES)} features](#the-{len(TRACKED_FEATURES)}-features-of-observed-objects) at the end replace the \
+[{len(TRACKED_FEATURES)} \
+features](#the-{len(TRACKED_FEATURES)}-features-of-observed-objects) at the end \
+replace the \
 others.
 
 ## The {len(FEATURES)} cheap-side features
@@ -39,8 +51,10 @@ others.
 {markdown(FEATURES)}
 ## The {len(MEMORY_FEATURES)} memory features
 
-These features compare the current frame with earlier ones. A change is NaN if there is no frame that far back. \
-Extremes ignore frames on which the cheap mode was not run. The group `lost` describes objects that were seen within \
+These features compare the current frame with earlier ones. A change is NaN if there \
+is no frame that far back. \
+Extremes ignore frames on which the cheap mode was not run. The group `lost` describes \
+objects that were seen within \
 the last 8 frames and are missing now.
 
 {markdown(MEMORY_FEATURES)}
@@ -49,7 +63,8 @@ the last 8 frames and are missing now.
 {observed}
 
 {markdown(TRACKED_FEATURES)}
-Under these geometries the [detection list](../definitions.md#detection-list) contains the 25 nearest objects.
+Under these geometries the [detection list](../definitions.md#detection-list) contains \
+the 25 nearest objects.
 """
 
 

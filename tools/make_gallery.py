@@ -1,9 +1,11 @@
-"""What every command shows, run on small files -> docs/generated/gallery.md and the pictures of the pages it writes.
+"""What every command shows, run on small files -> docs/generated/gallery.md and the
+pictures of the pages it writes.
 
     python tools/make_gallery.py           # about a minute; the pictures need chromium
 
-The arrays are those of docs/start.md; images, detector.onnx and logs are the small files of the tests. Outputs are cut
-to the lines that answer the question; "..." stands for the rest, and for what differs from machine to machine.
+The arrays are those of docs/start.md; images, detector.onnx and logs are the small
+files of the tests. Outputs are cut to the lines that answer the question; "..." stands
+for the rest, and for what differs from machine to machine.
 """
 
 import os
@@ -24,9 +26,12 @@ PICTURES = ROOT / "docs" / "pictures"
 CELL = "cells/braking-monocular"
 HEAD = """# Gallery: what every command shows
 
-`tools/make_gallery.py` writes this page, and the tests run it, in order, at 80 columns. `values.csv`, `mine.csv` and
-`old.csv` are [those of start.md](../start.md#files), and `demo` and `cells` are made below. `images`, `detector.onnx`
-and `logs` are small files of the tests; yours go there. "..." stands for lines left out, and for numbers that depend on
+`tools/make_gallery.py` writes this page, and the tests run it, in order, at 80 \
+columns. `values.csv`, `mine.csv` and
+`old.csv` are [those of start.md](../start.md#files), and `demo` and `cells` are made \
+below. `images`, `detector.onnx`
+and `logs` are small files of the tests; yours go there. "..." stands for lines left \
+out, and for numbers that depend on
 the machine. [commands.md](../commands.md) has the list; every command has `--help`.
 """
 
@@ -38,7 +43,10 @@ class Entry(NamedTuple):
     lines: str
     """What is typed: one or more commands, with empty lines between them."""
     keep: tuple[str, ...] = ()
-    """Patterns: paragraphs of the output that begin with one of them are shown. Default: all."""
+    """Patterns: paragraphs of the output that begin with one of them are shown.
+
+    Default: all.
+    """
     hide: str = ""
     """Pattern of what depends on the machine."""
     more: str = ""
@@ -53,7 +61,11 @@ ENTRIES = {
         ("cheap -> full", " +second", r"selection 20%\."),
         more="own-losses.md",
     ),
-    "report": Entry("How do I show it to others?", "deepval report result.json --out page.html", more="own-losses.md"),
+    "report": Entry(
+        "How do I show it to others?",
+        "deepval report result.json --out page.html",
+        more="own-losses.md",
+    ),
     "threshold": Entry(
         "From which score on shall the expensive mode run, and how often will it?",
         "deepval threshold values.csv -s mine.csv --alpha 0.2 --out router.json",
@@ -61,16 +73,20 @@ ENTRIES = {
         more="serve.md",
     ),
     "compare": Entry(
-        "Is the new allocator better than the old one? With `--fail-if worse`: may this change be merged?",
+        "Is the new allocator better than the old one? With `--fail-if worse`: may "
+        "this change be merged?",
         "deepval compare values.csv mine.csv old.csv --alpha 0.2",
         ("mine against", "budget"),
         more="gate.md",
     ),
     "serve": Entry(
-        "What if the budget, the units or the weights were others?", "deepval serve demo", more="own-losses.md"
+        "What if the budget, the units or the weights were others?",
+        "deepval serve demo",
+        more="own-losses.md",
     ),
     "watch": Entry(
-        "Is the running router still as good as it was? (Both modes ran on the inputs of `new.csv`.)",
+        "Is the running router still as good as it was? (Both modes ran on the inputs "
+        "of `new.csv`.)",
         """deepval watch watch.json --reference values.csv -s mine.csv --alpha 0.2
 
 cut -d, -f2 mine.csv | paste -d, values.csv - > new.csv
@@ -79,7 +95,8 @@ deepval watch watch.json new.csv --end --page watch.html""",
         more="guarantees.md#watch-a-running-router",
     ),
     "shadow": Entry(
-        "On which inputs shall a running system run both modes, so that it can be judged?",
+        "On which inputs shall a running system run both modes, "
+        "so that it can be judged?",
         "deepval shadow values.csv -s mine.csv --share 0.03 --out plan.json",
         more="guarantees.md",
     ),
@@ -88,11 +105,18 @@ deepval watch watch.json new.csv --end --page watch.html""",
         "deepval demo --out demo",
         ("Simulated",),
         more="start.md",
-        picture=("demo/report.html", "The page that it writes: what was judged, what to run, and how certain that is"),
+        picture=(
+            "demo/report.html",
+            (
+                "The page that it writes: what was judged, what to run, and how "
+                "certain that is"
+            ),
+        ),
     ),
     "perceive": Entry(
         "What does my detector see at each resolution, and what does it cost?",
-        "deepval perceive images -w detector.onnx --size 64 --size 96 --samples 5 --out cache",
+        "deepval perceive images -w detector.onnx --size 64 "
+        "--size 96 --samples 5 --out cache",
         hide=r"\d+(?= boxes)",
         more="own-detections.md",
     ),
@@ -102,10 +126,14 @@ deepval watch watch.json new.csv --end --page watch.html""",
         more="cells.md",
     ),
     "fit": Entry(
-        "Can an allocator learn where escalation helps?", f"deepval fit {CELL} -a gate-ridge", more="allocators.md"
+        "Can an allocator learn where escalation helps?",
+        f"deepval fit {CELL} -a gate-ridge",
+        more="allocators.md",
     ),
     "score": Entry(
-        "How does it rank inputs that it has not seen?", f"deepval score {CELL} gate-ridge", more="allocators.md"
+        "How does it rank inputs that it has not seen?",
+        f"deepval score {CELL} gate-ridge",
+        more="allocators.md",
     ),
     "profile": Entry(
         "What does the allocator itself cost?",
@@ -129,7 +157,13 @@ deepval import log.csv --out pair.csv""",
     "diagnose": Entry(
         "What can these data resolve, and how many units are enough?",
         "deepval diagnose values.csv -s mine.csv --alpha 0.2",
-        ("2,000 inputs", "How wide", "budget +allocator +vs random", "Half-widths", "No single unit"),
+        (
+            "2,000 inputs",
+            "How wide",
+            "budget +allocator +vs random",
+            "Half-widths",
+            "No single unit",
+        ),
         more="statistics.md",
     ),
     "analyse": Entry(
@@ -141,7 +175,10 @@ deepval import log.csv --out pair.csv""",
         "What do all analyses say, beside the paper's figures?",
         f"deepval reproduce {CELL} --analysis signs --work work --out reproduction",
         more="analyses.md#everything-at-once",
-        picture=("reproduction/report.html", "The page that it writes: every analysis, with what was run"),
+        picture=(
+            "reproduction/report.html",
+            "The page that it writes: every analysis, with what was run",
+        ),
     ),
     "drive": Entry(
         "Where does a published planner go, and whom does it touch?",
@@ -150,12 +187,16 @@ deepval import log.csv --out pair.csv""",
     ),
     "train-planner": Entry(
         "Can I train the planner behind `planner-ade`, PKL and TIP on my scenes?",
-        "deepval train-planner --dataset scenarionet --root logs --units all --steps 5 --width 8 --grid 64 --batch 2 "
-        "\\\n  --out planner",
+        "deepval train-planner --dataset scenarionet --root logs --units all --steps "
+        "5 --width 8 --grid 64 --batch 2 \\\n  --out planner",
         hide=r"[\d.]+ to [\d.]+(?=;)",
         more="learned-planner.md",
     ),
-    "cells": Entry("Which official cells can I build here?", "deepval cells synthetic", more="official.md"),
+    "cells": Entry(
+        "Which official cells can I build here?",
+        "deepval cells synthetic",
+        more="official.md",
+    ),
     "leaderboard": Entry(
         "Who is in the first rank, and whose place is not resolved?",
         f"""deepval score {CELL} ego-speed
@@ -164,9 +205,12 @@ for name in gate-ridge ego-speed; do \\
   mkdir -p entries/$name/scores; cp {CELL}/scores/$name.csv entries/$name/scores/braking-monocular.csv; \\
   printf 'name = "%s"\\nhandle = "lab"\\ninputs = ["cheap-detections", "ego"]\\n' $name > entries/$name/card.toml; done
 
-deepval leaderboard entries --cells cells --out board""",
+deepval leaderboard entries --cells cells --out board""",  # noqa: E501
         more="submit.md",
-        picture=("board/leaderboard.html", "The board's page: rank intervals instead of a bare order"),
+        picture=(
+            "board/leaderboard.html",
+            "The board's page: rank intervals instead of a bare order",
+        ),
     ),
     "doctor": Entry("Are these files whole?", "deepval doctor demo", more="faults.md"),
 }
@@ -175,16 +219,27 @@ deepval leaderboard entries --cells cells --out board""",
 def write_data(folder: Path) -> None:
     """The files that the commands read, by the helpers of the tests."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    sys.path += [str(ROOT / name) for name in settings["tool"]["pytest"]["ini_options"]["pythonpath"]]
+    sys.path += [
+        str(ROOT / name)
+        for name in settings["tool"]["pytest"]["ini_options"]["pythonpath"]
+    ]
     from doc_blocks import blocks_of
     from external_worlds import scenarionet
     from kitti_files import write_kitti
 
     write_kitti(folder)
     scenarionet(folder / "logs")
-    arrays, _, files, *_ = [code for language, code in blocks_of(ROOT / "docs" / "start.md") if language == "python"]
+    arrays, _, files, *_ = [
+        code
+        for language, code in blocks_of(ROOT / "docs" / "start.md")
+        if language == "python"
+    ]
     with chdir(folder):
-        subprocess.run([sys.executable, "-c", arrays + files], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-c", arrays + files],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
 
 def transcript(entry: Entry) -> str:
@@ -193,7 +248,9 @@ def transcript(entry: Entry) -> str:
     environment = {**os.environ, "COLUMNS": "80", "PATH": path}
     text = ""
     for command in entry.lines.split("\n\n"):
-        done = subprocess.run(["bash", "-c", command], env=environment, text=True, capture_output=True)
+        done = subprocess.run(
+            ["bash", "-c", command], env=environment, text=True, capture_output=True
+        )
         if done.returncode:
             raise SystemExit(f"{command}\n{done.stdout}{done.stderr}")
         text += f"$ {command}\n{cut(done.stdout, entry, notes=bool(done.stderr))}"
@@ -205,10 +262,14 @@ def cut(output: str, entry: Entry, *, notes: bool) -> str:
     text = "\n".join(map(str.rstrip, output.splitlines())).strip("\n")
     if not text:
         return ""
-    paragraphs = re.split(r"\n{2,}", re.sub(entry.hide, "...", text) if entry.hide else text)
+    paragraphs = re.split(
+        r"\n{2,}", re.sub(entry.hide, "...", text) if entry.hide else text
+    )
     parts = ["..."] if notes else []
     for paragraph in paragraphs:
-        chosen = not entry.keep or any(re.match(pattern, paragraph) for pattern in entry.keep)
+        chosen = not entry.keep or any(
+            re.match(pattern, paragraph) for pattern in entry.keep
+        )
         if chosen or parts[-1:] != ["..."]:
             parts.append(paragraph if chosen else "...")
     return re.sub(r"\n*\n\.\.\.\n\n*", "\n...\n", "\n\n".join(parts) + "\n")
@@ -216,12 +277,23 @@ def cut(output: str, entry: Entry, *, notes: bool) -> str:
 
 def section(command: str, entry: Entry) -> str:
     """The part of the page about a command."""
-    if command == "serve":  # runs until Ctrl-C, so nothing can be compared with what it prints
-        block = "```text\n$ deepval serve demo\nhttp://127.0.0.1:8765/ shows demo; Ctrl-C ends it.\n```"
+    # runs until Ctrl-C, so nothing can be compared with what it prints
+    if command == "serve":
+        block = (
+            "```text\n$ deepval serve demo\n"
+            "http://127.0.0.1:8765/ shows demo; Ctrl-C ends it.\n```"
+        )
     else:
         block = f"```console\n{transcript(entry)}```"
-    picture = f"\n![{entry.picture[1]}](../pictures/{picture_name(entry)})\n" if entry.picture else ""
-    return f"\n## {command}\n\n{entry.question} [More](../{entry.more}).\n\n{block}\n{picture}"
+    picture = (
+        f"\n![{entry.picture[1]}](../pictures/{picture_name(entry)})\n"
+        if entry.picture
+        else ""
+    )
+    return (
+        f"\n## {command}\n\n{entry.question} [More](../{entry.more}).\n\n{block}\n"
+        f"{picture}"
+    )
 
 
 def picture_name(entry: Entry) -> str:
@@ -235,10 +307,17 @@ def main() -> None:
     """Write the page and its pictures."""
     with tempfile.TemporaryDirectory() as name, chdir(name):
         write_data(Path(name))
-        TARGET.write_text(HEAD + "".join(section(*item) for item in ENTRIES.items()), encoding="utf-8")
+        TARGET.write_text(
+            HEAD + "".join(section(*item) for item in ENTRIES.items()), encoding="utf-8"
+        )
         for entry in ENTRIES.values():
-            if entry.picture and picture_name(entry) != "report.png":  # tools/make_pictures.py draws that one
-                photograph(Path(entry.picture[0]), PICTURES / picture_name(entry), size=(1000, 640))
+            # tools/make_pictures.py draws that one
+            if entry.picture and picture_name(entry) != "report.png":
+                photograph(
+                    Path(entry.picture[0]),
+                    PICTURES / picture_name(entry),
+                    size=(1000, 640),
+                )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""The demo's report.html -> the two pictures of the README: the head of the page, and a decisive frame.
+"""The demo's report.html -> the two pictures of the README: the head of the page, and a
+decisive frame.
 
     make demo && python tools/make_pictures.py demo/report.html docs/pictures
 
-Needs chromium. The first picture shows the page as it is; for the second, all sections but the frame are hidden.
+Needs chromium. The first picture shows the page as it is; for the second, all sections
+but the frame are hidden.
 """
 
 import argparse
@@ -24,7 +26,7 @@ FLAGS = (
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
 HIDDEN = """<style>
   .masthead, .bar, footer, main > section:not(#frames), #frames > h2, #frames > .lead {display: none !important}
-</style>"""
+</style>"""  # noqa: E501
 
 
 def photograph(page: Path, picture: Path, *, size: tuple[int, int]) -> None:
@@ -33,8 +35,17 @@ def photograph(page: Path, picture: Path, *, size: tuple[int, int]) -> None:
     if browser is None:
         raise SystemExit("chromium is needed to photograph the page; install it first.")
     with tempfile.TemporaryDirectory() as profile:
-        words = [f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}", f"--screenshot={picture}"]
-        subprocess.run([browser, *FLAGS, *words, page.resolve().as_uri()], check=True, capture_output=True, timeout=120)
+        words = [
+            f"--user-data-dir={profile}",
+            f"--window-size={size[0]},{size[1]}",
+            f"--screenshot={picture}",
+        ]
+        subprocess.run(
+            [browser, *FLAGS, *words, page.resolve().as_uri()],
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
 
 
 def main() -> None:
@@ -47,7 +58,10 @@ def main() -> None:
     photograph(given.page, given.out / "report.png", size=(1100, 780))
     with tempfile.TemporaryDirectory() as folder:
         alone = Path(folder) / "frame.html"
-        alone.write_text(POLICY.sub("", given.page.read_text(encoding="utf-8")) + HIDDEN, encoding="utf-8")
+        alone.write_text(
+            POLICY.sub("", given.page.read_text(encoding="utf-8")) + HIDDEN,
+            encoding="utf-8",
+        )
         photograph(alone, given.out / "frame.png", size=(1100, 520))
 
 

@@ -1,4 +1,5 @@
-"""The records of `deepval.results` -> docs/result.schema.json, the published form of a result.
+"""The records of `deepval.results` -> docs/result.schema.json, the published form of a
+result.
 
 Run: python tools/make_schema.py
 """
@@ -16,29 +17,50 @@ from deepval import results
 from deepval.files.writing import write_atomically
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "result.schema.json"
-PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+PLAIN = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a result."""
-    records = sorted(_records(results.Result) - {results.Samples}, key=lambda record: record.__name__)
-    top = {item.name: item for item in dataclasses.fields(results.Result) if item.name not in ("samples", "fresh")}
+    records = sorted(
+        _records(results.Result) - {results.Samples}, key=lambda record: record.__name__
+    )
+    top = {
+        item.name: item
+        for item in dataclasses.fields(results.Result)
+        if item.name not in ("samples", "fresh")
+    }
     described = _descriptions(results.Result)
     properties = {"schema": {"const": results.SCHEMA}}
-    properties |= {name: _form(item.type) | {"description": described[name]} for name, item in top.items()}
+    properties |= {
+        name: _form(item.type) | {"description": described[name]}
+        for name, item in top.items()
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A result of deepval",
         "type": "object",
         "properties": properties,
-        "required": [name for name in properties if name not in ("inputs", "thresholds", "recovery", "feedback")],
+        "required": [
+            name
+            for name in properties
+            if name not in ("inputs", "thresholds", "recovery", "feedback")
+        ],
         "additionalProperties": False,
         "$defs": {record.__name__: _record(record) for record in records},
     }
 
 
 def _records(form: Any) -> set[type]:
-    """Every record that an annotation names, directly or through the fields of such a record."""
+    """Every record that an annotation names, directly or through the fields of such a
+    record.
+    """
     if not (isinstance(form, type) and dataclasses.is_dataclass(form)):
         return {record for part in get_args(form) for record in _records(part)}
     inside = {record for part in _forms(form).values() for record in _records(part)}
@@ -55,7 +77,8 @@ def _forms(form: type) -> dict[str, Any]:
 def _record(record: type) -> dict[str, Any]:
     described = _descriptions(record)
     properties = {
-        name: _form(form) | ({"description": described[name]} if name in described else {})
+        name: _form(form)
+        | ({"description": described[name]} if name in described else {})
         for name, form in _forms(record).items()
     }
     summary = " ".join(cleandoc(record.__doc__ or "").partition("\n\n")[0].split())

@@ -1,4 +1,5 @@
-"""Logged tracks that a simulated detector observes at two sizes, and its false positives, as means over seeds.
+"""Logged tracks that a simulated detector observes at two sizes, and its false
+positives, as means over seeds.
 
 docs/definitions.md, Observations: the counts behind the external track.
 
@@ -18,7 +19,13 @@ from deepval.datasets import open_dataset
 from deepval.paper.row_columns import count_matched_point
 from deepval.perception.placing import Tracks
 
-BANDS_M: tuple[tuple[float, float], ...] = ((0.0, 10.0), (10.0, 20.0), (20.0, 30.0), (30.0, 50.0), (50.0, np.inf))
+BANDS_M: tuple[tuple[float, float], ...] = (
+    (0.0, 10.0),
+    (10.0, 20.0),
+    (20.0, 30.0),
+    (30.0, 50.0),
+    (50.0, np.inf),
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,8 @@ class KeptTracks:
         tracks: Tracks there that are observed only where it detects them.
         kept: Number of these tracks that it detects.
         false_positives: Detections that belong to no track.
-        band_tracks: Number of tracks in each band of range (distance of the centre from the ego origin).
+        band_tracks: Number of tracks in each band of range (distance of the centre from
+            the ego origin).
         band_kept: Number of detected tracks in each band.
     """
 
@@ -52,7 +60,9 @@ class KeptTracks:
     def band_recall(self) -> tuple[float, ...]:
         """The recall in each band."""
         counts = zip(self.band_kept, self.band_tracks, strict=True)
-        return tuple(kept / tracks if tracks else float("nan") for kept, tracks in counts)
+        return tuple(
+            kept / tracks if tracks else float("nan") for kept, tracks in counts
+        )
 
 
 def observed_tracks(
@@ -62,7 +72,9 @@ def observed_tracks(
     units: Sequence[str] | None = None,
     bands_m: Sequence[tuple[float, float]] = BANDS_M,
 ) -> list[KeptTracks]:
-    """Counts of every mode of a cell over units (all where None), under a placing of tracks."""
+    """Counts of every mode of a cell over units (all where None), under a placing of
+    tracks.
+    """
     placing = placing or Tracks()
     count = {mode: np.zeros((4, len(bands_m) + 1), dtype=int) for mode in spec.order}
     for unit in spec.units if units is None else units:
@@ -73,9 +85,14 @@ def observed_tracks(
             watched = found.watched & used.run[seen.truth.frame]
             kept = np.zeros(len(seen.truth), dtype=bool)
             kept[found.logged[found.logged >= 0]] = True
-            bands = [np.ones(len(away_m), dtype=bool), *((away_m >= low) & (away_m < high) for low, high in bands_m)]
+            bands = [
+                np.ones(len(away_m), dtype=bool),
+                *((away_m >= low) & (away_m < high) for low, high in bands_m),
+            ]
             count[mode][0] += [np.count_nonzero(watched & band) for band in bands]
-            count[mode][1] += [np.count_nonzero(watched & kept & band) for band in bands]
+            count[mode][1] += [
+                np.count_nonzero(watched & kept & band) for band in bands
+            ]
             count[mode][2] += np.count_nonzero(found.logged < 0)
             count[mode][3] += np.count_nonzero(used.run)
     return [
@@ -93,7 +110,9 @@ def observed_tracks(
 
 
 def main() -> None:
-    """Print a Markdown table with a row per size, and the count-matched threshold of the larger one."""
+    """Print a Markdown table with a row per size, and the count-matched threshold of
+    the larger one.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset")
     parser.add_argument("root")
@@ -104,23 +123,54 @@ def main() -> None:
     rows: dict[str, list[KeptTracks]] = {}
     thresholds = []
     for seed in range(arguments.seeds):
-        modes = [sources.ModeFile(f"profile-{size}", None, seed=seed) for size in arguments.sizes]
+        modes = [
+            sources.ModeFile(f"profile-{size}", None, seed=seed)
+            for size in arguments.sizes
+        ]
         (spec,) = specs(sources.from_files(source, modes), geometries=("tracks",))
         thresholds.append(count_matched_point(spec, units=spec.units).full)
         for kept in observed_tracks(spec):
             rows.setdefault(kept.mode, []).append(kept)
-    bands = [f"from {low:g} m" if np.isinf(high) else f"{low:g}-{high:g} m" for low, high in BANDS_M]
-    print("| mode | kept per state | false positives per state | recall |", " | ".join(bands), "|")
+    bands = [
+        f"from {low:g} m" if np.isinf(high) else f"{low:g}-{high:g} m"
+        for low, high in BANDS_M
+    ]
+    print(
+        "| mode | kept per state | false positives per state | recall |",
+        " | ".join(bands),
+        "|",
+    )
     print("| --- " * (4 + len(bands)) + "|")
     for mode, found in rows.items():
         figures = np.mean(
-            [[f.kept / f.states, f.false_positives / f.states, f.recall, *f.band_recall] for f in found], 0
+            [
+                [
+                    f.kept / f.states,
+                    f.false_positives / f.states,
+                    f.recall,
+                    *f.band_recall,
+                ]
+                for f in found
+            ],
+            0,
         )
-        print(f"| {mode} | {figures[0]:.2f} | {figures[1]:.2f} |", " | ".join(f"{x:.2f}" for x in figures[2:]), "|")
+        print(
+            f"| {mode} | {figures[0]:.2f} | {figures[1]:.2f} |",
+            " | ".join(f"{x:.2f}" for x in figures[2:]),
+            "|",
+        )
     first = next(iter(rows.values()))[0]
-    print(f"\n{first.states} states, {first.tracks / first.states:.2f} tracks in the image per state", end="; ")
+    print(
+        f"\n{first.states} states, {first.tracks / first.states:.2f} tracks in the "
+        "image per state",
+        end="; ",
+    )
     print("by band:", ", ".join(map(str, first.band_tracks)))
-    print("count-matched threshold of the larger size on all units:", np.mean(thresholds).round(3), thresholds)
+    print(
+        "count-matched threshold of the larger size on all units:",
+        np.mean(thresholds).round(3),
+        thresholds,
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""A specification with modes -> how well each mode finds objects on the training units, and which pairs make sense.
+"""A specification with modes -> how well each mode finds objects on the training units,
+and which pairs make sense.
 
     python tools/order_modes.py docs/replication/kitti-cars.toml --data ../shared/data
 
-A pair makes sense as cheap -> full where the full mode's recall is higher by at least 0.02 and its F1 is higher, both
-over the training units as the benchmark matches (docs/definitions.md, Matching). Decision values are not looked at.
+A pair makes sense as cheap -> full where the full mode's recall is higher by at least
+0.02 and its F1 is higher, both over the training units as the benchmark matches
+(docs/definitions.md, Matching). Decision values are not looked at.
 """
 
 import argparse
@@ -29,7 +31,9 @@ LEAST_RECALL = 0.02
 
 @dataclass(frozen=True)
 class Quality:
-    """Counts of a mode on the training units: right and wrong detections, missed objects of its classes."""
+    """Counts of a mode on the training units: right and wrong detections, missed
+    objects of its classes.
+    """
 
     mode: str
     right: int
@@ -64,7 +68,10 @@ def quality(spec: CellSpec, mode: ModeSpec) -> Quality:
         used = used_detections(mode, report.where(np.isin(report.cls, mode.classes)))
         found = matching(used, truth)
         missed = found.missed & np.isin(super_class(truth.cls), mine)
-        counts += [np.count_nonzero(marks) for marks in (found.partner >= 0, found.false_positive, missed)]
+        counts += [
+            np.count_nonzero(marks)
+            for marks in (found.partner >= 0, found.false_positive, missed)
+        ]
     return Quality(mode.name, *counts.tolist())
 
 
@@ -83,17 +90,30 @@ def main() -> None:
     parser.add_argument("specification", type=Path)
     parser.add_argument("--data", type=Path)
     given = parser.parse_args()
-    specs = [wanted.specs[0] for wanted in read_specification(given.specification, given.data)]
+    specs = [
+        wanted.specs[0]
+        for wanted in read_specification(given.specification, given.data)
+    ]
     modes = {mode.name: mode for spec in specs for mode in spec.modes}
-    found = sorted((quality(specs[0], mode) for mode in modes.values()), key=lambda each: each.recall)
-    texts = [(q.mode, f"{q.right:,}", number(q.recall), number(q.precision), number(q.f1)) for q in found]
+    found = sorted(
+        (quality(specs[0], mode) for mode in modes.values()),
+        key=lambda each: each.recall,
+    )
+    texts = [
+        (q.mode, f"{q.right:,}", number(q.recall), number(q.precision), number(q.f1))
+        for q in found
+    ]
     header = ("source", "right", "recall", "precision", "F1")
     print(table_markdown(Table("On training units", header, lines_of(texts))))
     pairs = sensible(found)
     print(f"{len(pairs)} of {len(found) * (len(found) - 1) // 2} pairs make sense:")
     print("\n".join(f"{cheap} -> {full}" for cheap, full in pairs))
     specified = {tuple(spec.order) for spec in specs}
-    print("The specification has these pairs." if specified == set(pairs) else "The specification has other pairs.")
+    print(
+        "The specification has these pairs."
+        if specified == set(pairs)
+        else "The specification has other pairs."
+    )
 
 
 if __name__ == "__main__":

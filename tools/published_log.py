@@ -1,4 +1,5 @@
-"""Judge the published per-image gains of a study on detector routing (ViGeng/bgt-ada), beside the study's own figures.
+"""Judge the published per-image gains of a study on detector routing (ViGeng/bgt-ada),
+beside the study's own figures.
 
 python tools/published_log.py ../shared/data/bgt_ada/target_distributions.csv
 """
@@ -19,18 +20,26 @@ CONSTANT = {31: 0.0323, 155: 0.0968, 310: 0.1129, 621: 0.1916}
 
 
 def judged(path: Path) -> tuple[deepval.ValueTable, deepval.Result]:
-    """The strong detector's gain in average precision per image, and the study's two targets judged as scores."""
+    """The strong detector's gain in average precision per image, and the study's two
+    targets judged as scores.
+    """
     found = columns.read(path)
-    gain, moric, helped = (found.numbers(name) for name in ("delta_ap", "moric_plus", "offload_bin"))
+    gain, moric, helped = (
+        found.numbers(name) for name in ("delta_ap", "moric_plus", "offload_bin")
+    )
     names = [f"image-{i:04d}" for i in range(len(gain))]
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", deepval.InputWarning
         )  # every image is a separate unit; values are rewards, not shares
         table = deepval.ValueTable.from_columns(
-            unit=names, input=names, rewards={"weak": np.zeros(len(gain)), "strong": gain}
+            unit=names,
+            input=names,
+            rewards={"weak": np.zeros(len(gain)), "strong": gain},
         )
-        return table, deepval.evaluate(table, {"MORIC+": moric, "OffloadBin": helped}, ALPHAS)
+        return table, deepval.evaluate(
+            table, {"MORIC+": moric, "OffloadBin": helped}, ALPHAS
+        )
 
 
 def figures(path: Path) -> dict[str, Any]:
@@ -41,7 +50,9 @@ def figures(path: Path) -> dict[str, Any]:
         name: [(result.row(name, alpha=alpha).gain or 0.0) / number for alpha in ALPHAS]
         for name in ("random", "MORIC+", "OffloadBin", "oracle")
     }
-    ndg = {name: [result.row(name, alpha=alpha).ndg for alpha in ALPHAS] for name in rows}
+    ndg = {
+        name: [result.row(name, alpha=alpha).ndg for alpha in ALPHAS] for name in rows
+    }
     return {
         "affected": table.affected,
         "harm rate": table.harm_rate,
@@ -49,7 +60,9 @@ def figures(path: Path) -> dict[str, Any]:
         "all-full": table.decision_values.mean(),
         "gain": rows,
         "ndg": ndg,
-        "apgr": {row.allocator: (row.apgr, row.apgr_lo, row.apgr_hi) for row in result.apgr()},
+        "apgr": {
+            row.allocator: (row.apgr, row.apgr_lo, row.apgr_hi) for row in result.apgr()
+        },
         "constant": {k: (published, k / number) for k, published in CONSTANT.items()},
     }
 

@@ -1,6 +1,7 @@
 """Run docs/two-arrays-to-threshold.ipynb from top to bottom and store what it shows.
 
-python tools/run_notebook.py [FOLDER]      # the folder that it runs in; default: one of its own
+python tools/run_notebook.py [FOLDER] # the folder that it runs in; default: one of \
+    its own
 """
 
 import json
@@ -12,14 +13,19 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "two-arrays-to-threshold.ipynb"
+TARGET = (
+    Path(__file__).resolve().parent.parent / "docs" / "two-arrays-to-threshold.ipynb"
+)
 
 
 def execute(folder: Path) -> dict[str, Any]:
     """The notebook with the outputs of a run in a folder, as JSON."""
     notebook = nbformat.read(TARGET, as_version=4)
     NotebookClient(
-        notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook,
+        timeout=None,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
     ).execute()
     content = json.loads(nbformat.writes(notebook))
     for cell in content["cells"]:
@@ -33,4 +39,7 @@ if __name__ == "__main__":
         print(json.dumps(execute(Path(sys.argv[1]))))
     else:
         with tempfile.TemporaryDirectory() as name:
-            TARGET.write_text(json.dumps(execute(Path(name)), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            TARGET.write_text(
+                json.dumps(execute(Path(name)), indent=1, ensure_ascii=False) + "\n",
+                encoding="utf-8",
+            )

@@ -1,6 +1,8 @@
-"""Hooks of mkdocs.yml: the README and the notebook become pages of the site, and its links fit the site.
+"""Hooks of mkdocs.yml: the README and the notebook become pages of the site, and its
+links fit the site.
 
-Links out of docs/ become plain text; a link that is named after a file is named after its page instead.
+Links out of docs/ become plain text; a link that is named after a file is named after
+its page instead.
 """
 
 import json
@@ -17,35 +19,53 @@ NOTEBOOK = "two-arrays-to-threshold"
 def on_files(files: Files, config: Any) -> Files:
     """Add the two pages that are no Markdown file of docs/."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
-    cells = json.loads((ROOT / "docs" / f"{NOTEBOOK}.ipynb").read_text(encoding="utf-8"))["cells"]
-    for name, text in (("readme.md", readme), (f"{NOTEBOOK}.md", "\n\n".join(map(cell_markdown, cells)))):
+    cells = json.loads(
+        (ROOT / "docs" / f"{NOTEBOOK}.ipynb").read_text(encoding="utf-8")
+    )["cells"]
+    for name, text in (
+        ("readme.md", readme),
+        (f"{NOTEBOOK}.md", "\n\n".join(map(cell_markdown, cells))),
+    ):
         files.append(File.generated(config, name, content=text))
     return files
 
 
 def cell_markdown(cell: dict[str, Any]) -> str:
-    """A cell of the notebook: its text, or its code with the text and the pictures that it shows."""
+    """A cell of the notebook: its text, or its code with the text and the pictures that
+    it shows.
+    """
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         return source
-    return "\n\n".join([f"```python\n{source}\n```", *map(output_markdown, cell["outputs"])])
+    return "\n\n".join(
+        [f"```python\n{source}\n```", *map(output_markdown, cell["outputs"])]
+    )
 
 
 def output_markdown(output: dict[str, Any]) -> str:
     """What a cell shows, as a picture or as text."""
     data = output.get("data", {})
     if "image/png" in data:
-        return f"![What the cell above draws](data:image/png;base64,{''.join(data['image/png']).strip()})"
+        return (
+            "![What the cell above "
+            f"draws](data:image/png;base64,{''.join(data['image/png']).strip()})"
+        )
     text = "".join(output.get("text") or data["text/plain"])
     return f"```text\n{text.rstrip()}\n```"
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Lead to the pages of the site, by their titles; other files of the repository are named without a link."""
+    """Lead to the pages of the site, by their titles; other files of the repository are
+    named without a link.
+    """
     markdown = re.sub(r"\]\((?:\.\./)+README\.md", "](readme.md", markdown)
     markdown = re.sub(r"\[([^\]]+)\]\(\s*\.\./(?!\w[\w-]*\.md)[^)]*\)", r"\1", markdown)
     folder = (ROOT / "docs" / page.file.src_uri).parent
-    return re.sub(r"\[[\w-]+\.md\]\(([^)#]+)", lambda link: f"[{title(folder / link[1])}]({link[1]}", markdown)
+    return re.sub(
+        r"\[[\w-]+\.md\]\(([^)#]+)",
+        lambda link: f"[{title(folder / link[1])}]({link[1]}",
+        markdown,
+    )
 
 
 def title(page: Path) -> str:

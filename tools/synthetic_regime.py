@@ -1,6 +1,8 @@
-"""Value tables -> the figures that define their regime (docs/definitions.md, Regime), beside the paper's ranges.
+"""Value tables -> the figures that define their regime (docs/definitions.md, Regime),
+beside the paper's ranges.
 
-Run: python tools/synthetic_regime.py [seeds], for the synthetic world over several seeds.
+Run: python tools/synthetic_regime.py [seeds], for the synthetic world over several
+seeds.
 """
 
 import sys
@@ -75,16 +77,20 @@ PAPER: dict[Downstream, dict[str, tuple[float, float]]] = {
         "oracle_20": (0.6858, 0.6858),
     },
 }
-"""Lowest and highest figure of the paper's tables `ceiling`, `sign` and `refgeom` for YOLOv8s 320, 384 and 512 -> 640.
+"""Lowest and highest figure of the paper's tables `ceiling`, `sign` and `refgeom` for
+YOLOv8s 320, 384 and 512 -> 640.
 
-For KITTI braking the paper gives no number of affected inputs; 3 to 25 % is the requirement on the synthetic world.
+For KITTI braking the paper gives no number of affected inputs; 3 to 25 % is the
+requirement on the synthetic world.
 """
 
 
 def regime(table: ValueTable) -> Regime:
     """The figures of a cell: cheap is the first mode, full the last."""
     summary, values = table.summary(0.2), table.decision_values
-    benefit = np.bincount(table.unit, weights=np.maximum(values, 0.0), minlength=len(table.unit_ids))
+    benefit = np.bincount(
+        table.unit, weights=np.maximum(values, 0.0), minlength=len(table.unit_ids)
+    )
     return Regime(
         affected=summary.affected / summary.inputs,
         harmed=summary.harm_rate,
@@ -97,23 +103,37 @@ def regime(table: ValueTable) -> Regime:
 
 
 def regime_lines(cells: Mapping[Downstream, Sequence[ValueTable]]) -> Iterator[str]:
-    """Mean and spread of each figure over the tables of a cell, beside the paper's range, cell by cell."""
+    """Mean and spread of each figure over the tables of a cell, beside the paper's
+    range, cell by cell.
+    """
     for (system, geometry), tables in cells.items():
         figures = [asdict(regime(table)) for table in tables]
-        yield f"{system}, {geometry} geometry: {quantity(len(tables), 'seed')} of {len(tables[0]):,} inputs"
+        yield (
+            f"{system}, {geometry} geometry: "
+            f"{quantity(len(tables), 'seed')} of {len(tables[0]):,} inputs"
+        )
         yield f"  {'':12s} {'mean':>8s} {'least':>8s} {'most':>8s}   paper"
         for name in figures[0]:
             numbers = np.array([figure[name] for figure in figures])
             bounds = PAPER.get((system, geometry), {}).get(name)
-            range_text = "" if bounds is None else " to ".join(f"{bound:.3f}" for bound in sorted(set(bounds)))
-            yield f"  {name:12s} {numbers.mean():8.3f} {numbers.min():8.3f} {numbers.max():8.3f}   {range_text}"
+            range_text = (
+                ""
+                if bounds is None
+                else " to ".join(f"{bound:.3f}" for bound in sorted(set(bounds)))
+            )
+            yield (
+                f"  {name:12s} {numbers.mean():8.3f} "
+                f"{numbers.min():8.3f} {numbers.max():8.3f}   {range_text}"
+            )
 
 
 def main() -> None:
     """Print the summary for YOLOv8s 320, 384 and 512 against 640."""
     warnings.simplefilter("ignore", InputWarning)
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    systems, geometries = (tuple(dict.fromkeys(part)) for part in zip(*PAPER, strict=True))
+    systems, geometries = (
+        tuple(dict.fromkeys(part)) for part in zip(*PAPER, strict=True)
+    )
     for cheap in ("yolov8s-320", "yolov8s-384", "yolov8s-512"):
         tables = {cell: [] for cell in PAPER}
         for seed in range(seeds):

@@ -1,6 +1,7 @@
 """Judge a small CSV file with the installed deepval, as a user without extras would.
 
-Run it in an empty environment after `pip install .`; it works in a temporary folder and needs NumPy alone.
+Run it in an empty environment after `pip install .`; it works in a temporary folder and
+needs NumPy alone.
 """
 
 import subprocess
@@ -35,7 +36,11 @@ def main() -> None:
         for name, lines in tables.items():
             (Path(folder) / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
         for command in COMMANDS:
-            subprocess.run([sys.executable, "-m", "deepval", *command.split()], cwd=folder, check=True)
+            subprocess.run(
+                [sys.executable, "-m", "deepval", *command.split()],
+                cwd=folder,
+                check=True,
+            )
         for name in ("result.json", "page.html", "router.json"):
             if not (Path(folder) / name).is_file():
                 sys.exit(f"{name} is missing.")

@@ -1,4 +1,5 @@
-"""deepval: is the expensive perception mode worth it on this input, for the decision that follows?
+"""deepval: is the expensive perception mode worth it on this input, for the decision
+that follows?
 
 The flow, from losses and scores to a verdict, a picture and a page:
 
@@ -18,12 +19,14 @@ The flow, from losses and scores to a verdict, a picture and a page:
     deepval.metrics.normalized_decision_gain(...)           # arrays in, a number out, for scikit-learn
     deepval.testing.assert_not_worse(new, old, table)       # a regression test of scores
 
-A wrong argument raises an `InputError`: it states what must hold, what was found and what to do.
+A wrong argument raises an `InputError`: it states what must hold, what was found and
+what to do.
 
-The user's data are in `tables` (losses, scores, costs), the evaluation in `judging` (budgets, ties, oracle, draws),
-and the views of a result in `report`. Above them `world`, `perception`, `systems` and `cells` turn driving
-data into losses, `features` and `allocators` into scores; docs/architecture.md has the whole flow.
-"""
+The user's data are in `tables` (losses, scores, costs), the evaluation in `judging`
+(budgets, ties, oracle, draws), and the views of a result in `report`. Above them
+`world`, `perception`, `systems` and `cells` turn driving data into losses, `features`
+and `allocators` into scores; docs/architecture.md has the whole flow.
+"""  # noqa: E501
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -44,7 +47,11 @@ if TYPE_CHECKING:
     from deepval.judging.watching import Watch
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
-    from deepval.tables.router_logs import import_router_log, values_from_log, write_values
+    from deepval.tables.router_logs import (
+        import_router_log,
+        values_from_log,
+        write_values,
+    )
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -96,13 +103,19 @@ _HOME = {
     "tables.values": ("ValueTable", "read_values"),
     "": ("metrics", "testing"),
 }
-"""Where each public name lives; it is loaded when first used, so that importing the package costs nothing."""
+"""Where each public name lives; it is loaded when first used, so that importing the
+package costs nothing.
+"""
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _HOME.items():
         if name in names:
-            value = getattr(import_module(f"deepval.{module}"), name) if module else import_module(f"deepval.{name}")
+            value = (
+                getattr(import_module(f"deepval.{module}"), name)
+                if module
+                else import_module(f"deepval.{name}")
+            )
             globals()[name] = value
             return value
     raise AttributeError(f"module 'deepval' has no attribute {name!r}")

@@ -1,8 +1,9 @@
-"""Names for array types: `Float[np.ndarray, "input mode"]` is a float array with those axes.
+"""Names for array types: `Float[np.ndarray, "input mode"]` is a float array with those
+axes.
 
-Axis words: input unit mode det obj time draw budget. The shapes are checked at run time only where jaxtyping is already
-loaded (the test command loads it); elsewhere the names cost nothing and mean a plain array. Apart, because
-every package needs these names.
+Axis words: input unit mode det obj time draw budget. The shapes are checked at run time
+only where jaxtyping is already loaded (the test command loads it); elsewhere the names
+cost nothing and mean a plain array. Apart, because every package needs these names.
 """
 
 import sys
@@ -15,7 +16,9 @@ if TYPE_CHECKING or "jaxtyping" in sys.modules:
 else:
 
     class Unchecked:
-        """Stands in for jaxtyping's names: `Unchecked[np.ndarray, "input"]` is `np.ndarray`."""
+        """Stands in for jaxtyping's names: `Unchecked[np.ndarray, "input"]` is
+        `np.ndarray`.
+        """
 
         def __class_getitem__(cls, item: tuple[Any, str]) -> Any:
             """Drop the shape, keep the array type."""

@@ -1,4 +1,6 @@
-"""Arguments of public functions -> the same arguments, checked; a wrong argument is an InputError."""
+"""Arguments of public functions -> the same arguments, checked; a wrong argument is an
+InputError.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,7 +20,9 @@ def word(value: Any, allowed: Iterable[str], what: str) -> str:
     if isinstance(value, str) and value in words:
         return value
     near = suggestion(value, words) if isinstance(value, str) else "."
-    raise InputError(f"{what} must be one of {', '.join(words)}; found {quote(value)}{near}")
+    raise InputError(
+        f"{what} must be one of {', '.join(words)}; found {quote(value)}{near}"
+    )
 
 
 def flag(value: Any, what: str) -> bool:
@@ -30,7 +34,11 @@ def flag(value: Any, what: str) -> bool:
 
 def whole(value: Any, what: str, *, least: int = 0, most: int | None = None) -> int:
     """A whole number within bounds."""
-    if not isinstance(value, bool) and isinstance(value, Integral) and least <= int(value) <= (most or math.inf):
+    if (
+        not isinstance(value, bool)
+        and isinstance(value, Integral)
+        and least <= int(value) <= (most or math.inf)
+    ):
         return int(value)
     bounds = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
     raise InputError(f"{what} must be a whole number, {bounds}; found {quote(value)}.")
@@ -39,7 +47,11 @@ def whole(value: Any, what: str, *, least: int = 0, most: int | None = None) -> 
 def number(value: Any, what: str) -> float:
     """A finite number."""
     try:
-        converted = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+        converted = (
+            float(value)
+            if isinstance(value, Real) and not isinstance(value, bool)
+            else math.nan
+        )
     except OverflowError:
         converted = math.inf
     if math.isfinite(converted):
@@ -60,17 +72,31 @@ def number_in(text: str, option: str) -> float:
 
 def share_of_inputs(alpha: Any, what: str = "alpha") -> float:
     """A share of inputs in (0, 1]."""
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 < alpha <= 1:
-        raise InputError(f"{what} must be a share in (0, 1]; found {quote(alpha)}. Write 0.2 for 20 %.")
+    if (
+        isinstance(alpha, bool)
+        or not isinstance(alpha, int | float | np.number)
+        or not 0 < alpha <= 1
+    ):
+        raise InputError(
+            f"{what} must be a share in (0, 1]; found "
+            f"{quote(alpha)}. Write 0.2 for 20 %."
+        )
     return float(alpha)
 
 
 def texts(value: Any, what: str, *, numbers: bool = False) -> tuple[str, ...]:
     """A text, or several; integers are converted to text where `numbers` is True."""
     several = (value,) if isinstance(value, str) else value
-    if isinstance(several, Iterable) and not isinstance(several, bytes | Mapping) and getattr(several, "ndim", 1):
+    if (
+        isinstance(several, Iterable)
+        and not isinstance(several, bytes | Mapping)
+        and getattr(several, "ndim", 1)
+    ):
         items = tuple(several)
-        if all(isinstance(item, str) or (numbers and isinstance(item, Integral)) for item in items):
+        if all(
+            isinstance(item, str) or (numbers and isinstance(item, Integral))
+            for item in items
+        ):
             return tuple(map(str, items))
     raise InputError(f"{what} must be text, or a list of texts; found {quote(value)}.")
 
@@ -95,4 +121,7 @@ def by_cell(value: Any, kind: type[Kind], what: str) -> Mapping[str, Kind]:
         raise InputError(f"{what} must be a mapping from names; found {quote(value)}.")
     if not value:
         raise InputError(f"{what}: at least one cell is needed; found none.")
-    return {str(name): instance(item, kind, f"{what}: {quote(name)}") for name, item in value.items()}
+    return {
+        str(name): instance(item, kind, f"{what}: {quote(name)}")
+        for name, item in value.items()
+    }

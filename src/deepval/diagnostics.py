@@ -1,7 +1,9 @@
-"""Losses, reference and both modes' full outputs -> signals that no vehicle could compute: never deployable.
+"""Losses, reference and both modes' full outputs -> signals that no vehicle could
+compute: never deployable.
 
-They show the value of full information about perception. All have the kind "diagnostic": they are ranked under a
-selection budget and refused under a measured one, as there is no cost to charge for information from the reference.
+They show the value of full information about perception. All have the kind
+"diagnostic": they are ranked under a selection budget and refused under a measured one,
+as there is no cost to charge for information from the reference.
 """
 
 from abc import ABC, abstractmethod
@@ -22,11 +24,13 @@ from deepval.tables.values import ValueTable
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The data on some inputs that labels and diagnostics may use: losses, and columns from reference and outputs.
+    """The data on some inputs that labels and diagnostics may use: losses, and columns
+    from reference and outputs.
 
     Attributes:
         table: The losses.
-        columns: Columns by name, one number per input of the table; empty if there are only losses.
+        columns: Columns by name, one number per input of the table; empty if there are
+            only losses.
     """
 
     table: ValueTable
@@ -36,31 +40,51 @@ class Evidence:
         """The evidence of the named units only."""
         table = self.table.restrict(units)
         rows = keys.positions(table.input, self.table.input)
-        return Evidence(table, {name: column[rows] for name, column in self.columns.items()})
+        return Evidence(
+            table, {name: column[rows] for name, column in self.columns.items()}
+        )
 
     def column(self, name: str) -> Float[np.ndarray, "input"]:
         """One of the columns."""
         if not self.columns:
             raise InputError(
-                "This diagnostic needs columns from the reference and the detections; found losses only. Use the "
-                "evidence of a cell."
+                "This diagnostic needs columns from the reference and the detections; "
+                "found losses only. Use the evidence of a cell."
             )
         if name not in self.columns:
             raise InputError(
-                f"The cell has no column {name!r}: its modes have no probabilities or image boxes to compute it from, "
-                f"or an earlier version built it (then build it again). Its columns are {', '.join(self.columns)}."
+                f"The cell has no column {name!r}: its modes have no probabilities or "
+                "image boxes to compute it from, or an earlier version built it (then "
+                f"build it again). Its columns are {', '.join(self.columns)}."
             )
         return self.columns[name]
 
     def from_role(self, role: str, name: str) -> "Evidence":
-        """The evidence with the values of a column that were computed from the units of a role alone."""
-        return Evidence(self.table, {**self.columns, name: self.column(role_column(name, role))})
+        """The evidence with the values of a column that were computed from the units of
+        a role alone.
+        """
+        return Evidence(
+            self.table, {**self.columns, name: self.column(role_column(name, role))}
+        )
 
     @property
-    def losses(self) -> tuple[dict[str, Float[np.ndarray, "input"]], dict[str, Float[np.ndarray, "input"]]]:
-        """Perception losses of each input, of the cheap and of the full mode: E1 to E8, or those that are defined."""
-        names = [name for name in LOSSES if {f"cheap_{name}", f"full_{name}"} <= self.columns.keys()] or LOSSES
-        cheap, full = ({name: self.column(f"{mode}_{name}") for name in names} for mode in ("cheap", "full"))
+    def losses(
+        self,
+    ) -> tuple[
+        dict[str, Float[np.ndarray, "input"]], dict[str, Float[np.ndarray, "input"]]
+    ]:
+        """Perception losses of each input, of the cheap and of the full mode: E1 to E8,
+        or those that are defined.
+        """
+        names = [
+            name
+            for name in LOSSES
+            if {f"cheap_{name}", f"full_{name}"} <= self.columns.keys()
+        ] or LOSSES
+        cheap, full = (
+            {name: self.column(f"{mode}_{name}") for name in names}
+            for mode in ("cheap", "full")
+        )
         return cheap, full
 
 
@@ -70,7 +94,9 @@ def role_column(name: str, role: str) -> str:
 
 
 class Diagnostic(ABC):
-    """A signal that uses the result of escalation; a frozen dataclass whose fields are its settings."""
+    """A signal that uses the result of escalation; a frozen dataclass whose fields are
+    its settings.
+    """
 
     kind: ClassVar[Literal["diagnostic"]] = "diagnostic"
 
@@ -81,7 +107,9 @@ class Diagnostic(ABC):
 
 @dataclass(frozen=True)
 class ReferenceCriticality(Diagnostic):
-    """Deceleration that the reference objects require: the criticality that an error-free cheap mode would have."""
+    """Deceleration that the reference objects require: the criticality that an
+    error-free cheap mode would have.
+    """
 
     def scores(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
         """Required deceleration in m/s2 of the reference objects."""
@@ -96,19 +124,26 @@ class PerceptionGain(Diagnostic):
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
-            raise InputError(f"A perception loss must be one of {', '.join(LOSSES)}; found {self.loss!r}.")
+            raise InputError(
+                "A perception loss must "
+                f"be one of {', '.join(LOSSES)}; found {self.loss!r}."
+            )
 
     def scores(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
         """The gain, positive where the full mode perceives better."""
-        return evidence.column(f"cheap_{self.loss}") - evidence.column(f"full_{self.loss}")
+        return evidence.column(f"cheap_{self.loss}") - evidence.column(
+            f"full_{self.loss}"
+        )
 
 
 @dataclass(frozen=True)
 class MultiMetric(Diagnostic):
-    """Decision value predicted from all perception errors of both modes, for units that the model has not seen.
+    """Decision value predicted from all perception errors of both modes, for units that
+    the model has not seen.
 
-    Gradient-boosted trees as in the paper's gate, over the perception losses of the cheap mode, of the full mode and
-    the gains. Units, sorted as text, are dealt out to the folds in turn. It is no upper bound over perception signals.
+    Gradient-boosted trees as in the paper's gate, over the perception losses of the
+    cheap mode, of the full mode and the gains. Units, sorted as text, are dealt out to
+    the folds in turn. It is no upper bound over perception signals.
     """
 
     folds: int = 5
@@ -116,7 +151,9 @@ class MultiMetric(Diagnostic):
 
     def __post_init__(self) -> None:
         if self.folds < 2:
-            raise InputError(f"Out-of-fold scores need two folds or more; found {self.folds}.")
+            raise InputError(
+                f"Out-of-fold scores need two folds or more; found {self.folds}."
+            )
 
     def scores(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
         """Out-of-fold prediction of the decision value."""
@@ -125,46 +162,66 @@ class MultiMetric(Diagnostic):
         scores = np.full(len(values), np.nan)
         fold = unit_folds(evidence.table, self.folds)
         for number in np.unique(fold):
-            # A unit is in one fold only, so no model predicts a unit that it was fitted on.
+            # A unit is in one fold only, so no model predicts a unit that it was fitted
+            # on.
             seen = fold != number
-            scores[~seen] = self.learner.fit(matrix[seen], values[seen], classify=False).predict(matrix[~seen])
+            scores[~seen] = self.learner.fit(
+                matrix[seen], values[seen], classify=False
+            ).predict(matrix[~seen])
         return scores
 
 
 @dataclass(frozen=True)
 class PlanningGain(Diagnostic):
-    """Gain in a planning metric, PKL or TIP: how much less the full mode's errors change plans than the cheap one's."""
+    """Gain in a planning metric, PKL or TIP: how much less the full mode's errors
+    change plans than the cheap one's.
+    """
 
     metric: Literal["PKL", "TIP"] = "PKL"
 
     def scores(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
-        """The gain, positive where the full mode perceives better: PKL falls, TIP rises towards 0."""
+        """The gain, positive where the full mode perceives better: PKL falls, TIP rises
+        towards 0.
+        """
         if f"cheap_{self.metric}" not in evidence.columns:
             raise InputError(
-                f"{self.metric} needs a cell whose downstream system is the learned planner"
-                f"{', or PDM-Closed' if self.metric == 'TIP' else ''}: "
-                "score a cell of `deepval build --system planner-self-ade` with the same modes and geometry."
+                f"{self.metric} needs a cell whose downstream system is the learned "
+                f"planner{', or PDM-Closed' if self.metric == 'TIP' else ''}: score a "
+                "cell of `deepval build --system planner-self-ade` with the same "
+                "modes and geometry."
             )
-        cheap, full = (evidence.column(f"{end}_{self.metric}") for end in ("cheap", "full"))
+        cheap, full = (
+            evidence.column(f"{end}_{self.metric}") for end in ("cheap", "full")
+        )
         return pkl_gain(cheap, full) if self.metric == "PKL" else tip_gain(cheap, full)
 
 
 def error_features(evidence: Evidence) -> dict[str, Float[np.ndarray, "input"]]:
-    """Perception errors against the reference: E1 to E8 of the cheap mode, of the full mode, and the gains."""
+    """Perception errors against the reference: E1 to E8 of the cheap mode, of the full
+    mode, and the gains.
+    """
     cheap, full = evidence.losses
     parts: Mapping[str, Mapping[str, np.ndarray]] = {
         "cheap": cheap,
         "full": full,
         "gain": perception_gains(cheap, full),
     }
-    return {f"{part}-{name}": column for part, losses in parts.items() for name, column in losses.items()}
+    return {
+        f"{part}-{name}": column
+        for part, losses in parts.items()
+        for name, column in losses.items()
+    }
 
 
 def unit_folds(table: ValueTable, folds: int) -> Int[np.ndarray, "input"]:
-    """Fold of each input: its unit's rank as text among the units that have inputs, modulo the number of folds."""
+    """Fold of each input: its unit's rank as text among the units that have inputs,
+    modulo the number of folds.
+    """
     present, rank = np.unique(table.unit, return_inverse=True)
     if len(present) < 2:
-        raise InputError(f"Out-of-fold scores need two units or more; the table has {len(present)}.")
+        raise InputError(
+            f"Out-of-fold scores need two units or more; the table has {len(present)}."
+        )
     return rank.reshape(len(table)) % folds
 
 
@@ -180,5 +237,10 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
     "gain-E8": PerceptionGain("E8"),
     "multi-metric": MultiMetric(),
 }
-PLANNING_DIAGNOSTICS: dict[str, Diagnostic] = {"gain-PKL": PlanningGain("PKL"), "gain-TIP": PlanningGain("TIP")}
-"""Diagnostics of cells whose downstream system is the learned planner; TIP also of PDM-Closed."""
+PLANNING_DIAGNOSTICS: dict[str, Diagnostic] = {
+    "gain-PKL": PlanningGain("PKL"),
+    "gain-TIP": PlanningGain("TIP"),
+}
+"""Diagnostics of cells whose downstream system is the learned planner; TIP also of
+PDM-Closed.
+"""

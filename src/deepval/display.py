@@ -1,8 +1,10 @@
-"""Tables, costs and results -> their views as text, HTML, figures and pages, by functions of higher layers.
+"""Tables, costs and results -> their views as text, HTML, figures and pages, by
+functions of higher layers.
 
-A module of its own, because tables, costs and results are in layers below `report`, yet a notebook calls methods of the
-data itself: these functions are looked up by name and imported at the first use. Besides the names in the package's
-`__init__`, they are the only references to higher layers.
+A module of its own, because tables, costs and results are in layers below `report`, yet
+a notebook calls methods of the data itself: these functions are looked up by name and
+imported at the first use. Besides the names in the package's `__init__`, they are the
+only references to higher layers.
 """
 
 from importlib import import_module
@@ -26,7 +28,9 @@ def view(kind: str, *arguments: Any, **options: Any) -> Any:
 
 
 class Printable:
-    """Base class of data that prints as a short table, in the terminal and in notebooks."""
+    """Base class of data that prints as a short table, in the terminal and in
+    notebooks.
+    """
 
     def __repr__(self) -> str:
         return view("text", self)

@@ -1,8 +1,10 @@
-"""A folder -> a check of every deepval file below it against its hash, and the command that repairs a damaged file.
+"""A folder -> a check of every deepval file below it against its hash, and the command
+that repairs a damaged file.
 
-The check covers cells, detection caches, fitted allocators, saved results with their samples, leaderboards with their
-judgements, stored parts of builds and reproductions, and trained planners. It also reports leftovers of killed writers
-and folders that another process is writing to. It changes nothing.
+The check covers cells, detection caches, fitted allocators, saved results with their
+samples, leaderboards with their judgements, stored parts of builds and reproductions,
+and trained planners. It also reports leftovers of killed writers and folders that
+another process is writing to. It changes nothing.
 """
 
 import os
@@ -77,8 +79,14 @@ class Checkup:
 
     def wrong(self, path: Path, why: object, run: str) -> None:
         """Add a problem."""
-        sentence = str(why).removeprefix(f"{path}: ").removeprefix(f"{path} ").rstrip(".")
-        name = path.relative_to(self.folder).as_posix() if path.is_relative_to(self.folder) else str(path)
+        sentence = (
+            str(why).removeprefix(f"{path}: ").removeprefix(f"{path} ").rstrip(".")
+        )
+        name = (
+            path.relative_to(self.folder).as_posix()
+            if path.is_relative_to(self.folder)
+            else str(path)
+        )
         self.problems.append(Problem(name, sentence, run))
 
     def whole(self, path: Path, digest: object, run: str) -> bool:
@@ -94,7 +102,9 @@ class Checkup:
 
 
 def doctor(folder: Path | str) -> Checkup:
-    """Check all of deepval's files below a folder; raises InputError if there are none."""
+    """Check all of deepval's files below a folder; raises InputError if there are
+    none.
+    """
     home = Path(folder)
     if not reading.is_folder(home):
         raise InputError(f"{folder}: must be a folder; there is no such folder.")
@@ -105,36 +115,47 @@ def doctor(folder: Path | str) -> Checkup:
             _check_folder(subfolder, checkup)
     if not checkup.counts and not checkup.problems:
         raise InputError(
-            f"{folder}: must hold something that deepval wrote (a cell, a detection cache, a result, a leaderboard, "
-            "fitted allocators, a reproduction's work or a planner); nothing of it is there."
+            f"{folder}: must hold something that deepval wrote (a cell, a detection "
+            "cache, a result, a leaderboard, fitted allocators, a reproduction's work "
+            "or a planner); nothing of it is there."
         )
     return checkup
 
 
 def _folders(home: Path) -> Iterator[Path]:
-    """A folder and all folders below it, in the order of names; links are not followed."""
+    """A folder and all folders below it, in the order of names; links are not
+    followed.
+    """
     for path, below, _ in os.walk(home, onerror=_raise):
         below.sort()
         yield Path(path)
 
 
 def _raise(error: OSError) -> None:
-    raise InputError(f"{error.filename}: must be a folder that can be read; {error.strerror}.") from error
+    raise InputError(
+        f"{error.filename}: must be a folder that can be read; {error.strerror}."
+    ) from error
 
 
 def _check_folder(folder: Path, checkup: Checkup) -> None:
-    """Check the files directly in a folder; files that a manifest or a list names are checked with it."""
+    """Check the files directly in a folder; files that a manifest or a list names are
+    checked with it.
+    """
     names = {path.name: path for path in reading.entries(folder)}
     files = {name: path for name, path in names.items() if _is_regular_file(path)}
     for name, path in files.items():
         if LEFT.fullmatch(name):
-            checkup.wrong(path, "a writer that was killed left it; nothing reads it", f"rm {path}")
+            checkup.wrong(
+                path, "a writer that was killed left it; nothing reads it", f"rm {path}"
+            )
     listed: set[str] = set()
     if canonical.MANIFEST in names:
         listed = _check_manifest(folder, checkup)
     elif len(canonical.TOP & files.keys()) > 1:
         checkup.wrong(
-            folder / canonical.MANIFEST, "a cell's files lie there without it", f"deepval build --out {folder.parent}"
+            folder / canonical.MANIFEST,
+            "a cell's files lie there without it",
+            f"deepval build --out {folder.parent}",
         )
     if LIST in names:
         listed |= _check_kept_part(folder, checkup)
@@ -150,7 +171,9 @@ def _check_folder(folder: Path, checkup: Checkup) -> None:
                 "deepval leaderboard ... --cache",
             )
         elif name == CHECKPOINT:
-            checkup.notes.append(f"{path}: a training was stopped; the same command goes on from there.")
+            checkup.notes.append(
+                f"{path}: a training was stopped; the same command goes on from there."
+            )
         elif name.endswith(SAMPLES):
             _check_samples(path, checkup)
         elif name.endswith(".json") and name not in (canonical.MANIFEST, LIST):
@@ -164,21 +187,31 @@ def _is_regular_file(path: Path) -> bool:
         return False
 
 
-def _check_file(checkup: Checkup, path: Path, kind: str, check: Callable[[Path], Any], run: str) -> None:
+def _check_file(
+    checkup: Checkup, path: Path, kind: str, check: Callable[[Path], Any], run: str
+) -> None:
     """Count a file, and add a problem if `check` raises an error."""
     try:
         check(path)
         checkup.count(kind, 1)
     except (InputError, KeyError, TypeError, ValueError) as error:
         checkup.count(kind)
-        checkup.wrong(path, error if isinstance(error, InputError) else "must be as it was written, and is not", run)
+        checkup.wrong(
+            path,
+            error
+            if isinstance(error, InputError)
+            else "must be as it was written, and is not",
+            run,
+        )
 
 
 # Folders with a manifest.
 
 
 def _check_manifest(folder: Path, checkup: Checkup) -> set[str]:
-    """Check all files that a manifest names; returns the names of those in its own folder."""
+    """Check all files that a manifest names; returns the names of those in its own
+    folder.
+    """
     path = folder / canonical.MANIFEST
     try:
         content = canonical.read_json(path)
@@ -194,15 +227,23 @@ def _check_manifest(folder: Path, checkup: Checkup) -> set[str]:
         checkup.count("planner")
         for name in ("weights", "masks"):
             checkup.whole(
-                folder / f"{name}.npz", content.get(f"{name}_sha256"), f"deepval train-planner --out {folder}"
+                folder / f"{name}.npz",
+                content.get(f"{name}_sha256"),
+                f"deepval train-planner --out {folder}",
             )
         return {"weights.npz", "masks.npz"}
-    checkup.wrong(path, "must be the manifest of something that deepval wrote; it is none", "the command that wrote it")
+    checkup.wrong(
+        path,
+        "must be the manifest of something that deepval wrote; it is none",
+        "the command that wrote it",
+    )
     return set()
 
 
 def _check_cell(folder: Path, content: dict[str, Any], checkup: Checkup) -> set[str]:
-    """Check the manifest and the files of a cell; returns the names of its files directly in the folder."""
+    """Check the manifest and the files of a cell; returns the names of its files
+    directly in the folder.
+    """
     again = f"deepval build --out {folder.parent}"
     checkup.count("cell")
     try:
@@ -211,15 +252,29 @@ def _check_cell(folder: Path, content: dict[str, Any], checkup: Checkup) -> set[
         checkup.wrong(folder / canonical.MANIFEST, error, again)
         return set()
     if not manifest.id.endswith(canonical.digest_of(manifest.definition)[:12]):
-        checkup.wrong(folder / canonical.MANIFEST, "its id must be the hash of its definition; it is another", again)
+        checkup.wrong(
+            folder / canonical.MANIFEST,
+            "its id must be the hash of its definition; it is another",
+            again,
+        )
     elif (
         reading.content(folder / canonical.MANIFEST)
         != canonical.json_text(content, sort_keys=True, ensure_ascii=True).encode()
     ):
-        checkup.wrong(folder / canonical.MANIFEST, "must be as it was written; it is laid out otherwise", again)
-    elif content.get("deepval") != __version__ or content.keys() != {"deepval", "id", "definition", "files"}:
+        checkup.wrong(
+            folder / canonical.MANIFEST,
+            "must be as it was written; it is laid out otherwise",
+            again,
+        )
+    elif content.get("deepval") != __version__ or content.keys() != {
+        "deepval",
+        "id",
+        "definition",
+        "files",
+    }:
         checkup.notes.append(
-            f"{folder / canonical.MANIFEST}: built by deepval {content.get('deepval')}; this is {__version__}."
+            f"{folder / canonical.MANIFEST}: built by deepval "
+            f"{content.get('deepval')}; this is {__version__}."
         )
     for name, digest in manifest.files.items():
         checkup.whole(folder / name, digest, again)
@@ -242,17 +297,23 @@ def _check_detections(folder: Path, checkup: Checkup) -> set[str]:
     for mode, units in modes.items():
         for unit, entry in units.items():
             for file, digest in (
-                (detections.detections_path(folder, mode, unit), entry["detections_sha256"]),
+                (
+                    detections.detections_path(folder, mode, unit),
+                    entry["detections_sha256"],
+                ),
                 (detections.frames_path(folder, mode, unit), entry["frames_sha256"]),
             ):
                 entered.add(file)
                 checkup.whole(file, digest, again)
     for path in sorted(
-        path for part in ("detections", "frames") for path in reading.find(folder, f"*/{part}/*.parquet")
+        path
+        for part in ("detections", "frames")
+        for path in reading.find(folder, f"*/{part}/*.parquet")
     ):
         if path not in entered:
             checkup.notes.append(
-                f"{path}: not entered in {canonical.MANIFEST}: its unit was not finished, and will be run again."
+                f"{path}: not entered in {canonical.MANIFEST}: its unit was not "
+                "finished, and will be run again."
             )
     _note_lock(folder, checkup)
     return set()
@@ -261,12 +322,18 @@ def _check_detections(folder: Path, checkup: Checkup) -> set[str]:
 def _check_kept_part(folder: Path, checkup: Checkup) -> set[str]:
     """Check the files of a stored part against its list; returns their names."""
     checkup.count("kept part")
-    again = "the command that keeps it, deepval build or reproduce, again: it is made anew"
+    again = (
+        "the command that keeps it, deepval build or reproduce, again: it is made anew"
+    )
     try:
         entries = canonical.read_json(folder / LIST)["files"].items()
     except (InputError, KeyError, TypeError, AttributeError) as error:
         checkup.wrong(
-            folder / LIST, error if isinstance(error, InputError) else "must list files with their hashes", again
+            folder / LIST,
+            error
+            if isinstance(error, InputError)
+            else "must list files with their hashes",
+            again,
         )
         return set()
     for name, digest in entries:
@@ -276,16 +343,26 @@ def _check_kept_part(folder: Path, checkup: Checkup) -> set[str]:
 
 
 def _check_refusal(folder: Path, checkup: Checkup) -> None:
-    """Check a stored refusal of an analysis; earlier versions stored failures of the machine, too."""
+    """Check a stored refusal of an analysis; earlier versions stored failures of the
+    machine, too.
+    """
     sentence = reading.text(folder / REFUSED)
     if reports_machine(sentence):
-        why = f"must be the refusal of an analysis; it is a failure of the machine: {sentence}"
-        checkup.wrong(folder / REFUSED, why, "deepval reproduce, again: it runs the analysis anew")
+        why = (
+            "must be the refusal of an analysis; it is a failure "
+            f"of the machine: {sentence}"
+        )
+        checkup.wrong(
+            folder / REFUSED, why, "deepval reproduce, again: it runs the analysis anew"
+        )
 
 
 def _check_ledger(path: Path, checkup: Checkup) -> None:
     """Check that the ledger of a cell has complete lines."""
-    again = f"remove the line (sed -i '$d' {path} if it is the last one) and count that look yourself"
+    again = (
+        f"remove the line (sed -i '$d' {path} if it is the last "
+        "one) and count that look yourself"
+    )
     try:
         openings(path.parent, "")
         cut = reading.content(path)[-1:] not in (b"", b"\n")
@@ -293,7 +370,11 @@ def _check_ledger(path: Path, checkup: Checkup) -> None:
         checkup.wrong(path, str(error).partition(" It may have")[0], again)
         return
     if cut:
-        checkup.wrong(path, "must be a ledger that deepval wrote; its last line was cut off", again)
+        checkup.wrong(
+            path,
+            "must be a ledger that deepval wrote; its last line was cut off",
+            again,
+        )
     else:
         checkup.files += 1
 
@@ -305,14 +386,19 @@ def _note_lock(folder: Path, checkup: Checkup) -> None:
             pass
     except InputError as error:
         if str(error) == "busy":
-            checkup.notes.append(f"{folder}: another process is writing there; look again when it is done.")
+            checkup.notes.append(
+                f"{folder}: another process is writing there; "
+                "look again when it is done."
+            )
 
 
 # Single files.
 
 
 def _check_json(path: Path, checkup: Checkup) -> None:
-    """Check a JSON file of deepval, identified by its schema or format; other JSON files are ignored."""
+    """Check a JSON file of deepval, identified by its schema or format; other JSON
+    files are ignored.
+    """
     try:
         content = canonical.json_content(reading.content(path), path)
     except InputError as error:
@@ -325,9 +411,21 @@ def _check_json(path: Path, checkup: Checkup) -> None:
     elif content.get("schema") == RESULT:
         _check_file(checkup, path, "result", Result.load, "deepval evaluate ... --out")
     elif content.get("format") == ALLOCATOR or {"version", "sha256"} <= content.keys():
-        _check_file(checkup, path, "allocator", lambda p: check_hash(content, str(p)), "deepval fit")
+        _check_file(
+            checkup,
+            path,
+            "allocator",
+            lambda p: check_hash(content, str(p)),
+            "deepval fit",
+        )
     elif path.name == HISTORY and "versions" in content:
-        _check_file(checkup, path, "history", lambda p: read_history(p.parent), "deepval leaderboard")
+        _check_file(
+            checkup,
+            path,
+            "history",
+            lambda p: read_history(p.parent),
+            "deepval leaderboard",
+        )
 
 
 def _check_leaderboard(path: Path, content: dict[str, Any], checkup: Checkup) -> None:
@@ -338,7 +436,9 @@ def _check_leaderboard(path: Path, content: dict[str, Any], checkup: Checkup) ->
     try:
         pages = {
             # Boards of earlier versions are indented.
-            "leaderboard.json": canonical.json_text(content, sort_keys=True, ensure_ascii=True)
+            "leaderboard.json": canonical.json_text(
+                content, sort_keys=True, ensure_ascii=True
+            )
             if indented
             else canonical.json_lines(content),
             "leaderboard.md": as_markdown(content),
@@ -353,15 +453,23 @@ def _check_leaderboard(path: Path, content: dict[str, Any], checkup: Checkup) ->
 
 
 def _check_samples(path: Path, checkup: Checkup) -> None:
-    """Check that samples belong to the result beside them; the check of the result reports its own damage."""
+    """Check that samples belong to the result beside them; the check of the result
+    reports its own damage.
+    """
     result = path.with_name(path.name.removesuffix(SAMPLES) + ".json")
     if not reading.is_file(result) or samples_path(result) != path:
-        checkup.wrong(path, "must lie beside its result; there is none", "deepval evaluate ... --out ... --samples")
+        checkup.wrong(
+            path,
+            "must lie beside its result; there is none",
+            "deepval evaluate ... --out ... --samples",
+        )
         return
     try:
         if Result.load(result).samples is None:
             checkup.wrong(
-                path, "must be of the result beside it; it is of another", "deepval evaluate ... --out, again"
+                path,
+                "must be of the result beside it; it is of another",
+                "deepval evaluate ... --out, again",
             )
         else:
             checkup.files += 1

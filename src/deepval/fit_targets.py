@@ -1,6 +1,8 @@
-"""Evidence of the fit units -> the labels that allocators learn to predict: an objective per input, then a transform.
+"""Evidence of the fit units -> the labels that allocators learn to predict: an
+objective per input, then a transform.
 
-A target's labels are computed on the fit units only; its transform is fitted there and can be applied elsewhere.
+A target's labels are computed on the fit units only; its transform is fitted there and
+can be applied elsewhere.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +33,8 @@ TIE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Arbiter:
-    """The estimator chosen for each share of escalated inputs, and the gains of all estimators there.
+    """The estimator chosen for each share of escalated inputs, and the gains of all
+    estimators there.
 
     Its cost is that of the chosen estimator, plus a look-up.
     """
@@ -40,14 +43,25 @@ class Arbiter:
     gains: Mapping[float, Mapping[str, float]]
 
     def choice_at(self, alpha: float) -> str:
-        """Name of the estimator to follow at share `alpha`, which must be one of the fitted shares."""
+        """Name of the estimator to follow at share `alpha`, which must be one of the
+        fitted shares.
+        """
         if alpha not in self.choice:
-            raise InputError(f"The arbiter was fitted for shares {', '.join(map(str, self.choice))}; found {alpha}.")
+            raise InputError(
+                "The arbiter was "
+                f"fitted for shares {', '.join(map(str, self.choice))}; found {alpha}."
+            )
         return self.choice[alpha]
 
 
-def arbiter(scores: Mapping[str, InputFloats], values: InputFloats, *, alphas: Sequence[float] = LEVELS) -> Arbiter:
-    """For each share, the estimator with the largest expected gain on the validation inputs; the first wins ties.
+def arbiter(
+    scores: Mapping[str, InputFloats],
+    values: InputFloats,
+    *,
+    alphas: Sequence[float] = LEVELS,
+) -> Arbiter:
+    """For each share, the estimator with the largest expected gain on the validation
+    inputs; the first wins ties.
 
     Args:
         scores: Scores of each estimator on the validation inputs, by its name.
@@ -55,34 +69,52 @@ def arbiter(scores: Mapping[str, InputFloats], values: InputFloats, *, alphas: S
         alphas: Shares of inputs that may be escalated.
     """
     if not scores:
-        raise InputError("An arbiter needs at least one estimator to choose; found none.")
+        raise InputError(
+            "An arbiter needs at least one estimator to choose; found none."
+        )
     for name, column in scores.items():
         if column.shape != values.shape or np.isnan(column).any():
-            raise InputError(f"Estimator {name!r} must have a score for each of the {len(values)} validation inputs.")
+            raise InputError(
+                f"Estimator {name!r} must have a score for each of the {len(values)} "
+                "validation inputs."
+            )
     gains, choice = {}, {}
     for alpha in alphas:
         slots = int(quota(len(values), alpha))
-        gains[alpha] = {name: float(inclusion(column, slots) @ values) for name, column in scores.items()}
+        gains[alpha] = {
+            name: float(inclusion(column, slots) @ values)
+            for name, column in scores.items()
+        }
         best = max(gains[alpha].values())
-        # The tolerance keeps rounding differences between sums in another order from changing the choice.
-        choice[alpha] = next(name for name, gain in gains[alpha].items() if gain >= best - TIE * abs(best))
+        # The tolerance keeps rounding differences between sums in another order from
+        # changing the choice.
+        choice[alpha] = next(
+            name
+            for name, gain in gains[alpha].items()
+            if gain >= best - TIE * abs(best)
+        )
     return Arbiter(choice, gains)
 
 
 class Transform(ABC):
-    """A map that is fitted on some values and applied to any; a frozen dataclass without state of its own."""
+    """A map that is fitted on some values and applied to any; a frozen dataclass
+    without state of its own.
+    """
 
     def fit(self, values: Float[np.ndarray, "fit"]) -> "FittedTransform":
         """The transform, fitted on these values."""
         if not len(values) or not np.isfinite(values).all():
             raise InputError(
-                f"A transform is fitted on one or more finite values; found {len(values)}, "
-                f"{np.count_nonzero(~np.isfinite(values))} of them not finite."
+                "A transform is fitted on one or more finite values; found "
+                f"{len(values)}, {np.count_nonzero(~np.isfinite(values))} of them "
+                "not finite."
             )
         return FittedTransform(self, np.sort(values))
 
     @abstractmethod
-    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
+    def labels(
+        self, values: InputFloats, reference: Float[np.ndarray, "fit"]
+    ) -> InputFloats:
         """The labels of `values`, from the sorted values of the fit units."""
 
 
@@ -102,7 +134,9 @@ class FittedTransform:
 class Identity(Transform):
     """The values themselves."""
 
-    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
+    def labels(
+        self, values: InputFloats, reference: Float[np.ndarray, "fit"]
+    ) -> InputFloats:
         """A copy."""
         return values.copy()
 
@@ -111,51 +145,77 @@ class Identity(Transform):
 class Binary(Transform):
     """1 where the value is positive, else 0."""
 
-    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
+    def labels(
+        self, values: InputFloats, reference: Float[np.ndarray, "fit"]
+    ) -> InputFloats:
         """1[value > 0]."""
         return (values > 0).astype(float)
 
 
 @dataclass(frozen=True)
 class Rank(Transform):
-    """Rank among the fit values, as a share of their number; equal values share their mean rank."""
+    """Rank among the fit values, as a share of their number; equal values share their
+    mean rank.
+    """
 
-    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
-        """(number below + number not above) / 2N, which is (rank - 1/2) / N for a fit value."""
+    def labels(
+        self, values: InputFloats, reference: Float[np.ndarray, "fit"]
+    ) -> InputFloats:
+        """(number below + number not above) / 2N, which is (rank - 1/2) / N for a fit
+        value.
+        """
         below = np.searchsorted(reference, values, side="left")
-        return (below + np.searchsorted(reference, values, side="right")) / (2 * len(reference))
+        return (below + np.searchsorted(reference, values, side="right")) / (
+            2 * len(reference)
+        )
 
 
 @dataclass(frozen=True)
 class Cdf(Transform):
-    """Empirical distribution function of the fit values: the published detector routers' normalisation."""
+    """Empirical distribution function of the fit values: the published detector
+    routers' normalisation.
+    """
 
-    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
+    def labels(
+        self, values: InputFloats, reference: Float[np.ndarray, "fit"]
+    ) -> InputFloats:
         """Share of the fit values that are not above each value."""
         return np.searchsorted(reference, values, side="right") / len(reference)
 
 
 @dataclass(frozen=True)
 class SignedCdf(Transform):
-    """Separate distribution functions for benefit and harm; 0 stays 0: docs/definitions.md, Targets.
+    """Separate distribution functions for benefit and harm; 0 stays 0:
+    docs/definitions.md, Targets.
 
-    The label is NaN if no fit value has the sign of the value: there is nothing to compare it with.
+    The label is NaN if no fit value has the sign of the value: there is nothing to
+    compare it with.
     """
 
-    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
-        """For V > 0 the share of positive fit values <= V; for V < 0 minus the share of negative ones >= V."""
+    def labels(
+        self, values: InputFloats, reference: Float[np.ndarray, "fit"]
+    ) -> InputFloats:
+        """For V > 0 the share of positive fit values <= V; for V < 0 minus the share of
+        negative ones >= V.
+        """
         helped, harmed = reference[reference > 0], reference[reference < 0]
         benefit = np.searchsorted(helped, values, side="right")
         harm = len(harmed) - np.searchsorted(harmed, values, side="left")
-        labels = np.where(values > 0, benefit / max(len(helped), 1), -harm / max(len(harmed), 1))
+        labels = np.where(
+            values > 0, benefit / max(len(helped), 1), -harm / max(len(harmed), 1)
+        )
         labels[values == 0] = 0.0
         # No fit value of this sign: the share of none is undefined, not 0.
-        labels[((values > 0) & (not len(helped))) | ((values < 0) & (not len(harmed)))] = np.nan
+        labels[
+            ((values > 0) & (not len(helped))) | ((values < 0) & (not len(harmed)))
+        ] = np.nan
         return labels
 
 
 class Objective(ABC):
-    """The value of escalating an input, by some measure; a frozen dataclass whose fields are its settings."""
+    """The value of escalating an input, by some measure; a frozen dataclass whose
+    fields are its settings.
+    """
 
     @abstractmethod
     def values(self, evidence: Evidence) -> InputFloats:
@@ -173,7 +233,9 @@ class DecisionValue(Objective):
 
 @dataclass(frozen=True)
 class Gain(Objective):
-    """A perception loss of the cheap mode minus that of the full one: E1 missed, E5 combined, E8 risk."""
+    """A perception loss of the cheap mode minus that of the full one: E1 missed, E5
+    combined, E8 risk.
+    """
 
     loss: str
 
@@ -186,13 +248,19 @@ class Gain(Objective):
 
 
 class RoutingObjective(Objective):
-    """An objective whose value for an input depends on many frames; the build computes it from the units of a role."""
+    """An objective whose value for an input depends on many frames; the build computes
+    it from the units of a role.
+    """
 
     column: ClassVar[str]
 
     @abstractmethod
-    def frame_values(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
-        """The objective of each frame, from both modes' detections in all frames, each marked right or wrong."""
+    def frame_values(
+        self, weak: GradedFrames, strong: GradedFrames
+    ) -> Float[np.ndarray, "time"]:
+        """The objective of each frame, from both modes' detections in all frames, each
+        marked right or wrong.
+        """
 
     def values(self, evidence: Evidence) -> InputFloats:
         """The values in the cell's evidence."""
@@ -201,46 +269,68 @@ class RoutingObjective(Objective):
 
 @dataclass(frozen=True)
 class OricReward(RoutingObjective):
-    """ORIC's offloading reward: gain in contextual mAP@0.5, 101-point, among one seeded sample of weak frames."""
+    """ORIC's offloading reward: gain in contextual mAP@0.5, 101-point, among one seeded
+    sample of weak frames.
+    """
 
     column: ClassVar[str] = "oric_reward"
     threshold: float = 0.10
     context: int = CONTEXT
     seed: int = 0
 
-    def frame_values(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
+    def frame_values(
+        self, weak: GradedFrames, strong: GradedFrames
+    ) -> Float[np.ndarray, "time"]:
         """(n + 1) x the change in mAP; 0 where there is nothing to find."""
         rng = np.random.default_rng(self.seed)
         context = context_sample(len(weak.objects), rng=rng, size=self.context)
-        return contextual_gains(weak.above(self.threshold), strong.above(self.threshold), context=context)
+        return contextual_gains(
+            weak.above(self.threshold), strong.above(self.threshold), context=context
+        )
 
 
 @dataclass(frozen=True)
 class OricReleased(RoutingObjective):
-    """ORIC's reward as in its released code: interpolated AP, among weak frames drawn separately for each frame."""
+    """ORIC's reward as in its released code: interpolated AP, among weak frames drawn
+    separately for each frame.
+    """
 
     column: ClassVar[str] = "oric_released"
     threshold: float = 0.10
     context: int = CONTEXT
     seed: int = 0
 
-    def frame_values(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
+    def frame_values(
+        self, weak: GradedFrames, strong: GradedFrames
+    ) -> Float[np.ndarray, "time"]:
         """(n + 1) x the change in mAP; 0 where there is nothing to find."""
         rng = np.random.default_rng(self.seed)
-        return released_gains(weak.above(self.threshold), strong.above(self.threshold), rng=rng, size=self.context)
+        return released_gains(
+            weak.above(self.threshold),
+            strong.above(self.threshold),
+            rng=rng,
+            size=self.context,
+        )
 
 
 @dataclass(frozen=True)
 class ApSwap(RoutingObjective):
-    """Budget-adaptive routing's objective: change in AP@0.5 over all fit frames, one curve, all-point."""
+    """Budget-adaptive routing's objective: change in AP@0.5 over all fit frames, one
+    curve, all-point.
+    """
 
     column: ClassVar[str] = "ap_swap"
     threshold: float = 0.30
 
-    def frame_values(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
+    def frame_values(
+        self, weak: GradedFrames, strong: GradedFrames
+    ) -> Float[np.ndarray, "time"]:
         """N x the change in AP when this frame alone is swapped."""
         if not weak.objects.any():
-            raise InputError("AP-swap needs a reference object to find on the fit units; there is none.")
+            raise InputError(
+                "AP-swap needs a reference object to find on the "
+                "fit units; there is none."
+            )
         return ap_swap(weak.above(self.threshold), strong.above(self.threshold))
 
 
@@ -257,7 +347,9 @@ class Target:
 
     @property
     def classifies(self) -> bool:
-        """Whether labels are 0 and 1, for a classifier, rather than numbers for a regressor."""
+        """Whether labels are 0 and 1, for a classifier, rather than numbers for a
+        regressor.
+        """
         return isinstance(self.transform, Binary)
 
 
@@ -309,11 +401,14 @@ def labels(target: str | Target, evidence: Evidence) -> Labels:
 
     Args:
         target: A name in TARGETS, or a target.
-        evidence: The losses of the fit units, with perception columns where the objective needs them.
+        evidence: The losses of the fit units, with perception columns where the
+            objective needs them.
     """
     if isinstance(target, str):
         if target not in TARGETS:
-            raise InputError(f"A target must be one of {', '.join(TARGETS)}; found {target!r}.")
+            raise InputError(
+                f"A target must be one of {', '.join(TARGETS)}; found {target!r}."
+            )
         target = TARGETS[target]
     objective = target.objective.values(evidence)
     fitted = target.transform.fit(objective)

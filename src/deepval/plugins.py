@@ -1,8 +1,11 @@
-"""Words of the command line, such as my_file.py:Mine -> the objects that they name; errors of their code -> a sentence.
+"""Words of the command line, such as my_file.py:Mine -> the objects that they name;
+errors of their code -> a sentence.
 
-Only commands call this module, with a word that the user typed. Nothing that is read from a cell, a submission or
-another file gets here, so no file causes code to be loaded. An installed package adds names by entry points of the
-groups deepval.allocators, deepval.systems and deepval.datasets; a name is loaded when it is typed.
+Only commands call this module, with a word that the user typed. Nothing that is read
+from a cell, a submission or another file gets here, so no file causes code to be
+loaded. An installed package adds names by entry points of the groups
+deepval.allocators, deepval.systems and deepval.datasets; a name is loaded when it is
+typed.
 """
 
 import hashlib
@@ -25,7 +28,9 @@ Kind = TypeVar("Kind")
 
 
 class LoadedCode(NamedTuple):
-    """Loaded code: its source as the user typed it, its file, the SHA-256 of that file, and its module."""
+    """Loaded code: its source as the user typed it, its file, the SHA-256 of that file,
+    and its module.
+    """
 
     typed: str
     file: Path
@@ -38,8 +43,12 @@ _LOADED: dict[str, LoadedCode] = {}
 
 
 def names_code(text: str) -> bool:
-    """Whether a word has the form of a name of code, FILE.py:NAME or MODULE:NAME; a file without a name is one too."""
-    return text.endswith(".py") or re.fullmatch(r".+\.py:.*|[\w.]+:\w*", text) is not None
+    """Whether a word has the form of a name of code, FILE.py:NAME or MODULE:NAME; a
+    file without a name is one too.
+    """
+    return (
+        text.endswith(".py") or re.fullmatch(r".+\.py:.*|[\w.]+:\w*", text) is not None
+    )
 
 
 def installed(group: str) -> list[str]:
@@ -55,7 +64,9 @@ def _entries(group: str) -> dict[str, str]:
 
 
 def find(text: str, group: str) -> Any:
-    """The object that a typed word names, as code or as an installed package's name; None for any other word."""
+    """The object that a typed word names, as code or as an installed package's name;
+    None for any other word.
+    """
     if names_code(text):
         return load(text)
     word = _entries(group).get(text)
@@ -66,7 +77,10 @@ def load(word: str) -> Any:
     """The object that FILE.py:NAME or MODULE:NAME names."""
     source, _, name = (word, "", "") if word.endswith(".py") else word.rpartition(":")
     if not re.fullmatch(r"\w+(\.\w+)*", name):
-        raise InputError(f"Code must be named as {FORM}; found {word!r}: add the name of a function, class or object.")
+        raise InputError(
+            f"Code must be named as {FORM}; found {word!r}: add the name of a "
+            "function, class or object."
+        )
     try:
         value: Any = _file_module(source) if source.endswith(".py") else _module(source)
     except Exception as error:
@@ -76,32 +90,53 @@ def load(word: str) -> Any:
         raise InputError(sentence) from error
     except SystemExit as error:
         raise InputError(
-            f"{source}: must define {name!r} and return; it ends the program when it is loaded."
+            f"{source}: must define {name!r} and return; it ends "
+            "the program when it is loaded."
         ) from error
     for part in name.split("."):
         names = [other for other in vars(value) if not other.startswith("_")]
         if not hasattr(value, part):
-            raise InputError(f"{source}: must define {part!r}; it does not{suggestion(part, names)}")
+            raise InputError(
+                f"{source}: must define {part!r}; it does not{suggestion(part, names)}"
+            )
         value = getattr(value, part)
     return value
 
 
 def _file_module(source: str) -> ModuleType:
-    """The module of a file, executed unless this very content is loaded; its name must be free for other processes."""
-    content, path, name = reading.content(Path(source), "a file of code"), reading.resolve(source), Path(source).stem
+    """The module of a file, executed unless this very content is loaded; its name must
+    be free for other processes.
+    """
+    content, path, name = (
+        reading.content(Path(source), "a file of code"),
+        reading.resolve(source),
+        Path(source).stem,
+    )
     if not name.isidentifier():
-        raise InputError(f"{source}: the name of a file of code must be a Python name, such as my_file.py: rename it.")
+        raise InputError(
+            f"{source}: the name of a file of code must be a Python name, such as "
+            "my_file.py: rename it."
+        )
     loaded, digest = _LOADED.get(name), hashlib.sha256(content).hexdigest()
     if loaded is not None and (loaded.file, loaded.digest) == (path, digest):
         return loaded.module
     other = None if loaded is not None else find_spec(name)
     if other is not None and Path(other.origin or "").resolve() != path:
-        raise InputError(f"{source}: Python has another module {name!r} ({other.origin}): rename the file.")
+        raise InputError(
+            f"{source}: Python has another "
+            f"module {name!r} ({other.origin}): rename the file."
+        )
     try:
         code = compile(content, str(path), "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line, text = getattr(error, "lineno", None) or 1, getattr(error, "msg", None) or error
-        raise InputError(f"{source}, line {line}: the code fails with {type(error).__name__}: {text}.") from error
+        line, text = (
+            getattr(error, "lineno", None) or 1,
+            getattr(error, "msg", None) or error,
+        )
+        raise InputError(
+            f"{source}, line {line}: the "
+            f"code fails with {type(error).__name__}: {text}."
+        ) from error
     module = ModuleType(name)
     module.__file__, module.__spec__ = str(path), spec_from_file_location(name, path)
     _LOADED[name] = LoadedCode(source, path, digest, module)
@@ -123,34 +158,48 @@ def _module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise InputError(
-                f"{name}: no such module in the current folder or on Python's path; a file is named with its .py."
+                f"{name}: no such module in the current folder or on Python's path; a "
+                "file is named with its .py."
             ) from error
         raise
     except SyntaxError as error:
         raise InputError(
-            f"{error.filename}, line {error.lineno}: the code fails with SyntaxError: {error.msg}."
+            f"{error.filename}, line {error.lineno}: the code fails "
+            f"with SyntaxError: {error.msg}."
         ) from error
     file = Path(module.__file__ or "")
-    _LOADED[name] = LoadedCode(name, file, hashlib.sha256(reading.content(file, "a file of code")).hexdigest(), module)
+    _LOADED[name] = LoadedCode(
+        name,
+        file,
+        hashlib.sha256(reading.content(file, "a file of code")).hexdigest(),
+        module,
+    )
     return module
 
 
 def _add_folder(folder: Path) -> None:
-    """Let code import its neighbours, and other processes find it; last, so that it hides no library."""
+    """Let code import its neighbours, and other processes find it; last, so that it
+    hides no library.
+    """
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
 
 def create(word: str, value: Any, *arguments: Any) -> Any:
-    """The object of a class, or of a function without required parameters; any other value as it is."""
-    if not isinstance(value, type) and (not inspect.isroutine(value) or required_parameters(value) != len(arguments)):
+    """The object of a class, or of a function without required parameters; any other
+    value as it is.
+    """
+    if not isinstance(value, type) and (
+        not inspect.isroutine(value) or required_parameters(value) != len(arguments)
+    ):
         return value
     try:
         inspect.signature(value).bind(*arguments)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{word}: must be created from {len(arguments) or 'no'} argument{'s' * (len(arguments) != 1)}; {error}: "
-            "give the other parameters defaults, or name an object."
+            f"{word}: must be created from {len(arguments) or 'no'} "
+            f"argument{'s' * (len(arguments) != 1)}; {error}: give the other "
+            "parameters defaults, or name an object."
         ) from error
     return value(*arguments)
 
@@ -158,7 +207,10 @@ def create(word: str, value: Any, *arguments: Any) -> Any:
 def required_parameters(function: Callable[..., Any]) -> int:
     """Number of positional parameters without a default."""
     parameters = inspect.signature(function).parameters.values()
-    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    return sum(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in parameters
+    )
 
 
 def checked(word: str, value: Any, kind: type[Kind], description: str) -> Kind:
@@ -169,19 +221,31 @@ def checked(word: str, value: Any, kind: type[Kind], description: str) -> Kind:
 
 
 def complaint(error: BaseException) -> str | None:
-    """An error of loaded code in one sentence with its file and line; None if no loaded code is involved."""
-    lines = re.findall(r'File "(.+?)", line (\d+)', "".join(traceback.format_exception(error)))
+    """An error of loaded code in one sentence with its file and line; None if no loaded
+    code is involved.
+    """
+    lines = re.findall(
+        r'File "(.+?)", line (\d+)', "".join(traceback.format_exception(error))
+    )
     typed = {
-        str(source.file): source.typed if source.typed.endswith(".py") else str(source.file)
+        str(source.file): source.typed
+        if source.typed.endswith(".py")
+        else str(source.file)
         for source in _LOADED.values()
     }
     own = [(typed[file], line) for file, line in lines if file in typed]
     if not own:
         return None
     file, line = own[-1]
-    return f"{file}, line {line}: the code fails with {type(error).__name__}{f': {error}' if str(error) else ''}."
+    return (
+        f"{file}, line {line}: "
+        "the code "
+        f"fails with {type(error).__name__}{f': {error}' if str(error) else ''}."
+    )
 
 
 def digest() -> dict[str, str]:
-    """SHA-256 of every loaded file of code, by the name of its module: part of the keys of stored work."""
+    """SHA-256 of every loaded file of code, by the name of its module: part of the keys
+    of stored work.
+    """
     return {name: source.digest for name, source in _LOADED.items()}

@@ -1,4 +1,5 @@
-"""A test of scores: two scores and a table of losses -> nothing, or an AssertionError with the numbers.
+"""A test of scores: two scores and a table of losses -> nothing, or an AssertionError
+with the numbers.
 
 def test_router_is_not_worse():
     deepval.testing.assert_not_worse("new.csv", "old.csv", "values.csv", budgets=0.2)
@@ -23,25 +24,31 @@ def assert_not_worse(
     fail_if: GateName = "worse",
     **options: Any,
 ) -> tuple[Comparison, ...]:
-    """Assert that new scores are not worse than old ones under any budget, by the paired interval over units.
+    """Assert that new scores are not worse than old ones under any budget, by the
+    paired interval over units.
 
-    The check of `deepval compare --fail-if`. The message of a failure states the difference and its interval.
+    The check of `deepval compare --fail-if`. The message of a failure states the
+    difference and its interval.
 
     Args:
-        new: Scores of the candidate: an array in the order of the table, or anything else that `evaluate` takes.
+        new: Scores of the candidate: an array in the order of the table, or anything
+            else that `evaluate` takes.
         old: Scores of the baseline, likewise.
         values: A `ValueTable`, or anything that `read_values` reads.
         budgets: As in `evaluate`; None means selection budgets of 10, 20, 30 and 50 %.
-        fail_if: `worse`: fail if the whole interval favours the old scores; `not-better`: fail unless all of it favours
-            the new ones.
-        options: Further arguments of `evaluate`, such as `units`, `modes`, `draws` and `seed`.
+        fail_if: `worse`: fail if the whole interval favours the old scores;
+            `not-better`: fail unless all of it favours the new ones.
+        options: Further arguments of `evaluate`, such as `units`, `modes`, `draws` and
+            `seed`.
 
     Returns:
         The comparison under each budget.
     """
     __tracebackhide__ = True  # pytest then shows the line of the test
     checks.word(fail_if, GATES, "fail_if")
-    result = evaluate(values, {"new": new, "old": old}, budgets, thresholds=False, **options)
+    result = evaluate(
+        values, {"new": new, "old": old}, budgets, thresholds=False, **options
+    )
     rows = compare(result, "new", "old")
     gate = Gate(fail_if, rows)
     if gate.failures:

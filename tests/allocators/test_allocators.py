@@ -1,4 +1,6 @@
-"""The contract of everything that scores before escalation, for each untrained signal and each recipe."""
+"""The contract of everything that scores before escalation, for each untrained signal
+and each recipe.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -30,7 +32,15 @@ from deepval.features import Sight, glance
 from deepval.features.views import CheapMode, View, frames_of
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold
 from evidence_worlds import shared_of
-from view_worlds import MODES, car_view, glances_of, random_observed, random_view, shuffled, until
+from view_worlds import (
+    MODES,
+    car_view,
+    glances_of,
+    random_observed,
+    random_view,
+    shuffled,
+    until,
+)
 from worlds import quietly
 
 NAMES = (*SIGNALS, *LEARNED)
@@ -61,7 +71,10 @@ def scored(name):
 def random_views():
     """Units with failed frames and pictures, of every kind of cheap mode."""
     rng = np.random.default_rng(3)
-    return tuple(random_view(rng, mode=mode, images=True, rounded=bool(rng.random() < 0.5)) for mode in MODES)
+    return tuple(
+        random_view(rng, mode=mode, images=True, rounded=bool(rng.random() < 0.5))
+        for mode in MODES
+    )
 
 
 def best(scores):
@@ -69,7 +82,9 @@ def best(scores):
 
 
 def same(one, other):
-    """Whether two scorings of a cell agree to the bit, whatever the order of the inputs."""
+    """Whether two scorings of a cell agree to the bit, whatever the order of the
+    inputs.
+    """
     places = np.argsort(one.input), np.argsort(other.input)
     equal = np.array_equal(one.input[places[0]], other.input[places[1]])
     return equal and one.score[places[0]].tobytes() == other.score[places[1]].tobytes()
@@ -77,10 +92,15 @@ def same(one, other):
 
 @cache
 def without_answers():
-    """The cell built from drives whose references are swapped about and whose higher modes report next to nothing."""
+    """The cell built from drives whose references are swapped about and whose higher
+    modes report next to nothing.
+    """
     found = material()
     truths = found.source.truths
-    swapped = [replace(truths[place - 3], unit=truth.unit) for place, truth in enumerate(truths)]
+    swapped = [
+        replace(truths[place - 3], unit=truth.unit)
+        for place, truth in enumerate(truths)
+    ]
     told = replace(found, source=replace(found.source, truths=tuple(swapped)))
     told = reporting(told, lambda part: part.where(part.score > 0.95), modes=LADDER[1:])
     return quietly(built, told, "without-answers")
@@ -95,16 +115,22 @@ def test_no_score_depends_on_reference_or_higher_modes(name):
 
 @cache
 def with_and_without_answers():
-    """Units of the material, and of one with no reference at all and higher modes that report nothing."""
+    """Units of the material, and of one with no reference at all and higher modes that
+    report nothing.
+    """
     found = material()
     blank = [
         replace(
-            truth.where(np.zeros(len(truth), bool)), ignored_frame=np.zeros(0, int), ignored_box_px=np.zeros((0, 4))
+            truth.where(np.zeros(len(truth), bool)),
+            ignored_frame=np.zeros(0, int),
+            ignored_box_px=np.zeros((0, 4)),
         )
         for truth in found.source.truths
     ]
     told = replace(found, source=replace(found.source, truths=tuple(blank)))
-    told = reporting(told, lambda part: part.where(np.zeros(len(part), bool)), modes=LADDER[1:])
+    told = reporting(
+        told, lambda part: part.where(np.zeros(len(part), bool)), modes=LADDER[1:]
+    )
     views, blanked = (shared_of(each).views for each in (found, told))
     return [(Sight(views[place]), Sight(blanked[place])) for place in range(2)]
 
@@ -112,20 +138,27 @@ def with_and_without_answers():
 @every_allocator
 def test_no_score_depends_on_there_being_an_answer(name):
     for one, other in with_and_without_answers():
-        assert allocator(name).score(one).tobytes() == allocator(name).score(other).tobytes()
+        assert (
+            allocator(name).score(one).tobytes()
+            == allocator(name).score(other).tobytes()
+        )
 
 
 @every_allocator
 def test_the_order_of_units_is_irrelevant(name):
     turned = reversed_cell()
-    assert [view.scene.unit for view in turned.views] == [view.scene.unit for view in ladder_cell().views][::-1]
+    assert [view.scene.unit for view in turned.views] == [
+        view.scene.unit for view in ladder_cell().views
+    ][::-1]
     assert same(score_on(turned, allocator(name), units="all"), scored(name))
 
 
 @cache
 def reversed_cell():
     found = material()
-    turned = replace(found.source, scenes=found.source.scenes[::-1], truths=found.source.truths[::-1])
+    turned = replace(
+        found.source, scenes=found.source.scenes[::-1], truths=found.source.truths[::-1]
+    )
     return built(replace(found, source=turned, units=found.units[::-1]), "rev")
 
 
@@ -133,13 +166,19 @@ def reversed_cell():
 def in_two_orders():
     """Units, and the same with the boxes of each frame reported in another order."""
     rng = np.random.default_rng(5)
-    return [(Sight(view), Sight(shuffled(view, rng))) for view in (ladder_cell().views[0], *random_views())]
+    return [
+        (Sight(view), Sight(shuffled(view, rng)))
+        for view in (ladder_cell().views[0], *random_views())
+    ]
 
 
 @every_allocator
 def test_the_order_of_boxes_is_irrelevant(name):
     for one, other in in_two_orders():
-        assert allocator(name).score(one).tobytes() == allocator(name).score(other).tobytes()
+        assert (
+            allocator(name).score(one).tobytes()
+            == allocator(name).score(other).tobytes()
+        )
 
 
 @every_allocator
@@ -163,14 +202,20 @@ def first_past():
 def looked_at():
     """Some units, each as a whole, cut off early, and as its frames arrive."""
     views = (ladder_cell().views[0], failing_cell().views[1], *random_views())
-    return [(Sight(view), Sight(until(view, 7)), tuple(glances_of(view, past=first_past()))) for view in views]
+    return [
+        (Sight(view), Sight(until(view, 7)), tuple(glances_of(view, past=first_past())))
+        for view in views
+    ]
 
 
 @every_allocator
 def test_frame_by_frame_gives_the_bits_of_the_whole_unit(name):
     for sight, early, glances in looked_at():
         whole = allocator(name).score(sight)
-        assert np.array([allocator(name).score_frame(seen) for seen in glances]).tobytes() == whole.tobytes()
+        assert (
+            np.array([allocator(name).score_frame(seen) for seen in glances]).tobytes()
+            == whole.tobytes()
+        )
         assert allocator(name).score(early).tobytes() == whole[:7].tobytes()
         assert not np.isinf(whole).any()
 
@@ -179,25 +224,50 @@ def test_frame_by_frame_gives_the_bits_of_the_whole_unit(name):
 def test_frames_on_which_the_cheap_mode_failed_have_no_score(name):
     for view in failing_cell().views[:2]:
         found = allocator(name).score(view)
-        assert np.isnan(found.reshape(len(view), -1)).all(axis=1).tolist() == (~view.detections.run).tolist()
+        assert (
+            np.isnan(found.reshape(len(view), -1)).all(axis=1).tolist()
+            == (~view.detections.run).tolist()
+        )
         assert np.flatnonzero(~view.detections.run).tolist() == [4, 9, 14, 19]
 
 
 def changed(view: View, part: str) -> View:
-    """The view with one part of it other than it was, and all else the same; scores stay used or unused."""
+    """The view with one part of it other than it was, and all else the same; scores
+    stay used or unused.
+    """
     rng = np.random.default_rng(6)
     scene, found = view.scene, view.detections
     if part == "ego speed":
-        return replace(view, scene=replace(scene, ego_speed_mps=scene.ego_speed_mps + rng.uniform(1, 9, len(scene))))
+        return replace(
+            view,
+            scene=replace(
+                scene, ego_speed_mps=scene.ego_speed_mps + rng.uniform(1, 9, len(scene))
+            ),
+        )
     if part == "image":
-        return replace(view, scene=replace(scene, images=rng.integers(0, 256, (len(scene), 9, 14, 3), np.uint8)))
+        return replace(
+            view,
+            scene=replace(
+                scene, images=rng.integers(0, 256, (len(scene), 9, 14, 3), np.uint8)
+            ),
+        )
     if part == "calibration":
         camera = scene.camera
         width = None if camera.width_px is None else camera.width_px + 99
-        camera = replace(camera, fx_px=camera.fx_px * 1.3, fy_px=camera.fy_px * 0.8, cx_px=700.0, width_px=width)
+        camera = replace(
+            camera,
+            fx_px=camera.fx_px * 1.3,
+            fy_px=camera.fy_px * 0.8,
+            cx_px=700.0,
+            width_px=width,
+        )
         return replace(view, scene=replace(scene, cameras={"front": camera}))
     if part == "route":
-        return view if view.connector_m is None else replace(view, connector_m=rng.uniform(0, 80, len(view)))
+        return (
+            view
+            if view.connector_m is None
+            else replace(view, connector_m=rng.uniform(0, 80, len(view)))
+        )
     if part == "cheap objects":
         if view.objects is None:
             return view
@@ -207,24 +277,42 @@ def changed(view: View, part: str) -> View:
         corner = rng.uniform((100, 100), (900, 190), (len(found), 2))
         size = rng.uniform(20, 150, (len(found), 2))
         cls = np.where(rng.random(len(found)) < 0.5, "Cyclist", "Van")
-        return replace(view, detections=replace(found, box_px=np.hstack([corner, corner + size]), cls=cls))
+        return replace(
+            view,
+            detections=replace(
+                found, box_px=np.hstack([corner, corner + size]), cls=cls
+            ),
+        )
     threshold = view.mode.threshold
-    halves = (0.0, 1.0) if threshold is None else (0.0, threshold), (threshold or 0.0, 1.0)
+    halves = (
+        (0.0, 1.0) if threshold is None else (0.0, threshold),
+        (threshold or 0.0, 1.0),
+    )
     used = view.mode.used(found.score)
-    score = np.where(used, rng.uniform(*halves[1], len(found)), rng.uniform(*halves[0], len(found)))
+    score = np.where(
+        used, rng.uniform(*halves[1], len(found)), rng.uniform(*halves[0], len(found))
+    )
     return replace(view, detections=replace(found, score=score))
 
 
 @cache
 def two_looks(part):
-    """Units as they are, and with one part changed or, of the frames before, forgotten: whole and as frames arrive."""
+    """Units as they are, and with one part changed or, of the frames before, forgotten:
+    whole and as frames arrive.
+    """
     approaching = car_view([(t, 0.9, 30.0 - 2 * t, -1.0, 1.0) for t in range(5)], 5)
     found = []
-    for view in (*ladder_cell().views[:2], approaching, random_observed(np.random.default_rng(8))):
+    for view in (
+        *ladder_cell().views[:2],
+        approaching,
+        random_observed(np.random.default_rng(8)),
+    ):
         other = view if part == "previous frames" else changed(view, part)
         glances = tuple(glances_of(other, past=first_past()))
         if part == "previous frames":
-            glances = tuple(glance(seen.frame, first_past(), mode=view.mode) for seen in glances)
+            glances = tuple(
+                glance(seen.frame, first_past(), mode=view.mode) for seen in glances
+            )
         found.append((Sight(view), Sight(other), glances))
     return found
 
@@ -237,7 +325,9 @@ READ = {
     else RECIPES[name].makes.uses
     for name in NAMES
 }
-UNDECLARED = [(name, part) for name in NAMES for part in PARTS if part not in READ[name]]
+UNDECLARED = [
+    (name, part) for name in NAMES for part in PARTS if part not in READ[name]
+]
 
 
 @pytest.mark.parametrize(("name", "part"), UNDECLARED)
@@ -247,11 +337,15 @@ def test_what_is_not_declared_is_not_read(name, part):
     for sight, other, glances in two_looks(part):
         whole = found.score(sight).tobytes()
         assert found.score(other).tobytes() == whole
-        assert np.array([found.score_frame(seen) for seen in glances]).tobytes() == whole
+        assert (
+            np.array([found.score_frame(seen) for seen in glances]).tobytes() == whole
+        )
 
 
 DECLARED = [(name, part) for name in SIGNALS for part in sorted(SIGNALS[name].uses)]
-DECLARED += [(name, part) for name in FEATURE_SETS for part in sorted(FEATURE_SETS[name].uses)]
+DECLARED += [
+    (name, part) for name in FEATURE_SETS for part in sorted(FEATURE_SETS[name].uses)
+]
 
 
 @pytest.mark.parametrize(("name", "part"), DECLARED)
@@ -259,9 +353,12 @@ def test_what_is_declared_is_read(name, part):
     read = SIGNALS[name].score_frame if name in SIGNALS else FEATURE_SETS[name].row
     whole = SIGNALS[name].score if name in SIGNALS else FEATURE_SETS[name].rows
     uses = SIGNALS[name].uses if name in SIGNALS else FEATURE_SETS[name].uses
-    looks = [look for look in two_looks(part) if unseen(uses, look[0].view.mode) is None]
+    looks = [
+        look for look in two_looks(part) if unseen(uses, look[0].view.mode) is None
+    ]
     changes = [
-        whole(sight).tobytes() != np.array([read(seen) for seen in glances]).tobytes() for sight, _, glances in looks
+        whole(sight).tobytes() != np.array([read(seen) for seen in glances]).tobytes()
+        for sight, _, glances in looks
     ]
     assert any(changes)
 
@@ -274,10 +371,20 @@ def routed(router, view):
 @every_allocator
 def test_a_router_decides_as_its_policy_does_on_the_unit_s_scores(name):
     scores = best(score_on(ladder_cell(), allocator(name), units="validation").score)
-    asked = {"policy": "causal cap", "units": ["elsewhere"], "mode": ladder_cell().views[0].mode, "modes": LADDER}
+    asked = {
+        "policy": "causal cap",
+        "units": ["elsewhere"],
+        "mode": ladder_cell().views[0].mode,
+        "modes": LADDER,
+    }
     capped = Router.calibrated(allocator(name), scores, 0.3, **asked)
     assert capped.policy == CausalCap(FrozenThreshold.calibrate(scores, 0.3), 0.3)
-    adaptive = Router(allocator(name), AdaptiveThreshold(0.05, scores, 0.3), mode=capped.mode, modes=LADDER)
+    adaptive = Router(
+        allocator(name),
+        AdaptiveThreshold(0.05, scores, 0.3),
+        mode=capped.mode,
+        modes=LADDER,
+    )
     for router, view in (
         (capped, ladder_cell().views[4]),
         (capped, failing_cell().views[0]),
@@ -286,21 +393,36 @@ def test_a_router_decides_as_its_policy_does_on_the_unit_s_scores(name):
         found, run = allocator(name).score(view), view.detections.run
         expected = np.zeros(len(view), bool)
         known = best(found[run])
-        expected[run] = router.policy.decide(known, np.zeros(len(known), int), np.arange(len(known))) == 1
-        mode = 1 + found[expected].argmax(axis=1) if found.ndim == 2 else np.full(int(expected.sum()), 2)
+        expected[run] = (
+            router.policy.decide(
+                known, np.zeros(len(known), int), np.arange(len(known))
+            )
+            == 1
+        )
+        mode = (
+            1 + found[expected].argmax(axis=1)
+            if found.ndim == 2
+            else np.full(int(expected.sum()), 2)
+        )
         answer = np.full(len(view), LADDER[0])
         answer[expected] = np.array(LADDER)[mode]
         assert routed(router, view) == answer.tolist()
         if router is capped:
-            assert (np.cumsum(expected) <= np.floor(1 + 0.3 * np.cumsum(run) + 1e-9)).all()
+            assert (
+                np.cumsum(expected) <= np.floor(1 + 0.3 * np.cumsum(run) + 1e-9)
+            ).all()
 
 
 def test_a_router_keeps_its_rate_over_a_long_drive():
     signal, rng = SIGNALS["ego-speed"], np.random.default_rng(0)
-    router = Router.calibrated("ego-speed", rng.uniform(0, 5, 200), 0.2, policy="causal cap")
+    router = Router.calibrated(
+        "ego-speed", rng.uniform(0, 5, 200), 0.2, policy="causal cap"
+    )
     assert (router.allocator, router.modes) == (signal, ("cheap", "full"))
     frame = next(iter(frames_of(ladder_cell().views[0], images=False)))
-    decisions = [router.decide(replace(frame, ego_speed_mps=9.0, dt_s=0.1)) for _ in range(100)]
+    decisions = [
+        router.decide(replace(frame, ego_speed_mps=9.0, dt_s=0.1)) for _ in range(100)
+    ]
     assert decisions.count("full") == 1 + 0.2 * 100
     assert decisions[:4] == ["full", "cheap", "cheap", "cheap"]
     assert router.decide(replace(frame, ego_speed_mps=9.0, dt_s=0.1)) == "cheap"
@@ -310,27 +432,51 @@ def test_a_router_keeps_its_rate_over_a_long_drive():
 
 
 def test_a_router_is_not_calibrated_on_units_that_its_allocator_was_fitted_on():
-    made, mode, validation = learned("gate-gbm"), ladder_cell().views[0].mode, ladder_cell().split.validation
+    made, mode, validation = (
+        learned("gate-gbm"),
+        ladder_cell().views[0].mode,
+        ladder_cell().split.validation,
+    )
     own = score_on(ladder_cell(), made, units="validation")
     for scores, units in ((own, None), (own.score, validation)):
-        with pytest.raises(InputError, match="validation scores must be of units that the allocator was not fitted on"):
+        with pytest.raises(
+            InputError,
+            match=(
+                "validation scores must be of units that the allocator "
+                "was not fitted on"
+            ),
+        ):
             Router.calibrated(made, scores, 0.3, mode=mode, units=units)
-    with pytest.warns(InputWarning, match="was fitted on 6 units, and the validation scores do not state theirs"):
+    with pytest.warns(
+        InputWarning,
+        match="was fitted on 6 units, and the validation scores do not state theirs",
+    ):
         Router.calibrated(made, own.score, 0.3, mode=mode)
     fresh = calibration_scores(ladder_cell(), made, units="validation")
     router = Router.calibrated(made, fresh, 0.3, mode=mode)
     assert router.policy == FrozenThreshold.calibrate(fresh.score, 0.3)
     stream = router.policy.start()
-    assert router.routing.about["rate"] == np.mean([stream.decide(score) for score in fresh.score.tolist()])
+    assert router.routing.about["rate"] == np.mean(
+        [stream.decide(score) for score in fresh.score.tolist()]
+    )
 
 
 def test_a_failed_frame_is_not_escalated_and_does_not_count():
     router = Router(SIGNALS["ego-speed"], CausalCap(FrozenThreshold(-1.0, 1.0), 0.5))
     frame = next(iter(frames_of(ladder_cell().views[0], images=False)))
-    failed = replace(frame, dt_s=0.1, run=False, cls=frame.cls[:0], score=frame.score[:0], box_px=frame.box_px[:0])
+    failed = replace(
+        frame,
+        dt_s=0.1,
+        run=False,
+        cls=frame.cls[:0],
+        score=frame.score[:0],
+        box_px=frame.box_px[:0],
+    )
     fine = replace(frame, dt_s=0.1)
     # At most floor(1 + t/2) of the first t frames that were run.
-    found = [router.decide(each) for each in (failed, fine, failed, failed, fine, fine, fine)]
+    found = [
+        router.decide(each) for each in (failed, fine, failed, failed, fine, fine, fine)
+    ]
     assert found == ["cheap", "full", "cheap", "cheap", "full", "cheap", "full"]
 
 
@@ -340,7 +486,10 @@ def test_a_router_from_a_file_decides_as_the_allocator_that_was_saved():
     scores = score_on(ladder_cell(), made, units="validation").score
     mode = ladder_cell().views[0].mode
     asked = {"policy": "causal cap", "units": ["elsewhere"], "mode": mode}
-    one, other = (Router.calibrated(source, scores, 0.3, **asked) for source in (made, HOME / "served.json"))
+    one, other = (
+        Router.calibrated(source, scores, 0.3, **asked)
+        for source in (made, HOME / "served.json")
+    )
     assert one.modes == other.modes == LADDER
     drives = ladder_cell().views[3:6]
     answers = [routed(one, view) for view in drives]
@@ -349,8 +498,12 @@ def test_a_router_from_a_file_decides_as_the_allocator_that_was_saved():
 
 
 def test_a_router_refuses_a_signal_that_the_cheap_mode_cannot_give():
-    with pytest.raises(InputError, match="uncertainty cannot route here: the cheap mode has no scores"):
-        Router(SIGNALS["uncertainty"], FrozenThreshold(0.0, 1.0), mode=CheapMode("none"))
+    with pytest.raises(
+        InputError, match="uncertainty cannot route here: the cheap mode has no scores"
+    ):
+        Router(
+            SIGNALS["uncertainty"], FrozenThreshold(0.0, 1.0), mode=CheapMode("none")
+        )
 
 
 def test_a_learned_allocator_needs_the_models_of_its_rule():
@@ -358,17 +511,28 @@ def test_a_learned_allocator_needs_the_models_of_its_rule():
     with pytest.raises(InputError, match="'difference' needs 2 models; found 1"):
         replace(ridge, rule="difference")
     with pytest.raises(InputError, match="must take the 65 columns of 'cheap'"):
-        Learned("mine", FEATURE_SETS["cheap"], learned("router-mlp-value").heads, "value", ridge.training)
+        Learned(
+            "mine",
+            FEATURE_SETS["cheap"],
+            learned("router-mlp-value").heads,
+            "value",
+            ridge.training,
+        )
 
 
 COSTS = {
-    "modes": {mode: {"ms": 5.0 + 5 * place, "mj": 10.0 + place} for place, mode in enumerate(LADDER)},
+    "modes": {
+        mode: {"ms": 5.0 + 5 * place, "mj": 10.0 + place}
+        for place, mode in enumerate(LADDER)
+    },
     "allocators": {name: {"ms": 0.1, "mj": 0.1} for name in DIAGNOSTICS},
 }
 
 
 @pytest.mark.parametrize("name", DIAGNOSTICS)
-@pytest.mark.parametrize("budget", [deepval.Latency(0.2, COSTS), deepval.Energy(0.2, COSTS)])
+@pytest.mark.parametrize(
+    "budget", [deepval.Latency(0.2, COSTS), deepval.Energy(0.2, COSTS)]
+)
 def test_diagnostics_are_judged_by_selection_only(name, budget, tmp_path):
     cell = ladder_cell()
     table = cell.table.restrict(cell.split.test)

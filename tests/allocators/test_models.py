@@ -1,4 +1,6 @@
-"""Models in plain numbers: the fitting library's bits, one row as a batch, files and back, no library needed."""
+"""Models in plain numbers: the fitting library's bits, one row as a batch, files and
+back, no library needed.
+"""
 
 import json
 import subprocess
@@ -12,7 +14,16 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from deepval.allocators import RECIPES, Training, read_allocator
 from deepval.allocators.feature_sets import DetectionList
-from deepval.allocators.models import Boosting, Linear, Mlp, Network, Quantile, Ridge, Trees, model_of
+from deepval.allocators.models import (
+    Boosting,
+    Linear,
+    Mlp,
+    Network,
+    Quantile,
+    Ridge,
+    Trees,
+    model_of,
+)
 from deepval.allocators.models.model import Standard, apply_link, one_thread
 from deepval.allocators.models.trees import bin_columns, flat
 from deepval.errors import InputError
@@ -31,14 +42,21 @@ def gappy(rng, rows, columns=9):
 
 def labelled(rng, rows):
     """A label that depends on values and on whether there are any."""
-    return np.where(np.isnan(rows[:, 0]), 2.0, np.nan_to_num(rows[:, 1])) + rng.normal(0, 0.3, len(rows))
+    return np.where(np.isnan(rows[:, 0]), 2.0, np.nan_to_num(rows[:, 1])) + rng.normal(
+        0, 0.3, len(rows)
+    )
 
 
 def fitted(seed, *, classify=False, learner=SMALL, count=120):
     rng = np.random.default_rng(seed)
     rows = gappy(rng, count)
     labels = labelled(rng, rows)
-    model = learner.fit(rows, (labels > 1.0).astype(float) if classify else labels, classify=classify, seed=seed)
+    model = learner.fit(
+        rows,
+        (labels > 1.0).astype(float) if classify else labels,
+        classify=classify,
+        seed=seed,
+    )
     return model, gappy(rng, 700)
 
 
@@ -48,7 +66,9 @@ def every_model():
         "trees": fitted(2)[0],
         "probable trees": fitted(3, classify=True)[0],
         "network": fitted(4, learner=Mlp(units=(16, 8), epochs=30))[0],
-        "probable network": fitted(5, learner=Mlp(units=(16,), epochs=30), classify=True)[0],
+        "probable network": fitted(
+            5, learner=Mlp(units=(16,), epochs=30), classify=True
+        )[0],
     }
 
 
@@ -61,18 +81,27 @@ def test_flat_trees_are_the_library_s_to_the_bit(seed, count):
     rng = np.random.default_rng((seed, count))
     rows = gappy(rng, count)
     labels, unseen = labelled(rng, rows), gappy(rng, 600)
-    learner = Boosting(trees=25, depth=1 + seed % 4, learning_rate=0.3, least_per_leaf=1 + seed)
+    learner = Boosting(
+        trees=25, depth=1 + seed % 4, learning_rate=0.3, least_per_leaf=1 + seed
+    )
     with one_thread():
         theirs = learner.estimator(classify=False).fit(without_empty(rows), labels)
         expected, known = theirs.predict(unseen), theirs.predict(rows)
-    ours = flat(theirs, np.arange(rows.shape[1]), columns=rows.shape[1], depth=learner.depth)
+    ours = flat(
+        theirs, np.arange(rows.shape[1]), columns=rows.shape[1], depth=learner.depth
+    )
     assert ours.raw(unseen).tobytes() == expected.tobytes()
     assert ours.raw(rows).tobytes() == known.tobytes()
-    assert learner.fit(rows, labels, classify=False).predict(unseen).tobytes() == ours.predict(unseen).tobytes()
+    assert (
+        learner.fit(rows, labels, classify=False).predict(unseen).tobytes()
+        == ours.predict(unseen).tobytes()
+    )
 
 
 def without_empty(rows):
-    """The rows with 0 in columns that hold nothing but gaps, which the library does not take."""
+    """The rows with 0 in columns that hold nothing but gaps, which the library does not
+    take.
+    """
     return np.where(np.isnan(rows).all(axis=0), 0.0, rows)
 
 
@@ -80,19 +109,27 @@ def without_empty(rows):
 def test_columns_that_tell_nothing_change_no_tree(weighted):
     rng = np.random.default_rng(8)
     rows = gappy(rng, 300)
-    labels, weights = labelled(rng, rows), rng.uniform(0.1, 4, len(rows)) if weighted else None
+    labels, weights = (
+        labelled(rng, rows),
+        rng.uniform(0.1, 4, len(rows)) if weighted else None,
+    )
     silent = {0: 7.0, 3: np.nan, 4: 0.0}
     wide = np.empty((len(rows), rows.shape[1] + len(silent)))
     telling = [place for place in range(wide.shape[1]) if place not in silent]
     wide[:, telling], wide[:, list(silent)] = rows, list(silent.values())
-    model, like = (SMALL.fit(given, labels, classify=False, weights=weights) for given in (wide, rows))
+    model, like = (
+        SMALL.fit(given, labels, classify=False, weights=weights)
+        for given in (wide, rows)
+    )
     asked = like.threshold < np.inf
     assert model.columns == wide.shape[1]
     assert np.array_equal(model.feature[asked], np.array(telling)[like.feature[asked]])
     for part in ("threshold", "gap_left", "leaf"):
         assert np.array_equal(getattr(model, part), getattr(like, part))
     nothing = SMALL.fit(wide[:, list(silent)], labels, classify=False, weights=weights)
-    assert nothing.predict(wide[:5, list(silent)]) == pytest.approx(np.average(labels, weights=weights))
+    assert nothing.predict(wide[:5, list(silent)]) == pytest.approx(
+        np.average(labels, weights=weights)
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -102,8 +139,13 @@ def test_flat_trees_of_a_classifier(seed):
     labels, unseen = (labelled(rng, rows) > 1.0).astype(float), gappy(rng, 600)
     weights = rng.uniform(0.1, 4, len(rows))
     with one_thread():
-        theirs = SMALL.estimator(classify=True).fit(without_empty(rows), labels, sample_weight=weights)
-        raw, probability = theirs.decision_function(unseen), theirs.predict_proba(unseen)[:, 1]
+        theirs = SMALL.estimator(classify=True).fit(
+            without_empty(rows), labels, sample_weight=weights
+        )
+        raw, probability = (
+            theirs.decision_function(unseen),
+            theirs.predict_proba(unseen)[:, 1],
+        )
     ours = SMALL.fit(rows, labels, classify=True, weights=weights)
     assert ours.raw(unseen).tobytes() == raw.tobytes()
     assert np.abs(ours.predict(unseen) - probability).max() <= 1e-15
@@ -112,7 +154,11 @@ def test_flat_trees_of_a_classifier(seed):
 def test_too_few_rows_for_a_question_leave_the_mean():
     labels = np.array([1.0, 2.0, 6.0])
     model = Boosting(trees=5).fit(np.arange(6.0).reshape(3, 2), labels, classify=False)
-    np.testing.assert_allclose(model.predict(np.array([[np.nan, 9.0], [0.0, 0.0]])), (1 + 2 + 6) / 3, rtol=1e-15)
+    np.testing.assert_allclose(
+        model.predict(np.array([[np.nan, 9.0], [0.0, 0.0]])),
+        (1 + 2 + 6) / 3,
+        rtol=1e-15,
+    )
     assert model.threshold.min() == np.inf
 
 
@@ -124,7 +170,11 @@ def test_a_question_for_a_gap_sends_every_number_left():
     )
     assert (model.threshold.item(), model.gap_left.item()) == (np.inf, False)
     found = model_of(json.loads(json.dumps(model.to_dict(), allow_nan=False)))
-    assert found.predict(np.array([[np.nan], [-1e300], [1e300]])).tolist() == [3.0, 1.0, 1.0]
+    assert found.predict(np.array([[np.nan], [-1e300], [1e300]])).tolist() == [
+        3.0,
+        1.0,
+        1.0,
+    ]
 
 
 def test_trees_by_hand():
@@ -137,7 +187,16 @@ def test_trees_by_hand():
         leaf=np.array([[1.0, 2.0, 3.0, 4.0]]),
         columns=2,
     )
-    rows = np.array([[0.5, 2.0], [0.5, 2.1], [0.6, 3.0], [0.6, 3.1], [np.nan, np.nan], [0.0, np.nan]])
+    rows = np.array(
+        [
+            [0.5, 2.0],
+            [0.5, 2.1],
+            [0.6, 3.0],
+            [0.6, 3.1],
+            [np.nan, np.nan],
+            [0.0, np.nan],
+        ]
+    )
     assert trees.predict(rows).tolist() == [11.0, 12.0, 13.0, 14.0, 14.0, 11.0]
 
 
@@ -145,7 +204,9 @@ def test_trees_by_hand():
 def test_a_row_alone_gives_the_bits_that_it_gives_among_others(name):
     model, rows = MODELS[name], gappy(np.random.default_rng(8), 1100)
     whole = model.predict(rows)
-    assert whole.tobytes() == np.array([model.predict_row(row) for row in rows]).tobytes()
+    assert (
+        whole.tobytes() == np.array([model.predict_row(row) for row in rows]).tobytes()
+    )
     for size in (1, 2, 3, 5, 64, 513):
         assert model.predict(rows[:size]).tobytes() == whole[:size].tobytes()
     assert len(np.unique(whole)) > 5
@@ -159,7 +220,10 @@ def test_how_rows_lie_in_memory_is_irrelevant(name):
     assert model.predict(np.asfortranarray(rows)).tobytes() == whole.tobytes()
     wide = np.repeat(rows, 2, axis=1)
     assert model.predict(wide[:, ::2]).tobytes() == whole.tobytes()
-    assert np.array([model.predict_row(row) for row in wide[:, ::2]]).tobytes() == whole.tobytes()
+    assert (
+        np.array([model.predict_row(row) for row in wide[:, ::2]]).tobytes()
+        == whole.tobytes()
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -201,11 +265,19 @@ def broken(name, **changes):
         broken("linear", weight="abc"),
         broken("linear", intercept=None),
         broken("linear", intercept=[1.0]),
-        broken("linear", mean=[[0.0] * 9], inverse_spread=[[0.0] * 9], weight=[[0.0] * 9]),
+        broken(
+            "linear", mean=[[0.0] * 9], inverse_spread=[[0.0] * 9], weight=[[0.0] * 9]
+        ),
         broken("trees", leaf=[1.0, 2.0]),
         broken("trees", leaf=[]),
         broken("trees", leaf=[[]], feature=[[]], threshold=[[]], gap_left=[[]]),
-        broken("trees", leaf=[[1.0, 2.0, 3.0]], feature=[[0, 0]], threshold=[[0, 0]], gap_left=[[0, 0]]),
+        broken(
+            "trees",
+            leaf=[[1.0, 2.0, 3.0]],
+            feature=[[0, 0]],
+            threshold=[[0, 0]],
+            gap_left=[[0, 0]],
+        ),
         broken("trees", leaf=[[1.0, 2.0], [1.0]]),
         broken("trees", leaf=5.0),
         broken("trees", columns=2),
@@ -214,9 +286,19 @@ def broken(name, **changes):
         broken("trees", threshold=5),
         broken("trees", gap_left=[]),
         broken("trees", link="softmax"),
-        broken("trees", leaf=[[1.0, 2.0]], feature=[[-1]], threshold=[[0]], gap_left=[[0]]),
-        broken("trees", leaf=[[1.0, 2.0]], feature=[[10**30]], threshold=[[0]], gap_left=[[0]]),
-        broken("trees", leaf=[[1.0, 2.0]], feature=[[0.5]], threshold=[[0]], gap_left=[[0]]),
+        broken(
+            "trees", leaf=[[1.0, 2.0]], feature=[[-1]], threshold=[[0]], gap_left=[[0]]
+        ),
+        broken(
+            "trees",
+            leaf=[[1.0, 2.0]],
+            feature=[[10**30]],
+            threshold=[[0]],
+            gap_left=[[0]],
+        ),
+        broken(
+            "trees", leaf=[[1.0, 2.0]], feature=[[0.5]], threshold=[[0]], gap_left=[[0]]
+        ),
         broken("network", layers=[]),
         broken("network", layers=[{"weight": [[1.0]], "bias": [0.0]}]),
         broken("network", layers=[{"weight": [[1.0]] * 9, "bias": 0.0}]),
@@ -241,13 +323,18 @@ def test_ridge_is_the_closed_form_with_the_penalty_that_leave_one_out_likes():
 
     def solved(x, y, penalty):
         middle = x.mean(axis=0)
-        weight = np.linalg.solve((x - middle).T @ (x - middle) + penalty * np.eye(3), (x - middle).T @ (y - y.mean()))
+        weight = np.linalg.solve(
+            (x - middle).T @ (x - middle) + penalty * np.eye(3),
+            (x - middle).T @ (y - y.mean()),
+        )
         return weight, y.mean() - middle @ weight
 
     def left_out(penalty):
         total = 0.0
         for one in range(14):
-            weight, intercept = solved(np.delete(scaled, one, axis=0), np.delete(labels, one), penalty)
+            weight, intercept = solved(
+                np.delete(scaled, one, axis=0), np.delete(labels, one), penalty
+            )
             total += (labels[one] - scaled[one] @ weight - intercept) ** 2
         return total
 
@@ -257,11 +344,16 @@ def test_ridge_is_the_closed_form_with_the_penalty_that_leave_one_out_likes():
     weight, intercept = solved(scaled, labels, best)
     model = Ridge().fit(rows, labels, classify=False)
     np.testing.assert_allclose(model.weight, weight, rtol=1e-9)
-    np.testing.assert_allclose(model.predict(rows), scaled @ weight + intercept, rtol=1e-9)
+    np.testing.assert_allclose(
+        model.predict(rows), scaled @ weight + intercept, rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("classify", [False, True])
-@pytest.mark.parametrize(("number", "units", "epochs"), [(450, (16, 8), 12), (130, (5,), 20), (400, (6, 4, 3), 150)])
+@pytest.mark.parametrize(
+    ("number", "units", "epochs"),
+    [(450, (16, 8), 12), (130, (5,), 20), (400, (6, 4, 3), 150)],
+)
 def test_a_network_is_that_of_the_library_to_the_bit(number, units, epochs, classify):
     rng = np.random.default_rng(number)
     rows = rng.normal(size=(number, 7))
@@ -270,20 +362,32 @@ def test_a_network_is_that_of_the_library_to_the_bit(number, units, epochs, clas
     if classify:
         labels = (labels > 0).astype(float)
     standardised = labels if classify else (labels - labels.mean()) / labels.std()
-    settings = {"hidden_layer_sizes": units, "max_iter": epochs, "alpha": 1e-3, "random_state": 5}
-    library = (MLPClassifier if classify else MLPRegressor)(batch_size=min(200, number), **settings)
+    settings = {
+        "hidden_layer_sizes": units,
+        "max_iter": epochs,
+        "alpha": 1e-3,
+        "random_state": 5,
+    }
+    library = (MLPClassifier if classify else MLPRegressor)(
+        batch_size=min(200, number), **settings
+    )
     with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         library.fit(Standard.of(rows).apply(rows), standardised)
-    network = Mlp(units=units, epochs=epochs, penalty=1e-3).fit(rows, labels, classify=classify, seed=5)
+    network = Mlp(units=units, epochs=epochs, penalty=1e-3).fit(
+        rows, labels, classify=classify, seed=5
+    )
     assert len(network.layers) == len(units) + 1
-    for (weight, bias), own_weight, own_bias in zip(network.layers, library.coefs_, library.intercepts_, strict=True):
+    for (weight, bias), own_weight, own_bias in zip(
+        network.layers, library.coefs_, library.intercepts_, strict=True
+    ):
         assert np.array_equal(weight, own_weight)
         assert np.array_equal(bias, own_bias)
     own = (
         library.predict_proba(Standard.of(rows).apply(rows))[:, 1]
         if classify
-        else library.predict(Standard.of(rows).apply(rows)) * labels.std() + labels.mean()
+        else library.predict(Standard.of(rows).apply(rows)) * labels.std()
+        + labels.mean()
     )
     np.testing.assert_allclose(network.predict(rows), own, rtol=1e-10, atol=1e-12)
 
@@ -297,14 +401,32 @@ def test_what_a_learner_cannot_do_is_refused():
 
 
 def test_columns_that_say_nothing_become_zero_everywhere():
-    rows = np.array([[1.0, 0.1, np.nan, 2.0], [3.0, 0.1, np.nan, np.nan], [5.0, 0.1, np.nan, np.nan]])
+    rows = np.array(
+        [
+            [1.0, 0.1, np.nan, 2.0],
+            [3.0, 0.1, np.nan, np.nan],
+            [5.0, 0.1, np.nan, np.nan],
+        ]
+    )
     standard = Standard.of(rows)
     assert standard.mean.tolist() == pytest.approx([3.0, 0.1, 0.0, 2.0])
-    assert standard.inverse_spread.tolist() == pytest.approx([1 / np.sqrt(8 / 3), 0.0, 0.0, 0.0])
-    unseen = np.array([[3.0, 99.0, 5.0, -4.0], [np.nan, np.nan, np.nan, np.nan], [5.0, np.inf, -1.0, 2.0]])
+    assert standard.inverse_spread.tolist() == pytest.approx(
+        [1 / np.sqrt(8 / 3), 0.0, 0.0, 0.0]
+    )
+    unseen = np.array(
+        [
+            [3.0, 99.0, 5.0, -4.0],
+            [np.nan, np.nan, np.nan, np.nan],
+            [5.0, np.inf, -1.0, 2.0],
+        ]
+    )
     with np.errstate(invalid="ignore"):
         found = standard.apply(unseen)
-    assert found.tolist() == [[0, 0, 0, 0], [0, 0, 0, 0], [pytest.approx(2 / np.sqrt(8 / 3)), 0, 0, 0]]
+    assert found.tolist() == [
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
+        [pytest.approx(2 / np.sqrt(8 / 3)), 0, 0, 0],
+    ]
 
 
 def test_the_spread_of_large_equal_numbers_is_none():
@@ -314,15 +436,21 @@ def test_the_spread_of_large_equal_numbers_is_none():
 
 def test_links():
     raw = np.array([0.0, np.log(3.0), -np.log(3.0), 800.0, -800.0])
-    assert apply_link(raw, "logistic").tolist() == pytest.approx([0.5, 0.75, 0.25, 1.0, 0.0])
+    assert apply_link(raw, "logistic").tolist() == pytest.approx(
+        [0.5, 0.75, 0.25, 1.0, 0.0]
+    )
     assert apply_link(raw, "identity") is raw
 
 
 def test_a_network_by_hand():
     standard = Standard(np.array([1.0]), np.array([0.5]))
-    layers = (np.array([[2.0, -1.0]]), np.array([0.0, 0.0])), (np.array([[1.0], [10.0]]), np.array([0.5]))
+    layers = (
+        (np.array([[2.0, -1.0]]), np.array([0.0, 0.0])),
+        (np.array([[1.0], [10.0]]), np.array([0.5])),
+    )
     network = Network(standard, layers, "identity", scale=2.0, shift=1.0)
-    # (5 - 1)/2 = 2 -> (4, -2) -> (4, 0) -> 4.5; (-3 - 1)/2 = -2 -> (-4, 2) -> (0, 2) -> 20.5; a gap -> 0 -> 0.5.
+    # (5 - 1)/2 = 2 -> (4, -2) -> (4, 0) -> 4.5; (-3 - 1)/2 = -2 -> (-4, 2) -> (0, 2) ->
+    # 20.5; a gap -> 0 -> 0.5.
     expected = [4.5 * 2 + 1, 20.5 * 2 + 1, 0.5 * 2 + 1]
     assert network.predict(np.array([[5.0], [-3.0], [np.nan]])).tolist() == expected
 
@@ -341,29 +469,48 @@ import numpy as np
 from deepval.allocators import read_allocator
 rows = np.array(json.load(sys.stdin), float)
 print(json.dumps([read_allocator(path).score_rows(rows).tolist() for path in sys.argv[1:]]))
-"""
+"""  # noqa: E501
 
 
 def test_files_load_and_predict_where_the_fitting_library_is_absent(tmp_path):
     rng = np.random.default_rng(13)
     columns = len(DetectionList.columns)
     rows, values = rng.normal(size=(90, columns)), rng.normal(size=90)
-    training = Training("cell", "recipe", "value", ("a", "b"), 90, 0, ("cheap", "full"), {})
+    training = Training(
+        "cell", "recipe", "value", ("a", "b"), 90, 0, ("cheap", "full"), {}
+    )
     paths = []
-    for name, classify in (("router-gbm-value", False), ("router-gbm-binary", True), ("router-mlp-value", False)):
+    for name, classify in (
+        ("router-gbm-value", False),
+        ("router-gbm-binary", True),
+        ("router-mlp-value", False),
+    ):
         labels = (values > 0).astype(float) if classify else values
         made = RECIPES[name].fit_rows(rows, labels, training, classify=classify)
         made.save(tmp_path / f"{name}.json")
         paths.append(tmp_path / f"{name}.json")
     words = [sys.executable, "-c", ALONE, *map(str, paths)]
-    done = subprocess.run(words, input=json.dumps(rows.tolist()), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words,
+        input=json.dumps(rows.tolist()),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [read_allocator(path).score_rows(rows).tolist() for path in paths]
+    assert json.loads(done.stdout) == [
+        read_allocator(path).score_rows(rows).tolist() for path in paths
+    ]
 
 
 def test_linear_by_hand():
-    model = Linear(Standard(np.array([1.0, 0.0]), np.array([1.0, 0.5])), np.array([2.0, 4.0]), 0.25)
-    assert model.predict(np.array([[2.0, 3.0], [np.nan, 1.0]])).tolist() == [2 + 4 * 1.5 + 0.25, 4 * 0.5 + 0.25]
+    model = Linear(
+        Standard(np.array([1.0, 0.0]), np.array([1.0, 0.5])), np.array([2.0, 4.0]), 0.25
+    )
+    assert model.predict(np.array([[2.0, 3.0], [np.nan, 1.0]])).tolist() == [
+        2 + 4 * 1.5 + 0.25,
+        4 * 0.5 + 0.25,
+    ]
 
 
 def test_weighted_trees_ask_of_numbers_what_they_learned_of_bins():
@@ -377,14 +524,22 @@ def test_weighted_trees_ask_of_numbers_what_they_learned_of_bins():
     found = learner.fit(rows, labels, classify=True, weights=weights)
     codes, edges = bin_columns(rows)
     with one_thread():
-        twin = learner.estimator(classify=True).fit(codes, labels, sample_weight=weights)
-    np.testing.assert_allclose(found.predict(rows), twin.predict_proba(codes)[:, 1], rtol=1e-12)
+        twin = learner.estimator(classify=True).fit(
+            codes, labels, sample_weight=weights
+        )
+    np.testing.assert_allclose(
+        found.predict(rows), twin.predict_proba(codes)[:, 1], rtol=1e-12
+    )
     known = ~np.isnan(rows[:, 1])
     assert edges[1].tolist() == (np.unique(rows[known, 1])[:-1] + 0.5).tolist()
     assert max(len(column) for column in edges) == 254
     fresh = rng.normal(size=(300, 6))
-    inside = np.stack([np.searchsorted(edges[k], fresh[:, k], side="left") for k in range(6)], axis=1).astype(float)
-    np.testing.assert_allclose(found.predict(fresh), twin.predict_proba(inside)[:, 1], rtol=1e-12)
+    inside = np.stack(
+        [np.searchsorted(edges[k], fresh[:, k], side="left") for k in range(6)], axis=1
+    ).astype(float)
+    np.testing.assert_allclose(
+        found.predict(fresh), twin.predict_proba(inside)[:, 1], rtol=1e-12
+    )
 
 
 def test_a_quantile_is_the_mid_rank_among_the_fit_rows():
@@ -393,7 +548,10 @@ def test_a_quantile_is_the_mid_rank_among_the_fit_rows():
     assert model.reference.tolist() == [1.0, 2.0, 2.0, 3.0]
     asked = np.array([[0.0, 0.0], [2.0, 0.0], [9.0, 0.0], [np.nan, 0.0]])
     assert model.predict(asked).tolist() == [0.0, (1 + 3) / 8, 1.0, 0.5]
-    assert Quantile.of(json.loads(json.dumps(model.to_dict()))).predict(asked).tolist() == model.predict(asked).tolist()
+    assert (
+        Quantile.of(json.loads(json.dumps(model.to_dict()))).predict(asked).tolist()
+        == model.predict(asked).tolist()
+    )
     for broken in ({"weight": []}, {"weight": [[7, 1.0]]}, {"reference": [2.0, 1.0]}):
         with pytest.raises(ValueError, match="sorted reference"):
             Quantile.of(model.to_dict() | broken)

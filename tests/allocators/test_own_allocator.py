@@ -1,4 +1,6 @@
-"""A new kind of allocator is one file and one row of RECIPES: it is fitted, saved, loaded, scored, served, timed."""
+"""A new kind of allocator is one file and one row of RECIPES: it is fitted, saved,
+loaded, scored, served, timed.
+"""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -9,9 +11,21 @@ import pytest
 
 from allocator_worlds import LADDER, failing_cell, ladder_cell, pair_cell
 from commands import call
-from deepval.allocators import RECIPES, FittedAllocator, Recipe, Training, read_allocator
+from deepval.allocators import (
+    RECIPES,
+    FittedAllocator,
+    Recipe,
+    Training,
+    read_allocator,
+)
 from deepval.allocators.router import Router
-from deepval.cells.fitting import calibration_scores, fit_on, recipes_for, refit, scored_by_all
+from deepval.cells.fitting import (
+    calibration_scores,
+    fit_on,
+    recipes_for,
+    refit,
+    scored_by_all,
+)
 from deepval.cli import fit_allocators
 from deepval.errors import InputError
 from deepval.features.views import frames_of
@@ -21,7 +35,9 @@ from view_worlds import glances_of
 
 @dataclass(frozen=True, eq=False)
 class Crowd(FittedAllocator):
-    """How many more boxes there are than usual on the fit inputs where escalation pays."""
+    """How many more boxes there are than usual on the fit inputs where escalation
+    pays.
+    """
 
     usual: float
     training: Training
@@ -37,7 +53,12 @@ class Crowd(FittedAllocator):
         return ("crowd",)
 
     def content(self):
-        return {"name": self.name, "front": "crowd", "training": asdict(self.training), "usual": self.usual}
+        return {
+            "name": self.name,
+            "front": "crowd",
+            "training": asdict(self.training),
+            "usual": self.usual,
+        }
 
     @classmethod
     def of(cls, content):
@@ -58,7 +79,9 @@ class CrowdRecipe(Recipe):
         return CrowdRecipe(**settings)
 
     def fit(self, examples, training, *, watch=unwatched):
-        boxes = np.array([np.sum(view.detections.frame == place) for view, place in examples.frames])
+        boxes = np.array(
+            [np.sum(view.detections.frame == place) for view, place in examples.frames]
+        )
         usual = self.share * float(boxes[examples.labels == 1].mean())
         return Crowd(usual, replace(training, settings=asdict(self)))
 
@@ -72,7 +95,10 @@ def row():
 def test_it_is_fitted_saved_and_loaded(tmp_path):
     path = tmp_path / "crowd.json"
     line = call("fit", pair_cell().folder, "--allocator", "toy-crowd", "--out", path)
-    assert line == f"{path}: toy-crowd for value-binary, fitted on 144 inputs of 6 units.\n"
+    assert (
+        line
+        == f"{path}: toy-crowd for value-binary, fitted on 144 inputs of 6 units.\n"
+    )
     read = read_allocator(path)
     assert type(read) is Crowd
     table = pair_cell().table.restrict(pair_cell().split.fit)
@@ -90,13 +116,23 @@ def test_it_is_fitted_saved_and_loaded(tmp_path):
 
 
 def test_what_it_does_not_admit_or_hold_is_refused_in_its_own_words(tmp_path):
-    with pytest.raises(InputError, match="toy-crowd: a target must be one of value-binary; found 'value'"):
+    with pytest.raises(
+        InputError,
+        match="toy-crowd: a target must be one of value-binary; found 'value'",
+    ):
         fit_on(pair_cell(), "toy-crowd", target="value")
     path = tmp_path / "crowd.json"
     made = fit_on(pair_cell(), "toy-crowd")
-    with mock.patch.object(Crowd, "content", lambda self: {"name": self.name, "front": "crowd"}):
+    with mock.patch.object(
+        Crowd, "content", lambda self: {"name": self.name, "front": "crowd"}
+    ):
         made.save(path)
-    with pytest.raises(InputError, match=r"must contain how many boxes are usual; .* failed with KeyError\('usual'\)"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"must contain how many boxes are usual; .* failed with KeyError\('usual'\)"
+        ),
+    ):
         read_allocator(path)
     made.save(path)
     path.write_text(path.read_text().replace('"usual": ', '"usual": 9'))
@@ -105,8 +141,11 @@ def test_what_it_does_not_admit_or_hold_is_refused_in_its_own_words(tmp_path):
     del RECIPES["toy-crowd"]
     with pytest.raises(
         InputError,
-        match=r"'front' must be one of cheap, cheap.memory, detection-list, tracked, track-list, belief, "
-        r"belief.feedback, pixels; found 'crowd'",
+        match=(
+            r"'front' must be one of cheap, cheap.memory, detection-list, tracked, "
+            r"track-list, belief, "
+            r"belief.feedback, pixels; found 'crowd'"
+        ),
     ):
         read_allocator(path)
 
@@ -117,10 +156,28 @@ def test_it_scores_cells_and_frames(tmp_path):
         for view in cell.views[:2]:
             whole = made.score(view)
             assert np.isnan(whole).tolist() == (~view.detections.run).tolist()
-            assert np.array([made.score_frame(seen) for seen in glances_of(view)]).tobytes() == whole.tobytes()
+            assert (
+                np.array(
+                    [made.score_frame(seen) for seen in glances_of(view)]
+                ).tobytes()
+                == whole.tobytes()
+            )
     made.save(tmp_path / "crowd.json")
-    told = json.loads(call("score", pair_cell().folder, tmp_path / "crowd.json", "--out", tmp_path / "s.csv", "--json"))
-    assert (told["allocator"], told["inputs"], told["coverage"]) == ("toy-crowd", 72, 1.0)
+    told = json.loads(
+        call(
+            "score",
+            pair_cell().folder,
+            tmp_path / "crowd.json",
+            "--out",
+            tmp_path / "s.csv",
+            "--json",
+        )
+    )
+    assert (told["allocator"], told["inputs"], told["coverage"]) == (
+        "toy-crowd",
+        72,
+        1.0,
+    )
     assert "toy-crowd" in recipes_for(ladder_cell())
     assert scored_by_all(pair_cell(), ["toy-crowd"])["toy-crowd"].coverage == 1.0
 
@@ -137,4 +194,6 @@ def test_it_serves_and_is_timed(tmp_path):
     assert {mode for mode, _ in found} <= {LADDER[0], LADDER[-1]}
     name, stages, frames = fit_allocators.stages_of(str(path), ladder_cell().folder)
     assert (name, list(stages)) == ("crowd", ["score"])
-    assert stages["score"](frames[:5]) == [stages["score"](frame) for frame in frames[:5]]
+    assert stages["score"](frames[:5]) == [
+        stages["score"](frame) for frame in frames[:5]
+    ]

@@ -1,4 +1,6 @@
-"""The pixel router: what it looks at, that training and serving repeat to the bit, and its file."""
+"""The pixel router: what it looks at, that training and serving repeat to the bit, and
+its file.
+"""
 
 import json
 import re
@@ -44,7 +46,9 @@ from view_worlds import MODES, detections, glances_of, random_view, scene
 from whole_sets import pixel_parameters as parameters
 
 QUICK = PixelRecipe(epochs=1, batch=8)
-TOLD = Training("cell", "router-pixel", "value-binary", ("a",), 12, 0, ("cheap", "full"), {})
+TOLD = Training(
+    "cell", "router-pixel", "value-binary", ("a",), 12, 0, ("cheap", "full"), {}
+)
 
 
 def pictures(number, *, seed=0, height=30, width=50):
@@ -56,21 +60,29 @@ def pictures(number, *, seed=0, height=30, width=50):
 
 def trained(seed=0, recipe=QUICK):
     shown, labels = pictures(12)
-    return fit_pixels(recipe, lambda place: shown[place], labels, replace(TOLD, seed=seed))
+    return fit_pixels(
+        recipe, lambda place: shown[place], labels, replace(TOLD, seed=seed)
+    )
 
 
 @pytest.fixture(scope="module")
 def network():
-    """A network with random weights, its normalisation measured on pictures: it tells any two pictures apart."""
+    """A network with random weights, its normalisation measured on pictures: it tells
+    any two pictures apart.
+    """
     shown, _ = pictures(6, seed=3)
     with repeatable(torch, 3):
         made = new_network(torch)
         torch.nn.init.normal_(made[-1].weight)
-        for norm in (each for each in made.modules() if isinstance(each, torch.nn.BatchNorm2d)):
+        for norm in (
+            each for each in made.modules() if isinstance(each, torch.nn.BatchNorm2d)
+        ):
             norm.momentum = 1.0
             torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
             torch.nn.init.uniform_(norm.bias, -0.5, 0.5)
-        log_odds(made, torch.from_numpy(np.stack([network_input(each) for each in shown])))
+        log_odds(
+            made, torch.from_numpy(np.stack([network_input(each) for each in shown]))
+        )
     return made.eval()
 
 
@@ -90,15 +102,22 @@ def test_the_network_is_what_the_paper_says():
     network = new_network(torch)
     assert len(BLOCKS) == 14
     assert len(network) == 14 + 1
-    # Stem, then 1 + 2 + 3 + 4 + 3 blocks; the last halving of the picture leaves 8 x 8 places of 96 channels.
-    assert np.prod([layer.stride for block in BLOCKS for layer in block.convolutions]) == 128 // 8
+    # Stem, then 1 + 2 + 3 + 4 + 3 blocks; the last halving of the picture leaves 8 x 8
+    # places of 96 channels.
+    assert (
+        np.prod([layer.stride for block in BLOCKS for layer in block.convolutions])
+        == 128 // 8
+    )
     assert CHANNELS == 96
     assert parameters() == sum(each.numel() for each in network.parameters()) == 542_625
 
 
 def test_a_picture_costs_about_0_15_gflops(router):
     graph = onnx.shape_inference.infer_shapes(onnx.load_from_string(router.model)).graph
-    sizes = {info.name: [d.dim_value for d in info.type.tensor_type.shape.dim] for info in graph.value_info}
+    sizes = {
+        info.name: [d.dim_value for d in info.type.tensor_type.shape.dim]
+        for info in graph.value_info
+    }
     weights = {tensor.name: list(tensor.dims) for tensor in graph.initializer}
     counted = CHANNELS + sum(
         np.prod(sizes[node.output[0]]) * np.prod(weights[node.input[1]][1:])
@@ -116,7 +135,12 @@ def test_onnx_runtime_and_torch_agree(network, router):
     batch = torch.from_numpy(np.stack([network_input(each) for each in shown]))
     with repeatable(torch, 0):
         wanted = log_odds(network, batch).detach().numpy()
-    found = np.array([router._session.run(None, {"picture": each[None]})[0][0, 0] for each in batch.numpy()])
+    found = np.array(
+        [
+            router._session.run(None, {"picture": each[None]})[0][0, 0]
+            for each in batch.numpy()
+        ]
+    )
     assert np.ptp(wanted) > 0.1
     assert np.abs(found - wanted).max() < 1e-4
     scores = [router.score_picture(each) for each in shown]
@@ -132,7 +156,12 @@ def test_training_finds_what_pictures_show():
 
 def test_the_same_seed_gives_the_same_bytes_and_leaves_torch_alone():
     first = trained()
-    told = {"learner": "MobileNetV2", "epochs": 1, "batch": 8, "step": PixelRecipe().step}
+    told = {
+        "learner": "MobileNetV2",
+        "epochs": 1,
+        "batch": 8,
+        "step": PixelRecipe().step,
+    }
     assert first.training == replace(TOLD, settings=told)
     before = torch.get_num_threads(), torch.random.get_rng_state()
     torch.manual_seed(99)
@@ -144,7 +173,13 @@ def test_the_same_seed_gives_the_same_bytes_and_leaves_torch_alone():
 
 
 def unit(frames=7, *, seed=5, failures=True):
-    return random_view(np.random.default_rng(seed), frames, mode=MODES[0], images=True, failures=failures)
+    return random_view(
+        np.random.default_rng(seed),
+        frames,
+        mode=MODES[0],
+        images=True,
+        failures=failures,
+    )
 
 
 def test_a_frame_has_the_same_score_alone_in_its_unit_and_in_any_order(router):
@@ -154,7 +189,9 @@ def test_a_frame_has_the_same_score_alone_in_its_unit_and_in_any_order(router):
     assert 0 < run.sum() < len(view)
     assert np.array_equal(np.isnan(scores), ~run)
     assert np.array_equal(scores, router.score(Sight(view)), equal_nan=True)
-    assert np.array_equal(scores, [router.score_frame(seen) for seen in glances_of(view)], equal_nan=True)
+    assert np.array_equal(
+        scores, [router.score_frame(seen) for seen in glances_of(view)], equal_nan=True
+    )
     whole = unit(9, failures=False)
     order = np.random.default_rng(1).permutation(9)
     other = replace(whole, scene=replace(whole.scene, images=whole.scene.images[order]))
@@ -165,7 +202,10 @@ def test_a_frame_has_the_same_score_alone_in_its_unit_and_in_any_order(router):
 def test_nothing_but_the_picture_is_looked_at(router):
     view = unit(failures=False)
     blank = View(
-        replace(scene(len(view), unit=view.scene.unit, speed_mps=0.0, dt_s=0.5), images=view.scene.images),
+        replace(
+            scene(len(view), unit=view.scene.unit, speed_mps=0.0, dt_s=0.5),
+            images=view.scene.images,
+        ),
         detections([], len(view), unit=view.scene.unit),
         MODES[3],
     )
@@ -185,25 +225,48 @@ def test_a_picture_that_a_cell_keeps_gives_the_bits_of_the_whole_one(router):
 def test_resizing_takes_the_mean_under_a_tent():
     rows = np.random.default_rng(4).integers(0, 256, 256)
     image = np.broadcast_to(rows[:, None, None], (256, 128, 3)).astype(np.uint8)
-    # Half as many rows: new row 10 has its centre between rows 20 and 21, and its tent reaches two rows each way.
-    level = (0.25 * rows[19] + 0.75 * rows[20] + 0.75 * rows[21] + 0.25 * rows[22]) / 2.0
-    assert np.allclose(network_input(image)[:, 10], (level / 255 - MEAN) / SPREAD, atol=1e-6)
+    # Half as many rows: new row 10 has its centre between rows 20 and 21, and its tent
+    # reaches two rows each way.
+    level = (
+        0.25 * rows[19] + 0.75 * rows[20] + 0.75 * rows[21] + 0.25 * rows[22]
+    ) / 2.0
+    assert np.allclose(
+        network_input(image)[:, 10], (level / 255 - MEAN) / SPREAD, atol=1e-6
+    )
     # At the border only rows that are there count.
     level = (0.75 * rows[0] + 0.75 * rows[1] + 0.25 * rows[2]) / 1.75
-    assert np.allclose(network_input(image)[:, 0], (level / 255 - MEAN) / SPREAD, atol=1e-6)
+    assert np.allclose(
+        network_input(image)[:, 0], (level / 255 - MEAN) / SPREAD, atol=1e-6
+    )
     same = np.random.default_rng(4).integers(0, 256, (128, 128, 3), dtype=np.uint8)
-    assert np.allclose(network_input(same), (np.moveaxis(same, 2, 0) / 255 - MEAN) / SPREAD, atol=1e-6)
+    assert np.allclose(
+        network_input(same), (np.moveaxis(same, 2, 0) / 255 - MEAN) / SPREAD, atol=1e-6
+    )
 
 
-@given(st.integers(1, 300), st.integers(1, 400), st.integers(0, 255), st.integers(0, 2**31))
+@given(
+    st.integers(1, 300), st.integers(1, 400), st.integers(0, 255), st.integers(0, 2**31)
+)
 @settings(max_examples=40)
-def test_resizing_stays_within_the_levels_of_a_picture_of_any_size(height, width, level, seed):
+def test_resizing_stays_within_the_levels_of_a_picture_of_any_size(
+    height, width, level, seed
+):
     even = network_input(np.full((height, width, 3), level, np.uint8))
     assert even.shape == (3, 128, 128)
     assert np.allclose(even, (level / 255 - MEAN) / SPREAD, atol=1e-5)
-    image = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    low, high = ((part / 255 - MEAN) / SPREAD for part in (float(image.min()), float(image.max())))
-    assert low - 1e-5 <= network_input(image).min() <= network_input(image).max() <= high + 1e-5
+    image = np.random.default_rng(seed).integers(
+        0, 256, (height, width, 3), dtype=np.uint8
+    )
+    low, high = (
+        (part / 255 - MEAN) / SPREAD
+        for part in (float(image.min()), float(image.max()))
+    )
+    assert (
+        low - 1e-5
+        <= network_input(image).min()
+        <= network_input(image).max()
+        <= high + 1e-5
+    )
 
 
 def test_a_file_gives_back_the_router(router, saved):
@@ -231,7 +294,11 @@ def changed(saved, path, **changes):
 
 def rewritten(saved, path, **changes):
     """The file with other content and the hash that fits it."""
-    kept = {key: value for key, value in json.loads(saved.read_text()).items() if key != "sha256"}
+    kept = {
+        key: value
+        for key, value in json.loads(saved.read_text()).items()
+        if key != "sha256"
+    }
     path.write_text(file_text(kept | changes))
     return path
 
@@ -239,15 +306,22 @@ def rewritten(saved, path, **changes):
 def test_a_file_that_is_not_as_it_was_written_is_refused(saved, tmp_path):
     path = tmp_path / "bad.json"
     path.write_text(saved.read_text()[: saved.stat().st_size // 2])
-    with pytest.raises(InputError, match="must be an allocator as `deepval fit` writes it; Unterminated"):
+    with pytest.raises(
+        InputError,
+        match="must be an allocator as `deepval fit` writes it; Unterminated",
+    ):
         read_allocator(path)
     model = bytearray(b64decode(json.loads(saved.read_text())["onnx"]))
     model[len(model) // 2] ^= 1
     with pytest.raises(InputError, match="altered after it was written"):
         read_allocator(changed(saved, path, onnx=b64encode(bytes(model)).decode()))
-    with pytest.raises(InputError, match=r"reads version 1 of allocator files; found version 2"):
+    with pytest.raises(
+        InputError, match=r"reads version 1 of allocator files; found version 2"
+    ):
         read_allocator(changed(saved, path, version=2))
-    with pytest.raises(InputError, match=r"'front' must be one of cheap, .*, pixels; found 'sound'"):
+    with pytest.raises(
+        InputError, match=r"'front' must be one of cheap, .*, pixels; found 'sound'"
+    ):
         read_allocator(changed(saved, path, front="sound"))
     with pytest.raises(InputError, match="must contain an ONNX graph in base64"):
         read_allocator(rewritten(saved, path, onnx="not base64!"))
@@ -257,7 +331,10 @@ def looped(model):
     """A graph with the right ends that runs a Loop for as many rounds as it likes."""
     made, kind = onnx.helper, onnx.TensorProto
     body = made.make_graph(
-        [made.make_node("Identity", ["on"], ["still_on"]), made.make_node("Identity", ["x"], ["x_out"])],
+        [
+            made.make_node("Identity", ["on"], ["still_on"]),
+            made.make_node("Identity", ["x"], ["x_out"]),
+        ],
         "body",
         [
             made.make_tensor_value_info("round", kind.INT64, []),
@@ -270,9 +347,17 @@ def looped(model):
         ],
     )
     del model.graph.node[:], model.graph.initializer[:]
-    values = {"rounds": np.array(2**62), "go": np.array(True), "start": np.zeros((1, 1), np.float32)}
-    model.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in values.items())
-    model.graph.node.append(made.make_node("Loop", ["rounds", "go", "start"], ["log_odds"], body=body))
+    values = {
+        "rounds": np.array(2**62),
+        "go": np.array(True),
+        "start": np.zeros((1, 1), np.float32),
+    }
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(value, name) for name, value in values.items()
+    )
+    model.graph.node.append(
+        made.make_node("Loop", ["rounds", "go", "start"], ["log_odds"], body=body)
+    )
 
 
 def with_another_operator(model):
@@ -300,9 +385,17 @@ def infinite(model):
     model.graph.initializer[-1].raw_data = np.array([np.inf], "<f4").tobytes()
 
 
-@pytest.mark.parametrize("change", [looped, with_another_operator, renamed_operator, outside, wider, infinite])
-def test_a_graph_that_is_not_ours_is_never_executed(change, saved, router, tmp_path, monkeypatch):
-    monkeypatch.setattr("deepval.allocators.pixel.open_session", lambda *_, **__: pytest.fail("it was opened"))
+@pytest.mark.parametrize(
+    "change",
+    [looped, with_another_operator, renamed_operator, outside, wider, infinite],
+)
+def test_a_graph_that_is_not_ours_is_never_executed(
+    change, saved, router, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "deepval.allocators.pixel.open_session",
+        lambda *_, **__: pytest.fail("it was opened"),
+    )
     model = onnx.load_from_string(router.model)
     change(model)
     altered = model.SerializeToString()
@@ -317,14 +410,21 @@ def test_a_graph_that_is_not_ours_is_never_executed(change, saved, router, tmp_p
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\x0a" * 2_146_207])
 def test_bytes_that_are_no_graph_are_refused(content, saved, tmp_path):
     path = rewritten(saved, tmp_path / "bad.json", onnx=b64encode(content).decode())
-    with pytest.raises(InputError, match="must be the graph that `deepval fit` writes, which has 2,146,207 bytes"):
+    with pytest.raises(
+        InputError,
+        match="must be the graph that `deepval fit` writes, which has 2,146,207 bytes",
+    ):
         read_allocator(path)
 
 
 def test_a_detector_is_no_pixel_router(saved, tmp_path):
     other = onnx_models.yolov8(tmp_path / "other.onnx").read_bytes()
-    with pytest.raises(InputError, match=r"may differ in its weights alone; found [0-9,]+ bytes"):
-        read_allocator(rewritten(saved, tmp_path / "b.json", onnx=b64encode(other).decode()))
+    with pytest.raises(
+        InputError, match=r"may differ in its weights alone; found [0-9,]+ bytes"
+    ):
+        read_allocator(
+            rewritten(saved, tmp_path / "b.json", onnx=b64encode(other).decode())
+        )
 
 
 def test_the_graph_is_what_onnx_itself_would_write(router):
@@ -337,9 +437,20 @@ def test_the_graph_is_what_onnx_itself_would_write(router):
 def test_without_a_picture_there_is_a_clear_sentence(router):
     view = unit(failures=False)
     bare = replace(view, scene=replace(view.scene, images=None))
-    with pytest.raises(InputError, match=r"router-pixel looks at pictures, and 0000/000000 has none: build the cell"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"router-pixel looks at pictures, and 0000/000000 has none: build the cell"
+        ),
+    ):
         router.score(bare)
-    with pytest.raises(InputError, match=r"looks at pictures, and frame 0 of the drive has none: give Frame its image"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"looks at pictures, and frame 0 of the drive has "
+            r"none: give Frame its image"
+        ),
+    ):
         router.score_frame(next(glances_of(bare)))
     failed = replace(bare, detections=detections([], len(view), status=[1] * len(view)))
     assert np.isnan(router.score(failed)).all()
@@ -351,10 +462,17 @@ def test_without_a_picture_there_is_a_clear_sentence(router):
 def test_without_its_libraries_there_is_a_clear_sentence(router, monkeypatch):
     shown, _ = pictures(1)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(InputError, match=re.escape("The pixel router needs onnxruntime, which is not installed: pip")):
+    with pytest.raises(
+        InputError,
+        match=re.escape(
+            "The pixel router needs onnxruntime, which is not installed: pip"
+        ),
+    ):
         PixelRouter(router.model, TOLD).score_picture(shown[0])
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(InputError, match=r"needs torch, which is not installed: .* install .*\[torch\]"):
+    with pytest.raises(
+        InputError, match=r"needs torch, which is not installed: .* install .*\[torch\]"
+    ):
         trained()
 
 
@@ -367,12 +485,16 @@ def test_labels_of_one_kind_are_refused():
 def test_it_routes_a_drive(saved):
     view = unit(9, failures=False)
     scores = read_allocator(saved).score(view)
-    routed = Router.calibrated(saved, scores, 0.3, policy="causal cap", units=[view.scene.unit])
+    routed = Router.calibrated(
+        saved, scores, 0.3, policy="causal cap", units=[view.scene.unit]
+    )
     assert routed.modes == ("cheap", "full")
     chosen = [(routed.decide(frame), routed.score) for frame in frames_of(view)]
     assert [score for _, score in chosen] == scores.tolist()
     stream = CausalCap.calibrate(scores, 0.3).start()
-    assert [mode == "full" for mode, _ in chosen] == [stream.decide(score) for score in scores.tolist()]
+    assert [mode == "full" for mode, _ in chosen] == [
+        stream.decide(score) for score in scores.tolist()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -384,7 +506,10 @@ def cells(tmp_path_factory):
         patch.setattr(sources, "synthetic", lambda *_, **__: material)
         for name, more in (("pictured", ["--pictures"]), ("bare", [])):
             call("build", "--out", folder / name, *more)
-    pictured, bare = (folders.read_cell(folder / name / "braking-monocular") for name in ("pictured", "bare"))
+    pictured, bare = (
+        folders.read_cell(folder / name / "braking-monocular")
+        for name in ("pictured", "bare")
+    )
     return pictured, bare
 
 
@@ -396,13 +521,27 @@ def fitted(cells):
 def test_it_is_fitted_on_a_cell_and_scores_it(cells, fitted, tmp_path):
     cell, _ = cells
     told = fitted.training
-    assert (told.cell, told.recipe, told.target) == (cell.id, "router-pixel", "value-binary")
-    assert (told.units, told.inputs, told.modes) == (cell.split.fit, 6 * len(cell.split.fit), cell.table.modes)
+    assert (told.cell, told.recipe, told.target) == (
+        cell.id,
+        "router-pixel",
+        "value-binary",
+    )
+    assert (told.units, told.inputs, told.modes) == (
+        cell.split.fit,
+        6 * len(cell.split.fit),
+        cell.table.modes,
+    )
     scored = score_on(cell, fitted)
-    assert (scored.name, scored.kind, scored.coverage) == ("router-pixel", "deployable", 1.0)
+    assert (scored.name, scored.kind, scored.coverage) == (
+        "router-pixel",
+        "deployable",
+        1.0,
+    )
     assert set(cell.table.restrict(cell.split.test).input) == set(scored.input)
     view = next(view for view in cell.views if view.scene.unit == cell.split.test[0])
-    wanted = dict(zip(view.scene.inputs.tolist(), fitted.score(view).tolist(), strict=True))
+    wanted = dict(
+        zip(view.scene.inputs.tolist(), fitted.score(view).tolist(), strict=True)
+    )
     found = dict(zip(scored.input.tolist(), scored.score.tolist(), strict=True))
     assert {name: found[name] for name in wanted} == wanted
     assert refit(cell, fitted).to_json() == fitted.to_json()
@@ -410,24 +549,42 @@ def test_it_is_fitted_on_a_cell_and_scores_it(cells, fitted, tmp_path):
 
 def test_the_command_fits_and_scores(cells, fitted, tmp_path):
     fitted.save(tmp_path / "first.json")
-    folder, again, scores = cells[0].folder, tmp_path / "again.json", tmp_path / "scores.csv"
+    folder, again, scores = (
+        cells[0].folder,
+        tmp_path / "again.json",
+        tmp_path / "scores.csv",
+    )
     call("fit", folder, "--like", tmp_path / "first.json", "--out", again)
     assert again.read_bytes() == (tmp_path / "first.json").read_bytes()
     scored = call("score", folder, again, "--out", scores)
     expected = score_on(cells[0], fitted, units="validation,test")
     assert len(scores.read_text().splitlines()) == 1 + len(expected.input)
-    # It needs an extra to be fitted again, so that it scores its own validation units, which are marked.
+    # It needs an extra to be fitted again, so that it scores its own validation units,
+    # which are marked.
     assert expected.fit.inside.any()
     assert "of them are of units that it was fitted on" in scored
 
 
 def test_what_cannot_be_fitted_is_refused_in_one_sentence(cells, fitted):
     cell, bare = cells
-    with pytest.raises(InputError, match=r"looks at pictures, and scene-.* has none: build the cell with --pictures"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"looks at pictures, and scene-.* has none: build the cell with --pictures"
+        ),
+    ):
         fit_on(bare, "router-pixel")
-    with pytest.raises(InputError, match=r"looks at pictures, and scene-.* has none: build the cell with --pictures"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"looks at pictures, and scene-.* has none: build the cell with --pictures"
+        ),
+    ):
         score_on(bare, fitted)
-    with pytest.raises(InputError, match=r"router-pixel: a target must be one of value-binary, .*; found 'value'"):
+    with pytest.raises(
+        InputError,
+        match=r"router-pixel: a target must be one of value-binary, .*; found 'value'",
+    ):
         fit_on(cell, "router-pixel", target="value")
     with pytest.raises(InputError, match="are test units: leave them out"):
         fit_on(cell, QUICK, units="all")
@@ -437,7 +594,12 @@ def test_the_command_keeps_pictures_where_asked(cells):
     cell, bare = cells
     assert cell.id == bare.id
     kept = sorted((cell.folder / "view" / "pictures").iterdir())
-    assert [path.stem for path in kept] == ["scene-00", "scene-01", "scene-02", "scene-03"]
+    assert [path.stem for path in kept] == [
+        "scene-00",
+        "scene-01",
+        "scene-02",
+        "scene-03",
+    ]
     assert np.load(kept[0]).shape == (6, 75, 249, 3)
     assert not (bare.folder / "view" / "pictures").exists()
 

@@ -1,4 +1,6 @@
-"""Untrained signals: hand arithmetic, where they are undefined, and what never matters."""
+"""Untrained signals: hand arithmetic, where they are undefined, and what never
+matters.
+"""
 
 from dataclasses import FrozenInstanceError, replace
 
@@ -6,7 +8,14 @@ import numpy as np
 import pytest
 
 from deepval.allocators import FEATURE_SETS
-from deepval.allocators.allocator import SIGNALS, Criticality, EgoSpeed, Lost, Memory, Uncertainty
+from deepval.allocators.allocator import (
+    SIGNALS,
+    Criticality,
+    EgoSpeed,
+    Lost,
+    Memory,
+    Uncertainty,
+)
 from deepval.features import Sight
 from deepval.features.views import CheapMode
 from view_worlds import CALIBRATION, car_view, glances_of, random_view, shuffled, until
@@ -17,7 +26,13 @@ def stopping(range_m, speed):
 
 
 def test_the_signals_by_name():
-    assert list(SIGNALS) == ["ego-speed", "uncertainty", "criticality", "memory", "lost"]
+    assert list(SIGNALS) == [
+        "ego-speed",
+        "uncertainty",
+        "criticality",
+        "memory",
+        "lost",
+    ]
     for name, signal in SIGNALS.items():
         assert signal.name == name
         assert signal.uses
@@ -27,31 +42,56 @@ def test_the_signals_by_name():
 
 
 def test_uncertainty_is_the_sum_of_4p_1_minus_p_from_a_tenth_on():
-    rows = [(0, 0.9, 20.0, -1.0, 1.0), (0, 0.2, 30.0, 3.0, 5.0), (0, 0.09, 40.0, 6.0, 8.0)]
-    assert Uncertainty().score(car_view(rows, 2)) == pytest.approx([4 * (0.9 * 0.1 + 0.2 * 0.8), 0.0])
+    rows = [
+        (0, 0.9, 20.0, -1.0, 1.0),
+        (0, 0.2, 30.0, 3.0, 5.0),
+        (0, 0.09, 40.0, 6.0, 8.0),
+    ]
+    assert Uncertainty().score(car_view(rows, 2)) == pytest.approx(
+        [4 * (0.9 * 0.1 + 0.2 * 0.8), 0.0]
+    )
 
 
 def test_uncertainty_is_undefined_without_probabilities():
     rows = [(0, 0.9, 20.0, -1.0, 1.0)]
-    for mode, reason in ((CheapMode("none"), "no scores"), (CheapMode("raw"), "not calibrated")):
+    for mode, reason in (
+        (CheapMode("none"), "no scores"),
+        (CheapMode("raw"), "not calibrated"),
+    ):
         assert reason in (Uncertainty().undefined(mode) or "")
         assert np.isnan(Uncertainty().score(car_view(rows, 2, mode=mode))).all()
-        assert np.isnan(Uncertainty().score_frame(next(glances_of(car_view(rows, 2, mode=mode)))))
+        assert np.isnan(
+            Uncertainty().score_frame(next(glances_of(car_view(rows, 2, mode=mode))))
+        )
         assert EgoSpeed().undefined(mode) is None
     calibrated = CheapMode("raw", None, CALIBRATION)
-    assert Uncertainty().score(car_view([(0, 2.0, 20.0, -1.0, 1.0)], mode=calibrated)) == pytest.approx([4 * 0.7 * 0.3])
+    assert Uncertainty().score(
+        car_view([(0, 2.0, 20.0, -1.0, 1.0)], mode=calibrated)
+    ) == pytest.approx([4 * 0.7 * 0.3])
 
 
 def test_criticality_is_the_required_deceleration_of_used_boxes():
-    rows = [(0, 0.9, 30.0, -1.0, 1.0), (0, 0.2, 20.0, -1.0, 1.0), (1, 0.9, 30.0, 3.0, 5.0)]
-    assert Criticality().score(car_view(rows, 2)) == pytest.approx([stopping(30.0, 10.0), 0.0])
+    rows = [
+        (0, 0.9, 30.0, -1.0, 1.0),
+        (0, 0.2, 20.0, -1.0, 1.0),
+        (1, 0.9, 30.0, 3.0, 5.0),
+    ]
+    assert Criticality().score(car_view(rows, 2)) == pytest.approx(
+        [stopping(30.0, 10.0), 0.0]
+    )
 
 
 def test_memory_is_what_was_required_and_no_longer_is():
-    rows = [(0, 0.9, 30.0, -1.0, 1.0), (2, 0.9, 20.0, -1.0, 1.0), (4, 0.9, 30.0, -1.0, 1.0)]
+    rows = [
+        (0, 0.9, 30.0, -1.0, 1.0),
+        (2, 0.9, 20.0, -1.0, 1.0),
+        (4, 0.9, 30.0, -1.0, 1.0),
+    ]
     found = Memory().score(car_view(rows, 13))
     near, far = stopping(20.0, 10.0), stopping(30.0, 10.0)
-    assert found - 0.001 * 10.0 == pytest.approx([0, far, 0, near, near - far, *[near] * 5, far, far, 0])
+    assert found - 0.001 * 10.0 == pytest.approx(
+        [0, far, 0, near, near - far, *[near] * 5, far, far, 0]
+    )
     assert Memory(speed_weight=0.0).score(car_view(rows, 13))[0] == 0.0
 
 
@@ -68,9 +108,13 @@ def test_lost_is_what_missing_objects_require():
 
 
 def test_signals_are_null_where_the_cheap_mode_was_not_run():
-    view = car_view([(0, 0.9, 20.0, -1.0, 1.0), (2, 0.9, 20.0, -1.0, 1.0)], 3, status=[0, 1, 0])
+    view = car_view(
+        [(0, 0.9, 20.0, -1.0, 1.0), (2, 0.9, 20.0, -1.0, 1.0)], 3, status=[0, 1, 0]
+    )
     for signal in SIGNALS.values():
-        assert np.isnan(signal.score(view)).tolist() == [False, True, False], signal.name
+        assert np.isnan(signal.score(view)).tolist() == [False, True, False], (
+            signal.name
+        )
     assert Memory().score(view)[2] == pytest.approx(0.01)
 
 
@@ -83,7 +127,12 @@ def test_laws_of_every_signal(name):
         whole = signal.score(view)
         assert whole.tobytes() == signal.score(Sight(view)).tobytes()
         assert whole.tobytes() == signal.score(shuffled(view, rng)).tobytes()
-        assert whole.tobytes() == np.array([signal.score_frame(seen) for seen in glances_of(view)]).tobytes()
+        assert (
+            whole.tobytes()
+            == np.array(
+                [signal.score_frame(seen) for seen in glances_of(view)]
+            ).tobytes()
+        )
         frames = int(rng.integers(1, len(view) + 1))
         assert whole[:frames].tobytes() == signal.score(until(view, frames)).tobytes()
         np.testing.assert_array_equal(view.detections.box_px, before)
@@ -94,20 +143,30 @@ def test_the_order_of_units_is_irrelevant(name):
     rng = np.random.default_rng(14)
     views = [random_view(rng) for _ in range(4)]
     forth = [SIGNALS[name].score(view).tobytes() for view in views]
-    assert [SIGNALS[name].score(view).tobytes() for view in reversed(views)] == forth[::-1]
+    assert [SIGNALS[name].score(view).tobytes() for view in reversed(views)] == forth[
+        ::-1
+    ]
 
 
 def test_signals_are_features_that_a_gate_sees_too():
-    view = random_view(np.random.default_rng(15), mode=CheapMode("probabilities", 0.25), failures=False)
+    view = random_view(
+        np.random.default_rng(15), mode=CheapMode("probabilities", 0.25), failures=False
+    )
     front = FEATURE_SETS["cheap+memory"]
     features = dict(zip(front.columns, front.rows(Sight(view)).T, strict=True))
     np.testing.assert_array_equal(Uncertainty().score(view), features["doubt_sum"])
     np.testing.assert_array_equal(Criticality().score(view), features["required"])
-    missed = features["lost_required"] - features["required"] + 0.001 * features["ego_speed_mps"]
+    missed = (
+        features["lost_required"]
+        - features["required"]
+        + 0.001 * features["ego_speed_mps"]
+    )
     np.testing.assert_array_equal(Lost().score(view), missed)
 
 
 def test_ego_speed_is_the_speed():
     view = car_view([], 3)
-    faster = replace(view, scene=replace(view.scene, ego_speed_mps=np.array([1.0, 0.0, 4.0])))
+    faster = replace(
+        view, scene=replace(view.scene, ego_speed_mps=np.array([1.0, 0.0, 4.0]))
+    )
     assert EgoSpeed().score(faster).tolist() == [1.0, 0.0, 4.0]

@@ -8,9 +8,25 @@ from functools import cache
 import numpy as np
 import pytest
 
-from allocator_worlds import HOME, built, failing_cell, ladder_cell, learned, material, pair_cell
+from allocator_worlds import (
+    HOME,
+    built,
+    failing_cell,
+    ladder_cell,
+    learned,
+    material,
+    pair_cell,
+)
 from deepval.allocators import RECIPES, read_allocator
-from deepval.allocators.belief import COLUMNS, FEATURES, LONGEST, MOST, Belief, sightings, sightings_of
+from deepval.allocators.belief import (
+    COLUMNS,
+    FEATURES,
+    LONGEST,
+    MOST,
+    Belief,
+    sightings,
+    sightings_of,
+)
 from deepval.allocators.voi import DRAWS, Trail
 from deepval.cells.fitting import fit_on, recipes_for, refit, score_on
 from deepval.errors import InputError
@@ -31,29 +47,58 @@ FEEDBACK = "router-voi-feedback"
 def things(seen):
     """Sightings as rows of the plain twin."""
     found = seen.obstacles
-    return list(zip(found.near_m, seen.y_m, seen.half_m, seen.kind, seen.score, seen.height_px, strict=True))
+    return list(
+        zip(
+            found.near_m,
+            seen.y_m,
+            seen.half_m,
+            seen.kind,
+            seen.score,
+            seen.height_px,
+            strict=True,
+        )
+    )
 
 
 def some_objects(rng, count):
     near, right = rng.uniform(-3, 90, count), rng.uniform(-6, 5, count)
     lateral = np.column_stack([right, right + rng.uniform(0.3, 2.5, count)])
     names = rng.choice(["Car", "Pedestrian", "Cyclist", ""], count)
-    where = {"near_m": near, "far_m": near + 4, "lateral_m": lateral, "closing_mps": rng.uniform(-3, 9, count)}
+    where = {
+        "near_m": near,
+        "far_m": near + 4,
+        "lateral_m": lateral,
+        "closing_mps": rng.uniform(-3, 9, count),
+    }
     return box_objects(1, np.zeros(count, int), **where, names=names)
 
 
 def agree(view, rng, *, full=None):
-    """Follow a unit by both and compare every track at every frame; now and then learn a full output."""
+    """Follow a unit by both and compare every track at every frame; now and then learn
+    a full output.
+    """
     fast, plain, most = Belief(), slow.Belief(), 0
     for number, seen in enumerate(glances_of(view)):
         fast.see(seen)
         frame = seen.frame
-        plain.see(frame.ego_speed_mps, frame.dt_s, things(sightings(seen)) if frame.run else None)
+        plain.see(
+            frame.ego_speed_mps,
+            frame.dt_s,
+            things(sightings(seen)) if frame.run else None,
+        )
         if rng.random() < 0.3:
-            output = some_objects(rng, int(rng.integers(0, 9))) if full is None else full[number]
+            output = (
+                some_objects(rng, int(rng.integers(0, 9)))
+                if full is None
+                else full[number]
+            )
             fast.learn(output)
             plain.learn(things(sightings_of(output)))
-        expected = np.array([track.column() for track in plain.tracks], float).reshape(-1, len(COLUMNS)).T
+        expected = (
+            np.array([track.column() for track in plain.tracks], float)
+            .reshape(-1, len(COLUMNS))
+            .T
+        )
         np.testing.assert_allclose(fast.tracks, expected, rtol=1e-9, atol=1e-9)
         most = max(most, fast.tracks.shape[1])
     return most
@@ -62,7 +107,11 @@ def agree(view, rng, *, full=None):
 @pytest.mark.parametrize("seed", range(12))
 def test_a_belief_is_what_its_plain_twin_holds(seed):
     rng = np.random.default_rng(seed)
-    view = random_observed(rng) if seed % 4 == 3 else random_view(rng, 40, mode=MODES[seed % len(MODES)])
+    view = (
+        random_observed(rng)
+        if seed % 4 == 3
+        else random_view(rng, 40, mode=MODES[seed % len(MODES)])
+    )
     assert agree(view, rng) > 3
 
 
@@ -72,20 +121,28 @@ def test_on_real_boxes_a_belief_is_what_its_plain_twin_holds():
     scene, _ = kitti.read_unit("0001")
     path = shared_data("kitti_tracking", "detections", "CIWT.parquet")
     report = read_detections(path, [scene], source=Source(scores="raw"))[scene.unit]
-    view = View(scene.part(slice(120)), replace(report.where(report.frame < 120), status=report.status[:120]))
+    view = View(
+        scene.part(slice(120)),
+        replace(report.where(report.frame < 120), status=report.status[:120]),
+    )
     view = replace(view, mode=CheapMode("raw"))
     lifted = list(monocular_objects(view.detections, view.scene).by_frame())
     for seen, expected in zip(glances_of(view), lifted, strict=True):
         found = sightings(seen).obstacles
         order, other = np.argsort(found.near_m), np.argsort(expected.near_m)
-        np.testing.assert_allclose(found.lateral_m[order], expected.lateral_m[other], atol=1e-9)
+        np.testing.assert_allclose(
+            found.lateral_m[order], expected.lateral_m[other], atol=1e-9
+        )
         np.testing.assert_allclose(found.far_m[order], expected.far_m[other], atol=1e-9)
     assert agree(view, np.random.default_rng(0), full=lifted) > 10
 
 
 def test_the_memory_is_bounded():
     rng, belief = np.random.default_rng(1), Belief()
-    (_, seen), numbers = glances_of(car_view([(1, 0.9, 20.0, -1.0, 1.0)], 2, speed_mps=0.0)), []
+    (_, seen), numbers = (
+        glances_of(car_view([(1, 0.9, 20.0, -1.0, 1.0)], 2, speed_mps=0.0)),
+        [],
+    )
     for _ in range(20):
         belief.see(seen)
         belief.learn(some_objects(rng, 40))
@@ -103,8 +160,14 @@ def test_a_lost_car_stays_in_mind_and_comes_nearer_by_the_way_travelled():
         belief.see(seen)
     _, (row,) = belief.features(2.5, 8)
     named = dict(zip(FEATURES, row, strict=True))
-    assert (named["hits"], named["misses"], named["age"], named["frame"]) == (10, 10, 20, 20)
-    # 1 m per frame at 10 m/s and 0.1 s: the car stands still, and 10 frames after its last range of 21 m it is at 11 m.
+    assert (named["hits"], named["misses"], named["age"], named["frame"]) == (
+        10,
+        10,
+        20,
+        20,
+    )
+    # 1 m per frame at 10 m/s and 0.1 s: the car stands still, and 10 frames after its
+    # last range of 21 m it is at 11 m.
     assert named["range_m"] == pytest.approx(11.0, abs=1.0)
     assert abs(named["own_speed_mps"]) < 1.5
     assert named["demand_mps2"] == pytest.approx(9.0, abs=1.5)
@@ -116,29 +179,44 @@ def test_without_tracks_the_score_is_the_prior():
     assert scores.tolist() == [allocator.prior * 64.0] * 3
 
 
-def test_the_value_of_a_draw_is_the_loss_of_the_cheap_action_minus_that_of_the_full_one():
+def test_the_value_of_a_draw_is_the_loss_of_the_cheap_action_minus_that_of_the_full_one():  # noqa: E501
     allocator = learned("router-voi")
     trail = Trail.start(allocator.rule)
-    for seen in Sight(car_view([(t, 0.9, 25.0 - t, -1.0, 1.0) for t in range(4)], 5)).glances:
+    for seen in Sight(
+        car_view([(t, 0.9, 25.0 - t, -1.0, 1.0) for t in range(4)], 5)
+    ).glances:
         before, trail = trail.action, trail.moved(seen)
     assert (before.tolist(), trail.action.tolist()) != ([0.0], [6.0])
     chosen, rows = trail.belief.features(2.5, 8)
-    drawn = allocator.draw_values(trail.belief, chosen, rows[:, : allocator.columns], actions=(trail.action, before))
-    full, reference = drawn_demands(allocator, trail, chosen, rows[:, : allocator.columns])
+    drawn = allocator.draw_values(
+        trail.belief,
+        chosen,
+        rows[:, : allocator.columns],
+        actions=(trail.action, before),
+    )
+    full, reference = drawn_demands(
+        allocator, trail, chosen, rows[:, : allocator.columns]
+    )
     expected = [
-        braking_loss(trail.action[0], need, before[0]) - braking_loss(braking(plan), need, before[0])
+        braking_loss(trail.action[0], need, before[0])
+        - braking_loss(braking(plan), need, before[0])
         for plan, need in zip(full, reference, strict=True)
     ]
     np.testing.assert_allclose(drawn, expected, rtol=1e-12, atol=1e-12)
     assert len(set(np.round(expected, 6))) > 3
-    benefit, harm = sum(v for v in expected if v > 0), -sum(v for v in expected if v < 0)
+    benefit, harm = (
+        sum(v for v in expected if v > 0),
+        -sum(v for v in expected if v < 0),
+    )
     prior = allocator.prior * 100.0 if trail.action[0] == 0 else 0.0
     score = (benefit - 2 * harm) / DRAWS + prior
     assert allocator.value(trail, before) == pytest.approx(score, rel=1e-12)
 
 
 def drawn_demands(allocator, trail, chosen, rows):
-    """The deceleration that each draw of the full mode and of the reference requires."""
+    """The deceleration that each draw of the full mode and of the reference
+    requires.
+    """
     seen = {}
     rule = allocator.rule
 
@@ -164,9 +242,15 @@ def braking_loss(action, need, before):
 
 def test_scores_do_not_need_the_outputs_of_the_cell():
     cell = pair_cell()
-    files = {name: digest for name, digest in cell.manifest.files.items() if not name.startswith("outputs/")}
+    files = {
+        name: digest
+        for name, digest in cell.manifest.files.items()
+        if not name.startswith("outputs/")
+    }
     bare = replace(cell, manifest=replace(cell.manifest, files=files))
-    whole, without = (score_on(one, learned("router-voi"), units="all") for one in (cell, bare))
+    whole, without = (
+        score_on(one, learned("router-voi"), units="all") for one in (cell, bare)
+    )
     assert whole.score.tobytes() == without.score.tobytes()
     with pytest.raises(InputError, match="build it again"):
         fit_on(bare, "router-voi")
@@ -189,11 +273,16 @@ def test_feedback_knows_the_full_output_of_escalated_frames_only():
     for view, outputs in zip(cell.views, cell.outputs, strict=True):
         sight, full = Sight(view), list(outputs.full.by_frame())
         scores, escalated = on_policy(allocator, sight, full, bar=0.05)
-        others = [one if used else some_objects(rng, 5) for one, used in zip(full, escalated, strict=True)]
+        others = [
+            one if used else some_objects(rng, 5)
+            for one, used in zip(full, escalated, strict=True)
+        ]
         again, same = on_policy(allocator, sight, others, bar=0.05)
         assert again.tobytes() == scores.tobytes()
         assert np.array_equal(same, escalated)
-        changed, _ = on_policy(allocator, sight, [some_objects(rng, 5) for _ in full], bar=0.05)
+        changed, _ = on_policy(
+            allocator, sight, [some_objects(rng, 5) for _ in full], bar=0.05
+        )
         changes.append(changed.tobytes() != scores.tobytes())
         begins = np.flatnonzero(escalated)[:1]
         assert changed[: begins[0] + 1 if len(begins) else None].tobytes() == (
@@ -204,12 +293,23 @@ def test_feedback_knows_the_full_output_of_escalated_frames_only():
 
 def test_right_after_an_escalation_little_of_the_prior_is_left():
     allocator = learned(FEEDBACK)
-    session, glances = allocator.session(), tuple(glances_of(car_view([], 4, speed_mps=8.0)))
+    session, glances = (
+        allocator.session(),
+        tuple(glances_of(car_view([], 4, speed_mps=8.0))),
+    )
     first = session.score(glances[0])
     assert first == pytest.approx(allocator.prior * 64.0, rel=1e-6)
-    session.learn(box_objects(1, np.zeros(0, int), **{k: np.zeros(0) for k in ("near_m", "far_m", "closing_mps")},
-                              lateral_m=np.zeros((0, 2))))  # fmt: skip
-    assert session.score(glances[1]) == pytest.approx(allocator.prior * 64.0 * (1 - math.exp(-1 / 3)))
+    session.learn(
+        box_objects(
+            1,
+            np.zeros(0, int),
+            **{k: np.zeros(0) for k in ("near_m", "far_m", "closing_mps")},
+            lateral_m=np.zeros((0, 2)),
+        )
+    )
+    assert session.score(glances[1]) == pytest.approx(
+        allocator.prior * 64.0 * (1 - math.exp(-1 / 3))
+    )
 
 
 @pytest.mark.parametrize("name", ["router-voi", FEEDBACK])
@@ -250,7 +350,9 @@ def lateral_cell():
 def test_a_system_without_a_rule_is_refused_in_one_sentence():
     assert {"router-voi", FEEDBACK}.isdisjoint(recipes_for(lateral_cell()))
     assert "router-voi" in recipes_for(ladder_cell())
-    with pytest.raises(InputError, match="only braking and receding-horizon have such a rule"):
+    with pytest.raises(
+        InputError, match="only braking and receding-horizon have such a rule"
+    ):
         fit_on(lateral_cell(), "router-voi")
 
 
@@ -270,7 +372,9 @@ def test_the_cells_own_constants_are_simulated():
 
     (cell,) = built(specs(material(), changes={"hard_mps2": 7.0}))
     write(cell, HOME / "harder")
-    assert fit_on(read_cell(HOME / "harder"), "router-voi").rule == BrakingRule(hard_mps2=7.0)
+    assert fit_on(read_cell(HOME / "harder"), "router-voi").rule == BrakingRule(
+        hard_mps2=7.0
+    )
 
 
 def test_a_frame_without_the_memory_of_earlier_ones_is_refused():
@@ -288,5 +392,7 @@ def test_failed_frames_have_no_score_and_no_predecessor():
 
 def test_only_the_value_is_a_target():
     assert [
-        name for name in ("value", "value-binary", "cheap-E1") if RECIPES["router-voi"].admits(name, classifies=False)
+        name
+        for name in ("value", "value-binary", "cheap-E1")
+        if RECIPES["router-voi"].admits(name, classifies=False)
     ] == ["value"]

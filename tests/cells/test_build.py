@@ -1,4 +1,6 @@
-"""Cells in folders: the same bytes every time, whatever interrupts the making, and refusals in one sentence."""
+"""Cells in folders: the same bytes every time, whatever interrupts the making, and
+refusals in one sentence.
+"""
 
 import hashlib
 import json
@@ -42,7 +44,10 @@ def made(material, **options):
 
 def digests(folder: Path) -> dict[str, str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
 def test_a_cell_s_table_is_what_its_folder_holds(material, tmp_path):
@@ -76,12 +81,19 @@ def test_terms_weighted_add_up_to_the_losses(material, tmp_path):
     folders.write(cell, tmp_path)
     terms = pq.read_table(tmp_path / "terms.parquet").to_pydict()
     weights = Braking().weights
-    loss = sum(weight * np.array(terms[f"term_{name}_yolov8s-640"]) for name, weight in weights.items())
+    loss = sum(
+        weight * np.array(terms[f"term_{name}_yolov8s-640"])
+        for name, weight in weights.items()
+    )
     assert np.allclose(loss, cell.table.losses[:, -1], rtol=1e-12)
 
 
 def test_every_combination_is_a_cell_with_an_id_of_its_own(material):
-    cells = made(material, geometries=("monocular", "oracle"), systems=("braking", "receding-horizon", "lateral"))
+    cells = made(
+        material,
+        geometries=("monocular", "oracle"),
+        systems=("braking", "receding-horizon", "lateral"),
+    )
     assert len({cell.id for cell in cells}) == 6
 
 
@@ -90,12 +102,22 @@ def test_the_id_rests_on_every_definition(material):
     (wider,) = made(material, systems=(Braking(change_weight=0.04),))
     (filtered,) = made(material, persistence=True)
     (other,) = made(sources.synthetic(settings=SMALL, seed=1))
-    assert len({digest_of(cell.spec.definition) for cell in (plain, wider, filtered, other)}) == 4
+    assert (
+        len(
+            {
+                digest_of(cell.spec.definition)
+                for cell in (plain, wider, filtered, other)
+            }
+        )
+        == 4
+    )
     (again,) = made(sources.synthetic(settings=SMALL))
     assert again.id == plain.id
 
 
-def test_building_twice_gives_the_same_bytes_and_leaves_a_whole_cell_alone(material, tmp_path):
+def test_building_twice_gives_the_same_bytes_and_leaves_a_whole_cell_alone(
+    material, tmp_path
+):
     (cell,) = made(material)
     folders.write(cell, tmp_path)
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
@@ -110,12 +132,23 @@ def test_building_twice_gives_the_same_bytes_and_leaves_a_whole_cell_alone(mater
 @pytest.mark.slow
 def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path):
     words = ["build", "--units", "scene-00,scene-01,scene-02"]
-    words += ["--geometry", "monocular", "--geometry", "oracle", "--system", "braking", "--system", "lateral"]
+    words += [
+        "--geometry",
+        "monocular",
+        "--geometry",
+        "oracle",
+        "--system",
+        "braking",
+        "--system",
+        "lateral",
+    ]
     began = time.monotonic()
     assert run_process(*words, "--out", tmp_path / "whole").code == 0
     took = time.monotonic() - began
     for share in (0.5, 0.7, 0.8, 0.9, 0.95):
-        process = subprocess.Popen([*MODULE, *words, "--out", str(tmp_path / "cut")], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [*MODULE, *words, "--out", str(tmp_path / "cut")], stdout=subprocess.DEVNULL
+        )
         time.sleep(share * took)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -126,25 +159,48 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--mode", "yolov8s-320"), "A cell needs two modes or more, cheap first; found 1"),
+        (
+            ("--mode", "yolov8s-320"),
+            "A cell needs two modes or more, cheap first; found 1",
+        ),
         (("--mode", "a", "--mode", "b"), "Modes of the synthetic world must be among"),
         (
             ("--system", "flying"),
-            "--system must be one of braking, receding-horizon, lateral, pdm-closed-safety, pdm-closed-scalar, "
-            "idm-safety, idm-scalar, planner-ade, planner-fde, planner-self-ade, planner-self-fde; found 'flying'",
+            "--system must be one of braking, receding-horizon, lateral, "
+            "pdm-closed-safety, pdm-closed-scalar, idm-safety, idm-scalar, "
+            "planner-ade, planner-fde, planner-self-ade, planner-self-fde; "
+            "found 'flying'",
         ),
         (
             ("--geometry", "flat"),
-            "--geometry must be one of monocular, oracle, cuboids, tracks, tracks-no-fp, tracks-iou-05; found 'flat'",
+            (
+                "--geometry must be one of monocular, oracle, cuboids, tracks, "
+                "tracks-no-fp, tracks-iou-05; found 'flat'"
+            ),
         ),
         (
             ("--dataset", "mars"),
-            "--dataset must be one of argoverse2, commonroad, kitti, nuplan, nuscenes, scenarionet, synthetic, waymo; "
-            "found 'mars'",
+            "--dataset must be one of argoverse2, commonroad, kitti, nuplan, "
+            "nuscenes, scenarionet, synthetic, waymo; found 'mars'",
         ),
         (("--dataset", "kitti"), "--dataset kitti needs --root"),
-        (("--threshold", "high"), "--threshold must be a number or NAME=NUMBER; found 'high'"),
-        (("--dataset", "kitti", "--root", "nowhere", "--mode", "a=b", "--mode", "c=d"), "--root must be the folder"),
+        (
+            ("--threshold", "high"),
+            "--threshold must be a number or NAME=NUMBER; found 'high'",
+        ),
+        (
+            (
+                "--dataset",
+                "kitti",
+                "--root",
+                "nowhere",
+                "--mode",
+                "a=b",
+                "--mode",
+                "c=d",
+            ),
+            "--root must be the folder",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(words, sentence, tmp_path):
@@ -152,12 +208,25 @@ def test_bad_input_is_one_sentence(words, sentence, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_costs_of_other_modes_are_refused_before_anything_is_written(material, tmp_path):
+def test_costs_of_other_modes_are_refused_before_anything_is_written(
+    material, tmp_path
+):
     costs, out = tmp_path / "costs.toml", tmp_path / "cells"
     costs.write_text("[modes.small]\nms = 1\n[modes.large]\nms = 2\n")
-    done = run("build", "--units", "scene-00,scene-01,scene-02,scene-03", "--costs", costs, "--out", out)
+    done = run(
+        "build",
+        "--units",
+        "scene-00,scene-01,scene-02,scene-03",
+        "--costs",
+        costs,
+        "--out",
+        out,
+    )
     assert (done.code, done.out, out.exists()) == (2, "", False)
-    assert "costs must be those of the modes yolov8s-320, yolov8s-640; it has none of yolov8s-320" in done.err
+    assert (
+        "costs must be those of the modes yolov8s-320, yolov8s-640; "
+        "it has none of yolov8s-320"
+    ) in done.err
     (cell,) = building.cells(material)
     with pytest.raises(InputError, match="Its modes are small, large"):
         folders.write(cell, out, costs=costs)
@@ -165,7 +234,9 @@ def test_costs_of_other_modes_are_refused_before_anything_is_written(material, t
 
 
 @pytest.mark.parametrize("threshold", [None, 0.25])
-def test_a_build_reads_each_unit_once_and_matches_each_report_once(material, monkeypatch, threshold):
+def test_a_build_reads_each_unit_once_and_matches_each_report_once(
+    material, monkeypatch, threshold
+):
     reads, pairings, matchings = [], [], []
 
     def counted(function, calls, key):
@@ -178,15 +249,24 @@ def test_a_build_reads_each_unit_once_and_matches_each_report_once(material, mon
     recording = in_memory(material)
     cheap, full = recording.modes
     report = replace(cheap.reader.report, scores="raw")
-    modes = (replace(cheap, reader=replace(cheap.reader, report=report), threshold=threshold), full)
+    modes = (
+        replace(
+            cheap, reader=replace(cheap.reader, report=report), threshold=threshold
+        ),
+        full,
+    )
     source = type(recording.source)
-    monkeypatch.setattr(source, "read_unit", counted(source.read_unit, reads, lambda _, unit: unit))
+    monkeypatch.setattr(
+        source, "read_unit", counted(source.read_unit, reads, lambda _, unit: unit)
+    )
     for name, calls in (("match_candidates", pairings), ("matching", matchings)):
         function = counted(getattr(losses, name), calls, lambda report, _: report.unit)
         for module in (parts, ap_swap, losses):
             monkeypatch.setattr(module, name, function, raising=False)
     requested = specs(
-        replace(recording, modes=modes), geometries=("monocular", "oracle"), systems=("braking", "lateral")
+        replace(recording, modes=modes),
+        geometries=("monocular", "oracle"),
+        systems=("braking", "lateral"),
     )
     built = list(building.built(requested))
     assert len(built) == 4
@@ -195,13 +275,18 @@ def test_a_build_reads_each_unit_once_and_matches_each_report_once(material, mon
     units, train = list(requested[0].units), requested[0].roles.train
     assert sorted(reads) == units
     assert sorted(pairings) == sorted(2 * units)
-    # A calibration is fitted on the whole report; with a threshold, losses match a part of it.
-    assert sorted(matchings) == sorted([*2 * units, *([] if threshold is None else train)])
+    # A calibration is fitted on the whole report; with a threshold, losses match a part
+    # of it.
+    assert sorted(matchings) == sorted(
+        [*2 * units, *([] if threshold is None else train)]
+    )
 
 
 def test_a_mode_file_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="must hold label_02"):
-        sources.from_files(Kitti(tmp_path), [sources.ModeFile("a", tmp_path / "a.parquet")])
+        sources.from_files(
+            Kitti(tmp_path), [sources.ModeFile("a", tmp_path / "a.parquet")]
+        )
 
 
 @pytest.mark.shared
@@ -210,7 +295,15 @@ def test_real_kitti_by_the_command(tmp_path):
     words = ["build", "--dataset", "kitti", "--root", root, "--class", "Car"]
     for name in ("CIWT", "RRC"):
         words += ["--mode", f"{name}={root / 'detections' / f'{name}.parquet'}"]
-    words += ["--threshold", "RRC=0.25", "--scores-are", "CIWT=raw", "--out", tmp_path, "--json"]
+    words += [
+        "--threshold",
+        "RRC=0.25",
+        "--scores-are",
+        "CIWT=raw",
+        "--out",
+        tmp_path,
+        "--json",
+    ]
     done = run(*words, notes=True)
     assert done.code == 0, done.err
     assert "mode CIWT reports nothing at all in unit 0017" in done.err
@@ -229,13 +322,29 @@ def test_the_three_step_ladder_is_a_multi_fidelity_cell(tmp_path):
     root = shared_data("kitti_tracking")
     names = ("YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")
     files = [
-        sources.ModeFile(name, root / "detections" / f"{name}.parquet", scores="none", classes=("Car",))
+        sources.ModeFile(
+            name,
+            root / "detections" / f"{name}.parquet",
+            scores="none",
+            classes=("Car",),
+        )
         for name in names
     ]
     (cell,) = made(sources.from_files(Kitti(root), files))
-    costs = {"modes": {"YOLOv3-SORT": {"ms": 10}, "YOLOv4-SORT": {"ms": 15}, "YOLOX-SORT": {"ms": 20}}}
+    costs = {
+        "modes": {
+            "YOLOv3-SORT": {"ms": 10},
+            "YOLOv4-SORT": {"ms": 15},
+            "YOLOX-SORT": {"ms": 20},
+        }
+    }
     budget = deepval.Latency(0.2, costs | {"allocators": {"speed": {"ms": 0}}})
-    result = deepval.evaluate(cell.table, {"speed": cell.table.attributes["ego_speed_mps"]}, [budget], draws=20)
+    result = deepval.evaluate(
+        cell.table,
+        {"speed": cell.table.attributes["ego_speed_mps"]},
+        [budget],
+        draws=20,
+    )
     (optimum,) = result.ladder
     assert sum(optimum["modes"].values()) == 8008
     assert optimum["modes"]["YOLOv4-SORT"] > 0

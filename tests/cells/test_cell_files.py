@@ -1,4 +1,6 @@
-"""A cell's folder belongs to one cell at a time: for writers side by side, for readers, and for files given by path."""
+"""A cell's folder belongs to one cell at a time: for writers side by side, for readers,
+and for files given by path.
+"""
 
 import io
 import json
@@ -42,12 +44,18 @@ def pair() -> tuple[building.Cell, building.Cell]:
         out = io.BytesIO()
         np.save(out, np.full((SMALL.frames, 4, 6, 3), place, dtype=np.uint8))
         # Drawing takes long, and what pictures show does not matter here.
-        vars(cell.shared)["picture_files"] = {f"view/pictures/{unit}.npy": out.getvalue() for unit in cell.spec.units}
+        vars(cell.shared)["picture_files"] = {
+            f"view/pictures/{unit}.npy": out.getvalue() for unit in cell.spec.units
+        }
     return made
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(folder)): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 def refused(*words: object) -> str:
@@ -79,7 +87,9 @@ print(done)
 """
 
 
-def test_two_builders_and_a_reader_share_a_folder_and_nobody_sees_a_mixture(pair, tmp_path):
+def test_two_builders_and_a_reader_share_a_folder_and_nobody_sees_a_mixture(
+    pair, tmp_path
+):
     place = tmp_path / "cell"
     expected = {cell.id: (cell.table.digest, cell is pair[1]) for cell in pair}
     folders.write(pair[0], place)
@@ -111,10 +121,16 @@ def test_a_folder_that_is_being_built_is_refused_and_left_alone(pair, tmp_path):
     folders.write(pair[0], place)
     before = contents(place)
     with lock(place, "busy"):
-        told = refused("build", "--units", "scene-00,scene-01,scene-02", "--out", tmp_path)
-    assert f"{place}: another process is building a cell there; wait for it, or give another folder." in told
+        told = refused(
+            "build", "--units", "scene-00,scene-01,scene-02", "--out", tmp_path
+        )
+    assert (
+        f"{place}: another process is building a cell there; wait for it, or give "
+        "another folder."
+    ) in told
     assert contents(place) == before
-    # What was made of units is kept, for whoever builds there may be at the same ones; the next build uses it.
+    # What was made of units is kept, for whoever builds there may be at the same ones;
+    # the next build uses it.
     assert {path.name for path in tmp_path.iterdir()} == {"braking-monocular", ".units"}
 
 
@@ -135,17 +151,26 @@ def test_what_is_read_later_is_what_was_checked_or_nothing(pair, tmp_path):
     assert folders.read_cell(tmp_path).id == pair[1].id
 
 
-def test_a_rebuild_replaces_the_cell_as_a_whole_and_leaves_what_is_not_of_it(pair, tmp_path):
+def test_a_rebuild_replaces_the_cell_as_a_whole_and_leaves_what_is_not_of_it(
+    pair, tmp_path
+):
     place = tmp_path / "cells" / "mine"
     folders.write(pair[0], place, costs=BOARD, pictures=True)
-    foreign = {"result.json": "{}", "scores/mine.csv": "input,score\n", "view/notes.txt": "x", "costs.toml.bak": "y"}
+    foreign = {
+        "result.json": "{}",
+        "scores/mine.csv": "input,score\n",
+        "view/notes.txt": "x",
+        "costs.toml.bak": "y",
+    }
     for name, text in foreign.items():
         (place / name).parent.mkdir(exist_ok=True)
         (place / name).write_text(text)
     folders.write(pair[0], place)
     folders.write(pair[0], tmp_path / "plain")
     plain = contents(tmp_path / "plain")
-    assert contents(place) == plain | {name: text.encode() for name, text in foreign.items()}
+    assert contents(place) == plain | {
+        name: text.encode() for name, text in foreign.items()
+    }
     assert not (place / "view" / "pictures").exists()
     found = folders.read_cell(place)
     assert found.table.costs is None
@@ -157,12 +182,17 @@ def test_files_that_the_manifest_does_not_name_are_never_used(pair, tmp_path):
     folders.write(pair[0], place)
     shutil.copy(BOARD, place / "costs.toml")
     folders.write(pair[0], tmp_path / "pictured", pictures=True)
-    shutil.copytree(tmp_path / "pictured" / "view" / "pictures", place / "view" / "pictures")
+    shutil.copytree(
+        tmp_path / "pictured" / "view" / "pictures", place / "view" / "pictures"
+    )
     found = folders.read_cell(place)
     assert found.table.costs is None
     assert found.views[0].scene.images is None
     assert read_cells(tmp_path / "cells")["mine"].profile is None
-    with pytest.raises(InputError, match=r"costs.toml: must be a file of the cell in its folder, synthetic-"):
+    with pytest.raises(
+        InputError,
+        match=r"costs.toml: must be a file of the cell in its folder, synthetic-",
+    ):
         deepval.read_values(place / "values.parquet", costs=place / "costs.toml")
     folders.write(pair[0], place)
     assert (place / "costs.toml").exists()  # no manifest ever named it: it is a user's
@@ -178,7 +208,11 @@ def test_a_manifest_cannot_have_files_elsewhere_removed(pair, tmp_path):
     content["files"] |= dict.fromkeys(names, "0" * 64)
     manifest.write_text(json.dumps(content))
     folders.write(pair[0], tmp_path / "cell")
-    assert (tmp_path / "mine").read_text() == (tmp_path / "cell" / "notes.txt").read_text() == "precious"
+    assert (
+        (tmp_path / "mine").read_text()
+        == (tmp_path / "cell" / "notes.txt").read_text()
+        == "precious"
+    )
 
 
 def altered_cell(folder: Path, name: str) -> None:
@@ -186,9 +220,14 @@ def altered_cell(folder: Path, name: str) -> None:
     import pyarrow.parquet as pq
 
     table = pq.read_table(folder / name)
-    column = next(c for c in table.column_names if "yolov8s-640" in c or c.startswith("full_"))
+    column = next(
+        c for c in table.column_names if "yolov8s-640" in c or c.startswith("full_")
+    )
     place = table.column_names.index(column)
-    pq.write_table(table.set_column(place, column, pc.multiply(table.column(place), 0.5)), folder / name)
+    pq.write_table(
+        table.set_column(place, column, pc.multiply(table.column(place), 0.5)),
+        folder / name,
+    )
 
 
 def test_a_cell_s_file_given_by_its_path_is_checked(pair, tmp_path):
@@ -202,7 +241,10 @@ def test_a_cell_s_file_given_by_its_path_is_checked(pair, tmp_path):
     judge = ("evaluate", values, "-s", scores, "--draws", "20")
     assert run(*judge, "--terms", place / "terms.parquet", "--out", result).code == 0
     (tmp_path / "link.parquet").symlink_to(values)
-    whole = {name: (place / name).read_bytes() for name in ("values.parquet", "terms.parquet", "costs.toml")}
+    whole = {
+        name: (place / name).read_bytes()
+        for name in ("values.parquet", "terms.parquet", "costs.toml")
+    }
     sentence = "must be as it was built, and is not: build the cell again"
 
     altered_cell(place, "values.parquet")
@@ -215,7 +257,9 @@ def test_a_cell_s_file_given_by_its_path_is_checked(pair, tmp_path):
     altered_cell(place, "terms.parquet")
     assert sentence in refused(*judge, "--terms", place / "terms.parquet")
     (place / "costs.toml").write_bytes(whole["costs.toml"].replace(b"ms = ", b"ms = 1"))
-    assert f"{place / 'costs.toml'}: {sentence}" in refused(*judge, "--costs", place / "costs.toml")
+    assert f"{place / 'costs.toml'}: {sentence}" in refused(
+        *judge, "--costs", place / "costs.toml"
+    )
     (place / "frames.json").write_bytes((place / "frames.json").read_bytes() + b" ")
     assert sentence in refused("report", result, "--out", tmp_path / "page.html")
     altered_cell(place, "evidence.parquet")
@@ -233,16 +277,24 @@ def test_a_cell_whose_files_are_links_can_be_read(pair, tmp_path):
     (tmp_path / "cell" / "values.parquet").rename(tmp_path / "store")
     (tmp_path / "cell" / "values.parquet").symlink_to(tmp_path / "store")
     assert folders.read_cell(tmp_path / "cell").table.digest == pair[0].table.digest
-    assert deepval.read_values(tmp_path / "cell" / "values.parquet").digest == pair[0].table.digest
+    assert (
+        deepval.read_values(tmp_path / "cell" / "values.parquet").digest
+        == pair[0].table.digest
+    )
     altered_cell(tmp_path, "store")
     with pytest.raises(InputError, match="must be as it was built"):
         deepval.read_values(tmp_path / "cell" / "values.parquet")
 
 
 def fill(cache: Path, mode: str, units: tuple[str, ...], frames: int = FRAMES) -> None:
-    nothing = store.FrameDetections(np.zeros((0, 4)), np.zeros(0), np.zeros(0, dtype="<U3"))
+    nothing = store.FrameDetections(
+        np.zeros((0, 4)), np.zeros(0), np.zeros(0, dtype="<U3")
+    )
     for unit in units:
-        records = [store.FrameRecord(f, f"{f:06d}.png", "0" * 64, (40, 60), nothing) for f in range(frames)]
+        records = [
+            store.FrameRecord(f, f"{f:06d}.png", "0" * 64, (40, 60), nothing)
+            for f in range(frames)
+        ]
         write_unit(cache, mode, unit=unit, records=records)
 
 
@@ -254,7 +306,10 @@ def test_a_cache_filled_in_part_names_the_units_that_are_missing(tmp_path):
     words = ("build", "--dataset", "kitti", "--root", root, "--out", tmp_path / "out")
     words += ("--mode", f"a={cache / 'a'}", "--mode", f"b={cache / 'b'}")
     told = refused(*words)
-    assert "mode b: every unit must have been run, and 2 of 4 were not: 0002, 0003. Run `deepval perc" in told
+    assert (
+        "mode b: every unit must have been run, and 2 of 4 were not: 0002, 0003. "
+        "Run `deepval perc"
+    ) in told
     assert not (tmp_path / "out").exists()
     fill(cache, "b", UNITS[2:3])
     done = run(*words, "--units", ",".join(UNITS[:3]), notes=True)
@@ -262,8 +317,14 @@ def test_a_cache_filled_in_part_names_the_units_that_are_missing(tmp_path):
     shutil.rmtree(cache / "b")
     fill(cache, "b", UNITS, frames=FRAMES - 1)
     files = [sources.ModeFile(name, cache / name) for name in "ab"]
-    sentence = f"mode b was not run on 4 of 32 frames, which are no inputs then: in unit {', '.join(UNITS)}"
-    with pytest.warns(InputWarning, match=sentence), pytest.warns(InputWarning, match="mode . reports nothing at all"):
+    sentence = (
+        "mode b was not run on 4 of 32 frames, which are no "
+        f"inputs then: in unit {', '.join(UNITS)}"
+    )
+    with (
+        pytest.warns(InputWarning, match=sentence),
+        pytest.warns(InputWarning, match="mode . reports nothing at all"),
+    ):
         list(building.cells(sources.from_files(Kitti(root), files)))
 
 
@@ -272,7 +333,9 @@ def test_what_a_kill_left_in_a_cache_changes_no_cell(tmp_path):
     fill(tmp_path / "cache", "a", UNITS)
     found = [sources.ModeFile("a", tmp_path / "cache" / "a")]
     (before,) = sources.from_files(Kitti(tmp_path / "kitti_tracking"), found).modes
-    (tmp_path / "cache" / "a" / "detections" / ".0000.parquet.0123abcd.tmp").write_text("half")
+    (tmp_path / "cache" / "a" / "detections" / ".0000.parquet.0123abcd.tmp").write_text(
+        "half"
+    )
     (after,) = sources.from_files(Kitti(tmp_path / "kitti_tracking"), found).modes
     assert after.definition == before.definition
 
@@ -287,18 +350,30 @@ def test_detections_that_change_while_they_are_read_are_refused(tmp_path, monkey
         return found
 
     monkeypatch.setattr(modes, "open_detections", changed)
-    with pytest.raises(InputError, match=r"large.parquet: must not change while it is read, and did"):
-        sources.from_files(Kitti(tmp_path / "kitti_tracking"), [sources.ModeFile("large", tmp_path / "large.parquet")])
+    with pytest.raises(
+        InputError, match=r"large.parquet: must not change while it is read, and did"
+    ):
+        sources.from_files(
+            Kitti(tmp_path / "kitti_tracking"),
+            [sources.ModeFile("large", tmp_path / "large.parquet")],
+        )
 
 
 def test_a_unit_whose_file_changed_is_read_again_in_the_same_process(tmp_path):
     write_kitti(tmp_path)
-    files = [sources.ModeFile(name, tmp_path / f"{name}.parquet") for name in ("small", "large")]
+    files = [
+        sources.ModeFile(name, tmp_path / f"{name}.parquet")
+        for name in ("small", "large")
+    ]
     losses = []
     for labels in (None, ""):
         if labels is not None:
-            (tmp_path / "kitti_tracking" / "training" / "label_02" / "0000.txt").write_text(labels)
-        material = sources.from_files(Kitti(tmp_path / "kitti_tracking"), files, units=UNITS[:1])
+            (
+                tmp_path / "kitti_tracking" / "training" / "label_02" / "0000.txt"
+            ).write_text(labels)
+        material = sources.from_files(
+            Kitti(tmp_path / "kitti_tracking"), files, units=UNITS[:1]
+        )
         (cell,) = building.cells(material)
         losses.append(cell.outcomes.loss.sum())
     assert losses[0] != losses[1]

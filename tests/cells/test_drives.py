@@ -8,7 +8,13 @@ import pytest
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.feedback import FeedbackAllocator, Session
 from deepval.cells import drives
-from deepval.cells.drives import Arm, DriveSetting, calibrated, drive_scene, follow_script
+from deepval.cells.drives import (
+    Arm,
+    DriveSetting,
+    calibrated,
+    drive_scene,
+    follow_script,
+)
 from deepval.datasets.synthetic import WorldSettings
 from deepval.judging.draws import make_draws
 from deepval.judging.policies import FrozenThreshold
@@ -23,7 +29,9 @@ STATES = ("s_m", "d_m", "speed_mps", "action", "loss", "clearance_m")
 
 
 def signal(name, theta):
-    return Arm(f"{name} {theta}", SIGNALS[name], Routing(FrozenThreshold(theta, 0.0), BOTH))
+    return Arm(
+        f"{name} {theta}", SIGNALS[name], Routing(FrozenThreshold(theta, 0.0), BOTH)
+    )
 
 
 def course(*arms, system="braking", **settings):
@@ -31,21 +39,27 @@ def course(*arms, system="braking", **settings):
 
 
 def same(one, other):
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in STATES)
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in STATES
+    )
 
 
 @pytest.mark.parametrize("system", drives.CONTROLLERS)
 def test_with_perfect_perception_every_arm_drives_alike(system):
     perfect = ((drives.REFERENCE, None),) * 2
     arms = (*PLAIN, signal("criticality", 0.5))
-    *driven, reference = drive_scene(course(*arms, system=system, modes=perfect), "scene-02")
+    *driven, reference = drive_scene(
+        course(*arms, system=system, modes=perfect), "scene-02"
+    )
     assert all(same(drive, reference) for drive in driven)
     assert driven[1].escalated.all()
 
 
 @pytest.mark.parametrize("system", drives.CONTROLLERS)
 def test_escalating_everything_is_the_full_mode_and_nothing_the_cheap_one(system):
-    world = course(*PLAIN, signal("ego-speed", -1.0), signal("ego-speed", 1e9), system=system)
+    world = course(
+        *PLAIN, signal("ego-speed", -1.0), signal("ego-speed", 1e9), system=system
+    )
     never, always, random, everything, nothing, _ = drive_scene(world, "scene-02")
     assert same(everything, always)
     assert same(nothing, never)
@@ -60,7 +74,9 @@ def test_a_drive_does_not_depend_on_the_other_arms():
 
 @pytest.mark.parametrize("system", ["braking", "pdm-closed"])
 def test_the_same_seed_gives_the_same_drive_and_another_seed_another(system):
-    first, again = (drive_scene(course(*PLAIN, system=system), "scene-02") for _ in range(2))
+    first, again = (
+        drive_scene(course(*PLAIN, system=system), "scene-02") for _ in range(2)
+    )
     assert all(map(same, first, again))
     other = drive_scene(course(*PLAIN, system=system, seed=7), "scene-02")
     assert not same(first[0], other[0])
@@ -88,9 +104,17 @@ def test_noise_is_shared_by_egos_and_correlated_between_modes():
     assert 0.15 < np.corrcoef(low, high)[0, 1] < 0.95
     kinds = ride.draw.things.identity
     now = ride.draw.things.frame < ride.frames - 1
-    key = {pair: row for row, pair in enumerate(zip(kinds, ride.draw.things.frame, strict=True))}
-    later = [key.get((who, frame + 1), -1) for who, frame in zip(kinds[now], ride.draw.things.frame[now], strict=True)]
-    pairs = np.array([(a, b) for a, b in zip(low[now], low[later], strict=True)])[np.array(later) >= 0]
+    key = {
+        pair: row
+        for row, pair in enumerate(zip(kinds, ride.draw.things.frame, strict=True))
+    }
+    later = [
+        key.get((who, frame + 1), -1)
+        for who, frame in zip(kinds[now], ride.draw.things.frame[now], strict=True)
+    ]
+    pairs = np.array([(a, b) for a, b in zip(low[now], low[later], strict=True)])[
+        np.array(later) >= 0
+    ]
     assert np.corrcoef(pairs.T)[0, 1] > 0.15
 
 
@@ -121,7 +145,9 @@ def test_feedback_is_the_full_output_of_escalated_frames_and_of_no_others():
     arm = Arm("learner", learner, Routing(FrozenThreshold(0.5, 0.0), BOTH))
     (drive, _) = drive_scene(course(arm), "scene-00")
     assert (
-        [frame for frame, _ in learner.log] == (np.flatnonzero(drive.escalated) + 1).tolist() == list(range(3, 61, 3))
+        [frame for frame, _ in learner.log]
+        == (np.flatnonzero(drive.escalated) + 1).tolist()
+        == list(range(3, 61, 3))
     )
     assert {frames for _, frames in learner.log} == {1}
 
@@ -134,7 +160,10 @@ def test_a_brake_counts_once_however_long_it_lasts():
 def test_always_needs_no_cheap_mode():
     costs = drives.Costs.of("jetson-agx-xavier")
     modes = ("yolov8s-320", "yolov8s-640")
-    spent = {name: drives.compute_ms(name, 10, 2, modes, costs) for name in ("always", "random", "criticality", "lost")}
+    spent = {
+        name: drives.compute_ms(name, 10, 2, modes, costs)
+        for name in ("always", "random", "criticality", "lost")
+    }
     assert spent["always"] == pytest.approx(184.7)
     assert spent["random"] == pytest.approx(131.8 + 36.94)
     assert spent["criticality"] == pytest.approx(131.8 + 13.0 + 36.94)
@@ -146,11 +175,18 @@ def test_summaries_pair_the_drives_of_a_unit():
     rows = [
         row
         for scene in ("scene-02", "scene-04", "scene-06")
-        for row in drives.outcomes(drive_scene(world, scene), ("a", "b"), drives.Costs.of("jetson-agx-xavier"))
+        for row in drives.outcomes(
+            drive_scene(world, scene), ("a", "b"), drives.Costs.of("jetson-agx-xavier")
+        )
     ]
     never, always, *_, perfect = drives.summaries(rows, make_draws(3, "exact"))
-    losses = {arm: [row["loss"] for row in rows if row["allocator"] == arm] for arm in ("never", "always")}
-    assert always["loss_change"]["mean"] == pytest.approx(np.mean(losses["always"]) - np.mean(losses["never"]))
+    losses = {
+        arm: [row["loss"] for row in rows if row["allocator"] == arm]
+        for arm in ("never", "always")
+    }
+    assert always["loss_change"]["mean"] == pytest.approx(
+        np.mean(losses["always"]) - np.mean(losses["never"])
+    )
     assert never["loss_change"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
     assert always["loss"]["low"] <= always["loss"]["mean"] <= always["loss"]["high"]
     assert perfect["time_lost_s"]["mean"] == 0.0

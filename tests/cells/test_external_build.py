@@ -1,4 +1,6 @@
-"""Logs of every source go the same way: build, fit, score, evaluate, report; what is wrong is one sentence."""
+"""Logs of every source go the same way: build, fit, score, evaluate, report; what is
+wrong is one sentence.
+"""
 
 import json
 import os
@@ -64,7 +66,18 @@ def logs(name):
 def built(name, root, pair, out):
     words = [word for mode in pair for word in ("--mode", mode)]
     words += [word for system in SYSTEMS for word in ("--system", system)]
-    return done("build", "--dataset", name, "--root", root, "--geometry", "tracks", *words, "--out", out)
+    return done(
+        "build",
+        "--dataset",
+        name,
+        "--root",
+        root,
+        "--geometry",
+        "tracks",
+        *words,
+        "--out",
+        out,
+    )
 
 
 @cache
@@ -80,13 +93,22 @@ def check_cell(folder, *, fits):
     cell = read_cell(folder)
     assert len(cell.table) > 0
     assert np.isfinite(cell.table.losses).all()
-    assert sum(len(view.objects) for view in cell.views) > 0 or "none" in cell.table.modes
+    assert (
+        sum(len(view.objects) for view in cell.views) > 0 or "none" in cell.table.modes
+    )
     for sight in cell.sights:
         rows = np.array([tracked_features(glance) for glance in sight.glances])
         assert rows.shape == (len(sight.view.scene), len(TRACKED_NAMES))
-        # What needs the frame before is not known in the first; where nobody is observed there is no mean speed.
+        # What needs the frame before is not known in the first; where nobody is
+        # observed there is no mean speed.
         assert np.isfinite(
-            rows[1:, [TRACKED_NAMES.index(n) for n in ("ego_speed_mps", "connector_m", "nearest_m")]]
+            rows[
+                1:,
+                [
+                    TRACKED_NAMES.index(n)
+                    for n in ("ego_speed_mps", "connector_m", "nearest_m")
+                ],
+            ]
         ).all()
     for signal in SIGNALS:
         assert "coverage 100.0%" in done("score", folder, signal).out
@@ -94,18 +116,27 @@ def check_cell(folder, *, fits):
         done("fit", folder, "--allocator", "gate-ridge")
         assert "coverage 100.0%" in done("score", folder, "gate-ridge").out
     judged = json.loads(done("evaluate", folder, "--draws", "20", "--json").out)
-    assert {row["allocator"] for row in judged["rows"]} >= {*SIGNALS, *(["gate-ridge"] if fits else [])}
+    assert {row["allocator"] for row in judged["rows"]} >= {
+        *SIGNALS,
+        *(["gate-ridge"] if fits else []),
+    }
     page = folder.parent / f"{folder.name}.html"
     done("report", folder, "--out", page)
     frames = json.loads((folder / "frames.json").read_text())["frames"]
     assert all(frame["road"]["lanes"] for frame in frames)
-    assert all(len(mode["poses"]) == 8 for frame in frames for mode in frame["modes"].values())
+    assert all(
+        len(mode["poses"]) == 8 for frame in frames for mode in frame["modes"].values()
+    )
     if frames:
         assert '"lanes"' in page.read_text(encoding="utf-8")
     return judged
 
 
-@pytest.mark.parametrize(("name", "pair"), CASES, ids=lambda value: value if isinstance(value, str) else value[0])
+@pytest.mark.parametrize(
+    ("name", "pair"),
+    CASES,
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
 def test_every_source_goes_the_same_way(name, pair):
     folders, said = cells(name, pair)
     check_cells(folders, said, fits=name in ("waymo", "scenarionet", "commonroad"))
@@ -116,14 +147,19 @@ def check_cells(folders, said, *, fits):
     found = {system: read_cell(folder) for system, folder in folders.items()}
     for planner in ("pdm-closed", "idm"):
         # Every state is planned for and judged by one plan under two weightings.
-        safety, scalar = (found[f"{planner}-{kind}"].table for kind in ("safety", "scalar"))
+        safety, scalar = (
+            found[f"{planner}-{kind}"].table for kind in ("safety", "scalar")
+        )
         assert (scalar.losses >= safety.losses).all()
         assert np.isfinite(scalar.losses).all()
     check_cell(folders["pdm-closed-scalar"], fits=fits)
 
 
 def test_python_builds_what_the_command_builds():
-    material = sources.from_files(open_dataset("waymo", logs("waymo")), [sources.ModeFile(m, None) for m in PAIRS[0]])
+    material = sources.from_files(
+        open_dataset("waymo", logs("waymo")),
+        [sources.ModeFile(m, None) for m in PAIRS[0]],
+    )
     folders, _ = cells("waymo", PAIRS[0])
     for cell in build.cells(material, geometries=["tracks"], systems=SYSTEMS[2:]):
         kept = read_cell(folders[cell.spec.system])
@@ -134,39 +170,71 @@ def test_python_builds_what_the_command_builds():
 
 
 def test_logs_of_several_drives_have_a_split(tmp_path):
-    """nuPlan: three units, one of two drives that have a route each; named as a shipped costs file has its modes."""
+    """nuPlan: three units, one of two drives that have a route each; named as a shipped
+    costs file has its modes.
+    """
     root = external_worlds.nuplan_logs(tmp_path / "logs")
-    words = ("--dataset", "nuplan", "--root", root, "--geometry", "tracks", "--system", "idm-scalar")
-    named = ("--mode", "yolov8s-320=profile-320", "--mode", "yolov8s-640=profile-640", "--seed", "3")
+    words = (
+        "--dataset",
+        "nuplan",
+        "--root",
+        root,
+        "--geometry",
+        "tracks",
+        "--system",
+        "idm-scalar",
+    )
+    named = (
+        "--mode",
+        "yolov8s-320=profile-320",
+        "--mode",
+        "yolov8s-640=profile-640",
+        "--seed",
+        "3",
+    )
     costs = ("--costs", "jetson-agx-xavier-nuplan")
     assert done("build", *words, *named, *costs, "--out", tmp_path).err.strip() == ""
     folder = tmp_path / "idm-scalar-tracks"
     cell = read_cell(folder)
     assert (len(cell.split.units), len(cell.table)) == (3, 4 * 24)
     assert cell.spec.modes[0].made["size"] == 320
-    assert "--mode yolov8s-320=profile-320" in cell.spec.command(root="r", files={}, out="o")
+    assert "--mode yolov8s-320=profile-320" in cell.spec.command(
+        root="r", files={}, out="o"
+    )
     done("fit", folder, "--allocator", "gate-ridge")
     for name in ("ego-speed", "criticality", "gate-ridge"):
         done("score", folder, name)
     rows = json.loads(done("evaluate", folder, "--draws", "0", "--json").out)["rows"]
-    unpriced = {(row["kind"], row["allocator"]) for row in rows if row["reason"] == "no cost known"}
+    unpriced = {
+        (row["kind"], row["allocator"])
+        for row in rows
+        if row["reason"] == "no cost known"
+    }
     assert {row["kind"] for row in rows} == {"selection", "latency", "energy"}
-    assert unpriced == {("energy", "criticality"), ("energy", "gate-ridge")}  # the profile has no energy of these
+    # the profile has no energy of these
+    assert unpriced == {("energy", "criticality"), ("energy", "gate-ridge")}
 
 
 def test_one_log_is_judged_on_and_labelled(tmp_path):
     folders, said = cells("argoverse2", PAIRS[1])
     assert said.err == (
-        "deepval: note: 1 unit is too few for a split, which needs 3: all units of argoverse2 are judged, nothing is "
-        "held out, and no allocator can be fitted here.\n"
+        "deepval: note: 1 unit is too few for a split, which needs 3: all units of "
+        "argoverse2 are judged, nothing is held out, and no allocator "
+        "can be fitted here.\n"
     )
     folder = folders["idm-scalar"]
     refused = told("fit", folder, "--allocator", "gate-ridge")
     assert (refused.code, refused.out) == (2, "")
-    assert "there is nothing to fit on: 1 unit is too few for a split, which needs 3" in refused.err
+    assert (
+        "there is nothing to fit on: 1 unit is too few for a split, which needs 3"
+        in refused.err
+    )
     assert not (folder / "allocators").exists()
     done("score", folder, "ego-speed")
-    label = "1 unit is too few for a split, which needs 3: all are judged on, nothing was held out."
+    label = (
+        "1 unit is too few for a split, which needs 3: all are judged "
+        "on, nothing was held out."
+    )
     judged = done("evaluate", folder, "--out", tmp_path / "result.json")
     assert label in " ".join(judged.out.split())
     assert judged.err == ""  # the note is printed once, above the table
@@ -178,7 +246,16 @@ def test_one_log_is_judged_on_and_labelled(tmp_path):
 @pytest.mark.shared
 def test_the_real_argoverse_scenario_is_built(tmp_path):
     root = shared_data("argoverse2")
-    words = ("--mode", "none", "--mode", "reference", "--geometry", "tracks", "--system", "idm-scalar")
+    words = (
+        "--mode",
+        "none",
+        "--mode",
+        "reference",
+        "--geometry",
+        "tracks",
+        "--system",
+        "idm-scalar",
+    )
     done("build", "--dataset", "argoverse2", "--root", root, *words, "--out", tmp_path)
     check_cell(tmp_path / "idm-scalar-tracks", fits=False)
     summary = read_cell(tmp_path / "idm-scalar-tracks").table.summary()
@@ -193,9 +270,22 @@ class Escape:
 
 
 def refused(name, root, tmp_path, *, system="idm-safety"):
-    """What the command says where it refuses to build: one sentence, and nothing is written."""
-    words = ("--mode", "none", "--mode", "reference", "--geometry", "tracks", "--system", system)
-    found = told("build", "--dataset", name, "--root", root, *words, "--out", tmp_path / "cells")
+    """What the command says where it refuses to build: one sentence, and nothing is
+    written.
+    """
+    words = (
+        "--mode",
+        "none",
+        "--mode",
+        "reference",
+        "--geometry",
+        "tracks",
+        "--system",
+        system,
+    )
+    found = told(
+        "build", "--dataset", name, "--root", root, *words, "--out", tmp_path / "cells"
+    )
     assert (found.code, found.out) == (2, "")
     assert found.err.startswith("deepval: ")
     assert found.err.count("\n") == 1
@@ -216,13 +306,26 @@ def test_a_lane_without_successors_is_planned_towards(tmp_path):
     message = waymo_files.scenario()
     message["mapFeatures"] = [waymo_files.lane(1, waymo_files.points(0, 45, 0.0))]
     message["tracks"] = message["tracks"][1:2]
-    message |= {"sdcTrackIndex": 0, "timestampsSeconds": message["timestampsSeconds"][:46]}
+    message |= {
+        "sdcTrackIndex": 0,
+        "timestampsSeconds": message["timestampsSeconds"][:46],
+    }
     message["tracks"][0]["states"] = message["tracks"][0]["states"][:46]
     del message["dynamicMapStates"]
     root = waymo_files.write(tmp_path / "logs", message)
     words = ("--mode", "none", "--mode", "reference", "--geometry", "tracks")
     systems = ("--system", "idm-scalar", "--system", "pdm-closed-scalar")
-    said = done("build", "--dataset", "waymo", "--root", root, *words, *systems, "--out", tmp_path)
+    said = done(
+        "build",
+        "--dataset",
+        "waymo",
+        "--root",
+        root,
+        *words,
+        *systems,
+        "--out",
+        tmp_path,
+    )
     assert said.out.count("none of 2 inputs affected") == 2
     for system in systems[1::2]:
         assert read_cell(tmp_path / f"{system}-tracks").table.losses.max() < 5
@@ -230,8 +333,16 @@ def test_a_lane_without_successors_is_planned_towards(tmp_path):
 
 @pytest.mark.parametrize("system", ["idm-safety", "pdm-closed-safety"])
 def test_an_ego_off_the_road_is_told(tmp_path, system):
-    near = refused("waymo", waymo_files.write(tmp_path / "near", shifted(400.0)), tmp_path, system=system)
-    assert "a1b2c3.json: a driven path must lie on the map; no lane is within 15 m of it" in near
+    near = refused(
+        "waymo",
+        waymo_files.write(tmp_path / "near", shifted(400.0)),
+        tmp_path,
+        system=system,
+    )
+    assert (
+        "a1b2c3.json: a driven path must lie on the map; no lane is within 15 m of it"
+        in near
+    )
 
 
 def leave_the_map(db):
@@ -243,7 +354,10 @@ def drop_boxes(db):
 
 
 def lose_sweeps(db):
-    db.execute("DELETE FROM lidar_pc WHERE timestamp BETWEEN 1629122402000000 AND 1629122403000000")
+    db.execute(
+        "DELETE FROM lidar_pc WHERE timestamp BETWEEN 1629122402000000 AND "
+        "1629122403000000"
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,7 +382,9 @@ def test_a_hole_in_time_is_told(tmp_path):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "sd_made.pkl").write_bytes(pickle.dumps(record, protocol=4))
     said = refused("scenarionet", tmp_path / "logs", tmp_path)
-    assert "a log must have a step every 0.1 s; from step 19 to 20 there are 0.8 s" in said
+    assert (
+        "a log must have a step every 0.1 s; from step 19 to 20 there are 0.8 s" in said
+    )
 
 
 def test_a_pickle_that_asks_for_more_is_told_and_not_run(tmp_path):
@@ -276,13 +392,18 @@ def test_a_pickle_that_asks_for_more_is_told_and_not_run(tmp_path):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "sd_made.pkl").write_bytes(pickle.dumps(record, protocol=4))
     said = refused("scenarionet", tmp_path / "logs", tmp_path)
-    assert "sd_made.pkl: must be a pickle of plain containers and NumPy arrays; it asks for posix.mkdir" in said
+    assert (
+        "sd_made.pkl: must be a pickle of plain containers and NumPy arrays; it "
+        "asks for posix.mkdir"
+    ) in said
     assert not (HOME / "escaped").exists()
 
 
 @pytest.mark.long
 def test_nuplan_goes_from_pictures_to_a_page(tmp_path):
-    """The commands of docs/external.md on a small tree in the owners' layout; one picture is missing."""
+    """The commands of docs/external.md on a small tree in the owners' layout; one
+    picture is missing.
+    """
     data, log = tmp_path / "DATA" / "nuplan", nuplan_files.LOG
     made = external_worlds.nuplan(tmp_path / "made")
     splits = data / "nuplan-v1.1" / "splits" / "mini"
@@ -292,14 +413,32 @@ def test_nuplan_goes_from_pictures_to_a_page(tmp_path):
     pictures = data / "nuplan-v1.1" / "sensor_blobs" / log / "CAM_F0"
     pictures.mkdir(parents=True)
     for sweep in range(2, 130, 2):
-        Image.fromarray(np.full((108, 192, 3), 60 + sweep, np.uint8)).save(pictures / f"{sweep:06d}.jpg")
+        Image.fromarray(np.full((108, 192, 3), 60 + sweep, np.uint8)).save(
+            pictures / f"{sweep:06d}.jpg"
+        )
     weights = onnx_models.yolov8(tmp_path / "tiny.onnx")
     chosen = ("--dataset", "nuplan", "--root", data, "--units", "sample:1")
     sizes = ("--size", "64", "--size", "96", "--samples", "0")
-    seen = done("perceive", *chosen, "-w", weights, *sizes, "--out", tmp_path / "detections")
+    seen = done(
+        "perceive", *chosen, "-w", weights, *sizes, "--out", tmp_path / "detections"
+    )
     assert "1 of 24 states have no CAM_F0 picture and are left out" in seen.err
-    modes = [word for side in (64, 96) for word in ("--mode", f"s{side}={tmp_path / 'detections' / f'tiny-{side}'}")]
-    done("build", *chosen, *modes, "--geometry", "tracks", "--system", "idm-safety", "--out", tmp_path)
+    modes = [
+        word
+        for side in (64, 96)
+        for word in ("--mode", f"s{side}={tmp_path / 'detections' / f'tiny-{side}'}")
+    ]
+    done(
+        "build",
+        *chosen,
+        *modes,
+        "--geometry",
+        "tracks",
+        "--system",
+        "idm-safety",
+        "--out",
+        tmp_path,
+    )
     folder = tmp_path / "idm-safety-tracks"
     assert len(read_cell(folder).table) == 23
     done("score", folder, "ego-speed")
@@ -308,13 +447,42 @@ def test_nuplan_goes_from_pictures_to_a_page(tmp_path):
     assert (tmp_path / "page.html").is_file()
     # Of two modes that differ on some frame, page and gallery have the pictures.
     ends = ("--mode", "none-camera", "--mode", "profile-640")
-    done("build", *chosen, *ends, "--geometry", "tracks", "--system", "idm-scalar", "--out", tmp_path / "ends")
+    done(
+        "build",
+        *chosen,
+        *ends,
+        "--geometry",
+        "tracks",
+        "--system",
+        "idm-scalar",
+        "--out",
+        tmp_path / "ends",
+    )
     folder = tmp_path / "ends" / "idm-scalar-tracks"
     frames = json.loads((folder / "frames.json").read_text())["frames"]
     done("score", folder, "ego-speed")
-    done("report", folder, "--images", "--image-root", data, "--out", tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text().count("data:image/jpeg") == len(frames) > 0
-    gallery = done("analyse", "gallery", folder, "--root", data, "--figure", tmp_path / "gallery.png", "--json")
+    done(
+        "report",
+        folder,
+        "--images",
+        "--image-root",
+        data,
+        "--out",
+        tmp_path / "page.html",
+    )
+    assert (
+        (tmp_path / "page.html").read_text().count("data:image/jpeg") == len(frames) > 0
+    )
+    gallery = done(
+        "analyse",
+        "gallery",
+        folder,
+        "--root",
+        data,
+        "--figure",
+        tmp_path / "gallery.png",
+        "--json",
+    )
     rows = {row["input"]: Path(row["picture"]) for row in json.loads(gallery.out)}
     assert {name: path.name for name, path in rows.items()} == {
         frame["input"]: Path(frame["image"]).name for frame in frames

@@ -1,4 +1,6 @@
-"""Fitting and scoring on built cells: who may be fitted on, what repeats, what transfers, what is refused."""
+"""Fitting and scoring on built cells: who may be fitted on, what repeats, what
+transfers, what is refused.
+"""
 
 import json
 import pickle
@@ -48,12 +50,18 @@ from deepval.features.views import CheapMode
 from deepval.files.canonical import digest_of
 from deepval.fit_targets import ROUTING, TARGETS, RoutingObjective, labels
 from deepval.perception.reported.ap_swap import graded_frames, join_units
-from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
+from deepval.perception.reported.losses import (
+    LOSSES,
+    perception_gains,
+    perception_losses,
+)
 from engine_work import Deadly
 from evidence_worlds import shared_of
 from worlds import parquet_columns
 
-FAST = replace(RECIPES["router-gbm-value"], learner=Boosting(trees=5, least_per_leaf=10))
+FAST = replace(
+    RECIPES["router-gbm-value"], learner=Boosting(trees=5, least_per_leaf=10)
+)
 
 
 def test_units_by_role_or_name():
@@ -62,28 +70,42 @@ def test_units_by_role_or_name():
     assert set(units_of(roles, "all")) == {f"scene-0{place}" for place in range(8)}
     assert units_of(roles, "scene-03, scene-02,scene-02") == ("scene-02", "scene-03")
     for text in ("", "scene-99", "scene-02,nobody", ()):
-        with pytest.raises(InputError, match="Units must be train, validation, test, fit, all"):
+        with pytest.raises(
+            InputError, match="Units must be train, validation, test, fit, all"
+        ):
             units_of(roles, text)
 
 
 @pytest.mark.parametrize("units", ["test", "all", "scene-02,scene-05"])
 def test_a_fit_on_test_units_is_refused(units):
-    with pytest.raises(InputError, match=r"fitted on training and validation units only.*scene-05 are test units"):
+    with pytest.raises(
+        InputError,
+        match=r"fitted on training and validation units only.*scene-05 are test units",
+    ):
         fit_on(pair_cell(), FAST, units=units)
 
 
 def test_what_was_fitted_on_is_told():
     made = fit_on(pair_cell(), FAST, units="train", seed=3)
     told = made.training
-    assert (told.cell, told.recipe, told.target) == (pair_cell().id, "router-gbm-value", "value")
-    assert (told.units, told.inputs) == (pair_cell().split.train, 24 * len(pair_cell().split.train))
+    assert (told.cell, told.recipe, told.target) == (
+        pair_cell().id,
+        "router-gbm-value",
+        "value",
+    )
+    assert (told.units, told.inputs) == (
+        pair_cell().split.train,
+        24 * len(pair_cell().split.train),
+    )
     assert (told.seed, told.modes, told.settings["trees"]) == (3, PAIR, 5)
 
 
 def test_labels_are_those_of_the_fit_units_alone():
     cell = pair_cell()
     held = np.isin(cell.table.unit_ids[cell.table.unit], cell.split.test)
-    altered = replace(cell.table, losses=np.where(held[:, None], 99.0, cell.table.losses))
+    altered = replace(
+        cell.table, losses=np.where(held[:, None], 99.0, cell.table.losses)
+    )
     other = replace(cell)
     other.__dict__["table"] = altered
     assert fit_on(other, FAST).to_json() == fit_on(cell, FAST).to_json()
@@ -92,15 +114,26 @@ def test_labels_are_those_of_the_fit_units_alone():
 def test_a_refit_gives_the_same_bytes_and_needs_the_same_cell():
     made = learned("router-mlp-binary")
     assert refit(ladder_cell(), made).to_json() == made.to_json()
-    with pytest.raises(InputError, match=r"was fitted on cell synthetic-.*: give that cell"):
+    with pytest.raises(
+        InputError, match=r"was fitted on cell synthetic-.*: give that cell"
+    ):
         refit(pair_cell(), made)
 
 
 def test_a_refit_takes_the_learner_s_settings_from_the_file():
     made = fit_on(pair_cell(), FAST)
-    assert refit(pair_cell(), made).to_json() == made.to_json() != fit_on(pair_cell(), FAST.name).to_json()
+    assert (
+        refit(pair_cell(), made).to_json()
+        == made.to_json()
+        != fit_on(pair_cell(), FAST.name).to_json()
+    )
     other = replace(made, training=replace(made.training, settings={"learner": "Mlp"}))
-    with pytest.raises(InputError, match="router-gbm-value is fitted by Boosting; this allocator was fitted by Mlp"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "router-gbm-value is fitted by Boosting; this allocator was fitted by Mlp"
+        ),
+    ):
         refit(pair_cell(), other)
 
 
@@ -132,20 +165,31 @@ def test_a_classifier_needs_both_kinds():
     cell = replace(pair_cell())
     losses = np.ones_like(pair_cell().table.losses)
     cell.__dict__["table"] = replace(pair_cell().table, losses=losses)
-    with pytest.raises(InputError, match="needs fit inputs of both kinds; all 144 have label 0"):
+    with pytest.raises(
+        InputError, match="needs fit inputs of both kinds; all 144 have label 0"
+    ):
         fit_on(cell, FAST, target="value-binary")
-    # A constant has no sides to tell apart: the two heads of the difference are constants, and so is the score.
+    # A constant has no sides to tell apart: the two heads of the difference are
+    # constants, and so is the score.
     made = fit_on(cell, "router-two-head")
     assert np.unique(score_on(cell, made).score).tolist() == [0.0]
 
 
 def test_unknown_recipes_and_targets_and_targets_of_another_rule():
-    with pytest.raises(InputError, match=r"one of those that `deepval fit -h` lists, .*; did you mean 'gate-"):
+    with pytest.raises(
+        InputError,
+        match=r"one of those that `deepval fit -h` lists, .*; did you mean 'gate-",
+    ):
         fit_on(pair_cell(), "gate")
-    with pytest.raises(InputError, match=r"a target must be one of value, .*; found 'speed'"):
+    with pytest.raises(
+        InputError, match=r"a target must be one of value, .*; found 'speed'"
+    ):
         fit_on(pair_cell(), FAST, target="speed")
     for name in ("gate-multi-fidelity", "router-two-head"):
-        with pytest.raises(InputError, match=rf"{name}: a target must be one of value.*; found 'gain-E1'"):
+        with pytest.raises(
+            InputError,
+            match=rf"{name}: a target must be one of value.*; found 'gain-E1'",
+        ):
             fit_on(pair_cell(), name, target="gain-E1")
     with pytest.raises(InputError, match="A ridge gate regresses"):
         fit_on(pair_cell(), "gate-ridge", target="value-binary")
@@ -154,14 +198,23 @@ def test_unknown_recipes_and_targets_and_targets_of_another_rule():
 def test_a_multi_fidelity_gate_scores_every_mode_above_cheap():
     found = score_on(ladder_cell(), learned("gate-multi-fidelity"))
     assert (found.modes, found.score.shape) == (LADDER[1:], (48, 2))
-    assert list(found.columns()) == ["input", "score_yolov8s-512", "score_yolov8s-640", "fit_units", "in_fit"]
+    assert list(found.columns()) == [
+        "input",
+        "score_yolov8s-512",
+        "score_yolov8s-640",
+        "fit_units",
+        "in_fit",
+    ]
     # Each column is what a gate for that mode alone predicts.
     alone = score_on(ladder_cell(), learned("gate-gbm"))
     assert found.score[:, 1].tobytes() == alone.score.tobytes()
 
 
 def test_a_multi_fidelity_gate_is_for_its_own_modes():
-    with pytest.raises(InputError, match="scores the modes yolov8s-320, yolov8s-512, yolov8s-640; the cell has"):
+    with pytest.raises(
+        InputError,
+        match="scores the modes yolov8s-320, yolov8s-512, yolov8s-640; the cell has",
+    ):
         score_on(pair_cell(), learned("gate-multi-fidelity"))
 
 
@@ -169,7 +222,10 @@ def test_a_model_of_one_consumer_scores_the_cell_of_another():
     other = built(material(PAIR), "lateral", system="lateral")
     made = fit_on(pair_cell(), "gate-gbm")
     assert other.id != pair_cell().id
-    assert score_on(other, made).score.tobytes() == score_on(pair_cell(), made).score.tobytes()
+    assert (
+        score_on(other, made).score.tobytes()
+        == score_on(pair_cell(), made).score.tobytes()
+    )
     own = fit_on(other, "gate-gbm")
     assert own.to_json() != made.to_json()
     assert score_on(pair_cell(), own).coverage == 1.0
@@ -182,13 +238,19 @@ def test_frames_on_which_the_cheap_mode_failed_are_no_inputs():
     for scores in (made, SIGNALS["memory"]):
         found = score_on(cell, scores, units="all")
         assert (found.inputs, found.coverage, found.reason) == (8 * (24 - 4), 1.0, None)
-        assert not any(str(name).endswith(("/000004", "/000009")) for name in found.input)
+        assert not any(
+            str(name).endswith(("/000004", "/000009")) for name in found.input
+        )
 
 
 def test_inputs_without_a_score_are_left_out_counted_and_explained():
     cell = replace(pair_cell())
     cell.__dict__["views"] = tuple(
-        replace(view, mode=CheapMode("none"), detections=replace(view.detections, score=view.detections.score * np.nan))
+        replace(
+            view,
+            mode=CheapMode("none"),
+            detections=replace(view.detections, score=view.detections.score * np.nan),
+        )
         for view in pair_cell().views
     )
     found = score_on(cell, "uncertainty")
@@ -203,15 +265,25 @@ def test_units_without_inputs_are_reported():
     empty = (*cell.split.train[:1], *cell.split.test[:1])
     held = [unit for unit in cell.split.units if unit not in empty]
     cell.__dict__["table"] = pair_cell().table.restrict(held)
-    with pytest.warns(InputWarning, match=f"no inputs in {empty[0]}; the other {len(cell.split.fit) - 1} are used"):
+    with pytest.warns(
+        InputWarning,
+        match=f"no inputs in {empty[0]}; the other {len(cell.split.fit) - 1} are used",
+    ):
         made = fit_on(cell, FAST)
-    assert made.training.units == tuple(unit for unit in cell.split.fit if unit != empty[0])
+    assert made.training.units == tuple(
+        unit for unit in cell.split.fit if unit != empty[0]
+    )
     with pytest.warns(InputWarning, match=f"no inputs in {empty[1]}; the other"):
         found = score_on(cell, made)
-    with pytest.raises(InputError, match=f"units must hold inputs; none of {empty[0]} does"):
+    with pytest.raises(
+        InputError, match=f"units must hold inputs; none of {empty[0]} does"
+    ):
         fit_on(cell, FAST, units=empty[:1])
-    # Judged in the split's own list, so that the draws are those of every other cell of the data set.
-    result = judge(cell, {"gate": found}, [deepval.Selection(0.2)], command=None, draws=5)
+    # Judged in the split's own list, so that the draws are those of every other cell of
+    # the data set.
+    result = judge(
+        cell, {"gate": found}, [deepval.Selection(0.2)], command=None, draws=5
+    )
     assert tuple(result.provenance["units"]) == cell.split.test
 
 
@@ -222,12 +294,26 @@ def test_scores_align_with_a_table_in_any_order():
     assert int(over.covered.sum()) == 48
     expected = dict(zip(found.input.tolist(), found.score.tolist(), strict=True))
     assert (
-        dict(zip(cell.table.input[over.covered].tolist(), over.values[over.covered].tolist(), strict=True)) == expected
+        dict(
+            zip(
+                cell.table.input[over.covered].tolist(),
+                over.values[over.covered].tolist(),
+                strict=True,
+            )
+        )
+        == expected
     )
     table = cell.table.restrict(cell.split.test)
-    result = deepval.evaluate(table, {"fast": found.over(table), "quick": found.over(table)}, draws=0)
+    result = deepval.evaluate(
+        table, {"fast": found.over(table), "quick": found.over(table)}, draws=0
+    )
     assert {"fast", "quick"} <= {row.allocator for row in result.rows}
-    with pytest.raises(InputError, match="fast: scores must be aligned with the table, 48 inputs; these are with 192"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "fast: scores must be aligned with the table, 48 inputs; these are with 192"
+        ),
+    ):
         deepval.evaluate(table, {"fast": over}, draws=0)
 
 
@@ -236,9 +322,14 @@ def test_who_fits_changes_no_byte_even_where_a_worker_is_lost(tmp_path):
     with Deadly(tmp_path / "killed") as two:
         made = list(two.map(partial(fit_on, pair_cell()), names))
         folds = out_of_fold(pair_cell(), "gate-ridge", folds=3, map_fits=two.map)
-    assert [each.to_json() for each in made] == [fit_on(pair_cell(), name).to_json() for name in names]
+    assert [each.to_json() for each in made] == [
+        fit_on(pair_cell(), name).to_json() for name in names
+    ]
     alone = out_of_fold(pair_cell(), "gate-ridge", folds=3)
-    assert (folds.input.tolist(), folds.score.tolist()) == (alone.input.tolist(), alone.score.tolist())
+    assert (folds.input.tolist(), folds.score.tolist()) == (
+        alone.input.tolist(),
+        alone.score.tolist(),
+    )
 
 
 def test_a_cell_that_was_built_anew_is_not_fitted_on(tmp_path):
@@ -246,19 +337,37 @@ def test_a_cell_that_was_built_anew_is_not_fitted_on(tmp_path):
     assert pickle.loads(sent).digest == pair_cell().digest
     shutil.copytree(pair_cell().folder, tmp_path / "cell")
     sent = pickle.dumps(replace(read_cell(tmp_path / "cell"), digest="0" * 64))
-    with pytest.raises(InputError, match="the cell must stay as it is while it is worked on"):
+    with pytest.raises(
+        InputError, match="the cell must stay as it is while it is worked on"
+    ):
         pickle.loads(sent)
 
 
 def test_several_allocators_are_fitted_by_one_command(tmp_path):
     cell = pair_cell().folder
-    words = ("fit", cell, "-a", "gate-ridge", "-a", "router-recall", "-a", "gate-ridge", "--out", tmp_path / "two")
+    words = (
+        "fit",
+        cell,
+        "-a",
+        "gate-ridge",
+        "-a",
+        "router-recall",
+        "-a",
+        "gate-ridge",
+        "--out",
+        tmp_path / "two",
+    )
     told = json.loads(call(*words, "--workers", "2", "--json"))
     assert [each["allocator"] for each in told] == ["gate-ridge", "router-recall"]
     for each in told:
         assert Path(each["file"]) == tmp_path / "two" / f"{each['allocator']}.json"
-        assert Path(each["file"]).read_text() == fit_on(pair_cell(), each["allocator"]).to_json()
-    assert refusal("fit", cell, "-a", "all", "-a", "gate", "--out", tmp_path / "no").startswith("A recipe must be one")
+        assert (
+            Path(each["file"]).read_text()
+            == fit_on(pair_cell(), each["allocator"]).to_json()
+        )
+    assert refusal(
+        "fit", cell, "-a", "all", "-a", "gate", "--out", tmp_path / "no"
+    ).startswith("A recipe must be one")
     assert not (tmp_path / "no").exists()
 
 
@@ -266,20 +375,46 @@ def test_fit_and_score_by_command(tmp_path):
     cell, model = pair_cell().folder, tmp_path / "gate.json"
     done = run_process("fit", cell, "--allocator", "gate-ridge", "--out", model)
     assert (done.code, done.err) == (0, "")
-    assert done.out == f"{model}: gate-ridge for value, fitted on 144 inputs of 6 units.\n"
+    assert (
+        done.out == f"{model}: gate-ridge for value, fitted on 144 inputs of 6 units.\n"
+    )
     assert model.read_text() == fit_on(pair_cell(), "gate-ridge").to_json()
     call("fit", cell, "--like", model, "--out", tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == model.read_bytes()
-    told = json.loads(call("fit", cell, "-a", "gate-ridge", "--units", "train", "-o", tmp_path / "b.json", "--json"))
-    assert (told["allocator"], told["target"], told["inputs"], told["seed"]) == ("gate-ridge", "value", 120, 0)
+    told = json.loads(
+        call(
+            "fit",
+            cell,
+            "-a",
+            "gate-ridge",
+            "--units",
+            "train",
+            "-o",
+            tmp_path / "b.json",
+            "--json",
+        )
+    )
+    assert (told["allocator"], told["target"], told["inputs"], told["seed"]) == (
+        "gate-ridge",
+        "value",
+        120,
+        0,
+    )
     assert told["units"] == list(pair_cell().split.train)
     line = call("score", cell, model, "--out", tmp_path / "scores.csv")
     assert line == (
-        f"{tmp_path / 'scores.csv'}: 72 of 72 inputs scored by gate-ridge (coverage 100.0%); "
-        "24 validation inputs by a fit on 5 units without theirs.\n"
+        f"{tmp_path / 'scores.csv'}: 72 of 72 inputs scored by gate-ridge (coverage "
+        "100.0%); 24 validation inputs by a fit on 5 units without theirs.\n"
     )
-    told = json.loads(call("score", cell, model, "--out", tmp_path / "scores.parquet", "--json"))
-    assert (told["kind"], told["inputs"], told["scored"], told["coverage"]) == ("deployable", 72, 72, 1.0)
+    told = json.loads(
+        call("score", cell, model, "--out", tmp_path / "scores.parquet", "--json")
+    )
+    assert (told["kind"], told["inputs"], told["scored"], told["coverage"]) == (
+        "deployable",
+        72,
+        72,
+        1.0,
+    )
     assert told["fits"] == [
         {"units": 5, "inputs": 24, "inputs_in_fit": 0},
         {"units": 6, "inputs": 48, "inputs_in_fit": 0},
@@ -287,7 +422,9 @@ def test_fit_and_score_by_command(tmp_path):
     expected = calibration_scores(pair_cell(), model)
     kept = parquet_columns(tmp_path / "scores.parquet")
     assert kept["score"].tobytes() == expected.score.tobytes()
-    lines = [line.split(",") for line in (tmp_path / "scores.csv").read_text().splitlines()]
+    lines = [
+        line.split(",") for line in (tmp_path / "scores.csv").read_text().splitlines()
+    ]
     assert lines[0] == ["input", "score", "fit_units", "in_fit"]
     assert [(name, float(score)) for name, score, *_ in lines[1:]] == list(
         zip(expected.input.tolist(), expected.score.tolist(), strict=True)
@@ -297,10 +434,15 @@ def test_fit_and_score_by_command(tmp_path):
 def test_validation_units_are_scored_by_a_fit_that_did_not_use_them():
     cell = pair_cell()
     split, unit = cell.split, cell.table.unit_ids[cell.table.unit]
-    made, trained = fit_on(cell, "gate-ridge"), fit_on(cell, "gate-ridge", units="train")
+    made, trained = (
+        fit_on(cell, "gate-ridge"),
+        fit_on(cell, "gate-ridge", units="train"),
+    )
     found = calibration_scores(cell, made, units="all").over(cell.table)
     validation, train = np.isin(unit, split.validation), np.isin(unit, split.train)
-    own, other = (score_on(cell, each, units="all").over(cell.table) for each in (made, trained))
+    own, other = (
+        score_on(cell, each, units="all").over(cell.table) for each in (made, trained)
+    )
     assert found.values[~validation].tobytes() == own.values[~validation].tobytes()
     assert found.values[validation].tobytes() == other.values[validation].tobytes()
     assert (found.values[validation] != own.values[validation]).any()
@@ -314,8 +456,15 @@ def test_validation_units_are_scored_by_a_fit_that_did_not_use_them():
 def test_an_allocator_is_not_calibrated_on_units_that_it_was_fitted_on(tmp_path):
     cell = pair_cell()
     scores = score_on(cell, fit_on(cell, "gate-ridge"), units="all").over(cell.table)
-    sentence = r"calibration units must be units that the allocator was not fitted on.*fitted on 1 of these 1 \("
-    asked = {"units": list(cell.split.test), "calibration": list(cell.split.validation), "draws": 0}
+    sentence = (
+        r"calibration units must be units that the allocator was not fitted on.*fitted "
+        r"on 1 of these 1 \("
+    )
+    asked = {
+        "units": list(cell.split.test),
+        "calibration": list(cell.split.validation),
+        "draws": 0,
+    }
     with pytest.raises(InputError, match=sentence):
         deepval.evaluate(cell.table, {"gate-ridge": scores}, **asked)
     fitted = calibration_scores(cell, fit_on(cell, "gate-ridge")).over(cell.table)
@@ -331,9 +480,14 @@ def test_score_files_without_fit_columns_are_of_the_allocator_beside_the_cell(tm
     lines = [line.split(",")[:2] for line in file.read_text().splitlines()]
     file.write_text("\n".join(map(",".join, lines)) + "\n")
     assert "fitted on 1 of these 1" in refusal("threshold", folder, "-s", "gate-ridge")
-    assert "fitted on 1 of these 1" in refusal("evaluate", folder, "-s", "gate-ridge", "--calibrate", "validation")
+    assert "fitted on 1 of these 1" in refusal(
+        "evaluate", folder, "-s", "gate-ridge", "--calibrate", "validation"
+    )
     file.rename(tmp_path / "mine.csv")
-    with pytest.warns(InputWarning, match="mine: the scores do not state which units they were fitted on"):
+    with pytest.warns(
+        InputWarning,
+        match="mine: the scores do not state which units they were fitted on",
+    ):
         call("threshold", folder, "-s", tmp_path / "mine.csv")
 
 
@@ -347,7 +501,9 @@ def test_score_files_without_fit_columns_are_of_the_allocator_beside_the_cell(tm
     ],
 )
 def test_odd_fit_columns_are_refused(columns, sentence):
-    table = deepval.ValueTable.from_columns(unit=["a", "a"], losses={"cheap": [1, 2], "full": [0, 3]})
+    table = deepval.ValueTable.from_columns(
+        unit=["a", "a"], losses={"cheap": [1, 2], "full": [0, 3]}
+    )
     scores = {"input": table.input, "score": [1.0, 2.0], **columns}
     with pytest.raises(InputError, match=sentence):
         deepval.evaluate(table, {"mine": scores}, draws=0)
@@ -355,41 +511,86 @@ def test_odd_fit_columns_are_refused(columns, sentence):
 
 def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
     path = tmp_path / "gain.csv"
-    told = json.loads(call("score", pair_cell().folder, "gain-E1", "--out", path, "--json"))
+    told = json.loads(
+        call("score", pair_cell().folder, "gain-E1", "--out", path, "--json")
+    )
     assert told["kind"] == "diagnostic"
     assert path.read_text().splitlines()[0] == "input,score,kind,fit_units,in_fit"
-    costs = {"modes": {PAIR[0]: {"ms": 5}, PAIR[1]: {"ms": 9}}, "allocators": {"mine": {"ms": 0}}}
+    costs = {
+        "modes": {PAIR[0]: {"ms": 5}, PAIR[1]: {"ms": 9}},
+        "allocators": {"mine": {"ms": 0}},
+    }
     table = pair_cell().table
     with pytest.raises(InputError, match="mine is a diagnostic: it uses the answer"):
         deepval.evaluate(
-            table, {"mine": path}, [deepval.Latency(0.3, costs)], units=list(pair_cell().split.test), draws=0
+            table,
+            {"mine": path},
+            [deepval.Latency(0.3, costs)],
+            units=list(pair_cell().split.test),
+            draws=0,
         )
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("fit", "--out", "x.json"), "Give exactly one of --allocator, --like and --export"),
+        (
+            ("fit", "--out", "x.json"),
+            "Give exactly one of --allocator, --like and --export",
+        ),
         (
             ("fit", "--out", "x.json", "-a", "gate-gbm", "--like", "y"),
             "Give exactly one of --allocator, --like and --export",
         ),
         (("fit", "--out", "x.json", "-a", "gate"), "A recipe must be one of"),
-        (("fit", "--out", "x.json", "-a", "gate-gbm", "--target", "speed"), "a target must be one of"),
-        (("fit", "--out", "x.json", "-a", "gate-gbm", "--units", "mars"), "Units must be"),
-        (("fit", "--out", "x.json", "--like", "nowhere.json"), "must be an allocator's file that can be read"),
-        (("score", "ego-speed", "--out", "x.txt"), "the name must end in .csv or .parquet"),
+        (
+            ("fit", "--out", "x.json", "-a", "gate-gbm", "--target", "speed"),
+            "a target must be one of",
+        ),
+        (
+            ("fit", "--out", "x.json", "-a", "gate-gbm", "--units", "mars"),
+            "Units must be",
+        ),
+        (
+            ("fit", "--out", "x.json", "--like", "nowhere.json"),
+            "must be an allocator's file that can be read",
+        ),
+        (
+            ("score", "ego-speed", "--out", "x.txt"),
+            "the name must end in .csv or .parquet",
+        ),
         (("score", "ego", "--out", "x.csv"), "What scores must be a signal (ego-speed"),
         (("score", "ego-speed", "--out", "x.csv", "--units", "mars"), "Units must be"),
-        (("fit", "gate-gbm"), "deepval fit takes the argument cell alone; found 'gate-gbm' as well: did you mean -a g"),
+        (
+            ("fit", "gate-gbm"),
+            (
+                "deepval fit takes the argument cell alone; found 'gate-gbm' as well: "
+                "did you mean -a g"
+            ),
+        ),
         (("fit", "gate-gmb"), "found 'gate-gmb' as well: did you mean -a gate-gbm?"),
         (("fit", "-a", "gate-gmb"), "found 'gate-gmb'; did you mean 'gate-gbm'?"),
-        (("evaluate", "mine.csv"), "found 'mine.csv' as well: did you mean -s mine.csv?"),
+        (
+            ("evaluate", "mine.csv"),
+            "found 'mine.csv' as well: did you mean -s mine.csv?",
+        ),
         (("profile", "al", "--out", "x.toml"), "found 'al'; did you mean 'all'?"),
         (("score", "eg-speed"), "found 'eg-speed'; did you mean 'ego-speed'?"),
-        (("score", "router-pixel"), "found 'router-pixel', which is not fitted: `deepval fit "),
-        (("score", "sped"), "a diagnostic (such as gain-E1: docs/allocators.md) or a file that `deepval fit` wrote"),
-        (("profile", "all", "now", "--out", "x.toml"), "found 'now' as well: see deepval profile -h."),
+        (
+            ("score", "router-pixel"),
+            "found 'router-pixel', which is not fitted: `deepval fit ",
+        ),
+        (
+            ("score", "sped"),
+            (
+                "a diagnostic (such as gain-E1: docs/allocators.md) or a file that "
+                "`deepval fit` wrote"
+            ),
+        ),
+        (
+            ("profile", "all", "now", "--out", "x.toml"),
+            "found 'now' as well: see deepval profile -h.",
+        ),
     ],
 )
 def test_bad_words_are_one_sentence(words, sentence, tmp_path, monkeypatch):
@@ -400,47 +601,95 @@ def test_bad_words_are_one_sentence(words, sentence, tmp_path, monkeypatch):
 
 def rewritten(content, **changes):
     """The text of a file with parts replaced and its hash made to fit."""
-    content = {key: value for key, value in (content | changes).items() if key != "sha256"}
+    content = {
+        key: value for key, value in (content | changes).items() if key != "sha256"
+    }
     return json.dumps(content | {"sha256": digest_of(content)})
 
 
 def bad_files():
-    """Content of files that are no allocator of this version, and a part of the sentence that says so."""
+    """Content of files that are no allocator of this version, and a part of the
+    sentence that says so.
+    """
     text = learned("gate-ridge").to_json()
     content = json.loads(text)
     names = list(FEATURE_SETS["cheap"].columns)
     head = content["heads"][0]
-    altered = [json.dumps(content | {"heads": [head | {"intercept": number}]}) for number in (0.5, float("nan"))]
+    altered = [
+        json.dumps(content | {"heads": [head | {"intercept": number}]})
+        for number in (0.5, float("nan"))
+    ]
     return {
-        "another version": (rewritten(content, version=2), "reads version 1 of allocator files; found version 2"),
+        "another version": (
+            rewritten(content, version=2),
+            "reads version 1 of allocator files; found version 2",
+        ),
         "truncated": (text[: len(text) // 2], "must be an allocator"),
         "empty": ("", "must be an allocator"),
         "altered": (altered[0], "the file was altered after it was written"),
-        "no hash": (json.dumps({k: v for k, v in content.items() if k != "sha256"}), "the file was altered"),
-        "other columns": (rewritten(content, columns=["speed", *names[1:]]), "column 0 is 'speed' and should be"),
-        "fewer columns": (rewritten(content, columns=names[:-1]), f"column 64 is None and should be {names[-1]!r}"),
-        "more columns": (rewritten(content, columns=[*names, "x"]), "column 65 is 'x' and should be None"),
+        "no hash": (
+            json.dumps({k: v for k, v in content.items() if k != "sha256"}),
+            "the file was altered",
+        ),
+        "other columns": (
+            rewritten(content, columns=["speed", *names[1:]]),
+            "column 0 is 'speed' and should be",
+        ),
+        "fewer columns": (
+            rewritten(content, columns=names[:-1]),
+            f"column 64 is None and should be {names[-1]!r}",
+        ),
+        "more columns": (
+            rewritten(content, columns=[*names, "x"]),
+            "column 65 is 'x' and should be None",
+        ),
         "no columns": (rewritten(content, columns=None), "column 0 is None"),
         "another front": (
             rewritten(content, front="radar"),
             "'front' must be one of cheap, cheap+memory, det",
         ),
-        "a list of fronts": (rewritten(content, front=["cheap"]), "'front' must be one of cheap"),
+        "a list of fronts": (
+            rewritten(content, front=["cheap"]),
+            "'front' must be one of cheap",
+        ),
         "not JSON": ("hello", "must be an allocator"),
         "a list": ("[1, 2]", "must be an allocator as `deepval fit` writes it"),
         "a number": ("5", "must be an allocator as `deepval fit` writes it"),
-        "another format": ('{"format": "model"}', "must be an allocator as `deepval fit` writes it"),
+        "another format": (
+            '{"format": "model"}',
+            "must be an allocator as `deepval fit` writes it",
+        ),
         "deep": ("[" * 100_000, "may nest 100 deep"),
         "NaN": (altered[1], "the file was altered"),
-        "another rule": (rewritten(content, rule="best"), "must contain models in plain numbers"),
-        "two heads": (rewritten(content, heads=[head, head]), "the rule 'value' needs 1 models; found 2"),
-        "no heads": (rewritten(content, heads=None), "must contain models in plain numbers"),
-        "another model": (rewritten(content, heads=[{"model": "os.system"}]), "must contain models in plain numbers"),
+        "another rule": (
+            rewritten(content, rule="best"),
+            "must contain models in plain numbers",
+        ),
+        "two heads": (
+            rewritten(content, heads=[head, head]),
+            "the rule 'value' needs 1 models; found 2",
+        ),
+        "no heads": (
+            rewritten(content, heads=None),
+            "must contain models in plain numbers",
+        ),
+        "another model": (
+            rewritten(content, heads=[{"model": "os.system"}]),
+            "must contain models in plain numbers",
+        ),
         "too narrow": (
-            rewritten(content, heads=[head | {"mean": [0.0], "inverse_spread": [1.0], "weight": [1.0]}]),
+            rewritten(
+                content,
+                heads=[
+                    head | {"mean": [0.0], "inverse_spread": [1.0], "weight": [1.0]}
+                ],
+            ),
             "a model must take the 65 columns",
         ),
-        "no training": (rewritten(content, training={}), "training must have 'cell'; it has none"),
+        "no training": (
+            rewritten(content, training={}),
+            "training must have 'cell'; it has none",
+        ),
         "more training": (
             rewritten(content, training=content["training"] | {"x": 1}),
             "training may have cell, recipe",
@@ -500,7 +749,10 @@ def test_an_altered_or_missing_file_of_a_cell_is_refused(tmp_path):
     for name in names:
         data = (folder / name).read_bytes()
         (folder / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-        with pytest.raises(InputError, match="must be as it was built, and is not: build the cell again"):
+        with pytest.raises(
+            InputError,
+            match="must be as it was built, and is not: build the cell again",
+        ):
             read_cell(folder)
         (folder / name).unlink()
         with pytest.raises(InputError, match="must be as it was built"):
@@ -509,40 +761,62 @@ def test_an_altered_or_missing_file_of_a_cell_is_refused(tmp_path):
     assert read_cell(folder).id == pair_cell().id
     for text in ("", "[]", "{}", '{"files": 5, "id": "a", "definition": {}}'):
         (folder / "manifest.json").write_text(text)
-        with pytest.raises(InputError, match=r"must be a cell's folder.*manifest.json cannot be read"):
+        with pytest.raises(
+            InputError, match=r"must be a cell's folder.*manifest.json cannot be read"
+        ):
             read_cell(folder)
     (folder / "manifest.json").unlink()
     words = ("ego-speed", "--out", tmp_path / "x.csv")
-    assert refusal("score", folder, *words).endswith("as `deepval build` writes it; it has no manifest.json.")
+    assert refusal("score", folder, *words).endswith(
+        "as `deepval build` writes it; it has no manifest.json."
+    )
     (folder / "one").mkdir()
     (folder / "one" / "manifest.json").write_text("{}")
-    assert f"but holds cells: give one of them, such as {folder / 'one'}." in refusal("score", folder, *words)
+    assert f"but holds cells: give one of them, such as {folder / 'one'}." in refusal(
+        "score", folder, *words
+    )
 
 
 def test_views_read_back_are_the_views_written():
     for cell, found in ((ladder_cell(), material()), (failing_cell(), None)):
         made = shared_of(found).views if found else cell.views
-        assert [view.scene.unit for view in read_views(cell.manifest)] == [f"scene-0{place}" for place in range(8)]
+        assert [view.scene.unit for view in read_views(cell.manifest)] == [
+            f"scene-0{place}" for place in range(8)
+        ]
         for one, other in zip(cell.views, made, strict=True):
             assert one.detections.status.tolist() == other.detections.status.tolist()
-            assert (one.mode, one.scene.inputs.tolist()) == (other.mode, other.scene.inputs.tolist())
+            assert (one.mode, one.scene.inputs.tolist()) == (
+                other.mode,
+                other.scene.inputs.tolist(),
+            )
             sights = Sight(one), Sight(other)
             for front in FEATURE_SETS.values():
-                assert front.rows(sights[0]).tobytes() == front.rows(sights[1]).tobytes()
+                assert (
+                    front.rows(sights[0]).tobytes() == front.rows(sights[1]).tobytes()
+                )
     assert not np.isnan(FEATURE_SETS["cheap"].rows(ladder_cell().sights[0])[1]).all()
 
 
 def test_raw_scores_keep_their_calibration_in_the_folder():
     found = material(PAIR)
     cheap, full = found.modes
-    raw = replace(cheap, reader=replace(cheap.reader, report=replace(cheap.reader.report, scores="raw")))
+    raw = replace(
+        cheap,
+        reader=replace(cheap.reader, report=replace(cheap.reader.report, scores="raw")),
+    )
     told = replace(found, modes=(raw, full))
     cell = built(told, "raw")
     one, other = cell.views[0], shared_of(told).views[0]
     assert (one.mode.scores, one.mode.threshold) == ("raw", 0.25)
     assert one.mode.calibration.raw.tobytes() == other.mode.calibration.raw.tobytes()
-    assert one.mode.calibration.probability.tobytes() == other.mode.calibration.probability.tobytes()
-    assert FEATURE_SETS["cheap"].rows(Sight(one)).tobytes() == FEATURE_SETS["cheap"].rows(Sight(other)).tobytes()
+    assert (
+        one.mode.calibration.probability.tobytes()
+        == other.mode.calibration.probability.tobytes()
+    )
+    assert (
+        FEATURE_SETS["cheap"].rows(Sight(one)).tobytes()
+        == FEATURE_SETS["cheap"].rows(Sight(other)).tobytes()
+    )
 
 
 def used(mode, unit):
@@ -555,9 +829,17 @@ def test_evidence_read_back_is_what_each_unit_and_each_role_give_alone():
     cell, found = ladder_cell(), material()
     kept, truths = cell.evidence, {truth.unit: truth for truth in found.source.truths}
     ends = found.modes[0], found.modes[-1]
-    assert cell.table.input.tolist() == [name for scene in found.source.scenes for name in scene.inputs]
-    alone = [[perception_losses(used(mode, unit), truths[unit]) for unit in found.units] for mode in ends]
-    alone = [{name: np.concatenate([unit[name] for unit in end]) for name in LOSSES} for end in alone]
+    assert cell.table.input.tolist() == [
+        name for scene in found.source.scenes for name in scene.inputs
+    ]
+    alone = [
+        [perception_losses(used(mode, unit), truths[unit]) for unit in found.units]
+        for mode in ends
+    ]
+    alone = [
+        {name: np.concatenate([unit[name] for unit in end]) for name in LOSSES}
+        for end in alone
+    ]
     for one, other in zip(kept.losses, alone, strict=True):
         for name in LOSSES:
             assert one[name].tobytes() == other[name].tobytes()
@@ -567,7 +849,13 @@ def test_evidence_read_back_is_what_each_unit_and_each_role_give_alone():
         units = getattr(cell.split, role)
         inside = np.isin(cell.table.unit_ids[cell.table.unit], units)
         graded = [
-            join_units([graded_frames(mode.reader.report[unit], truths[unit]) for unit in units]) for mode in ends
+            join_units(
+                [
+                    graded_frames(mode.reader.report[unit], truths[unit])
+                    for unit in units
+                ]
+            )
+            for mode in ends
         ]
         for objective in ROUTING:
             name, values = objective.column + end, objective.frame_values(*graded)
@@ -579,47 +867,93 @@ def test_evidence_read_back_is_what_each_unit_and_each_role_give_alone():
 def without_validation(found):
     """The material with both modes blind, and nothing there, on validation units."""
     blind = set(split(found.source.name, found.units).validation)
-    return reporting(found, lambda part: part.where(np.full(len(part), part.unit not in blind)))
+    return reporting(
+        found, lambda part: part.where(np.full(len(part), part.unit not in blind))
+    )
 
 
 @pytest.mark.parametrize(
-    "target", [name for name, target in TARGETS.items() if isinstance(target.objective, RoutingObjective)]
+    "target",
+    [
+        name
+        for name, target in TARGETS.items()
+        if isinstance(target.objective, RoutingObjective)
+    ],
 )
 def test_a_fit_on_training_units_has_not_seen_validation_frames(target):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         blind = built(without_validation(material(PAIR)), "blind", pictures=False)
-    one, other = (fit_on(cell, FAST, target=target, units="train").heads for cell in (pair_cell(), blind))
+    one, other = (
+        fit_on(cell, FAST, target=target, units="train").heads
+        for cell in (pair_cell(), blind)
+    )
     assert [head.to_dict() for head in one] == [head.to_dict() for head in other]
-    one, other = (labels(target, cell.evidence.restrict(cell.split.fit)) for cell in (pair_cell(), blind))
+    one, other = (
+        labels(target, cell.evidence.restrict(cell.split.fit))
+        for cell in (pair_cell(), blind)
+    )
     assert not np.array_equal(one.objective, other.objective)
     train = pair_cell().evidence.restrict(pair_cell().split.train)
     whole = labels(target, train).objective
     assert not np.array_equal(
-        labels(target, train.from_role("train", TARGETS[target].objective.column)).objective, whole
+        labels(
+            target, train.from_role("train", TARGETS[target].objective.column)
+        ).objective,
+        whole,
     )
 
 
-def test_a_target_of_many_frames_is_fitted_on_train_or_fit_and_nothing_between(tmp_path):
+def test_a_target_of_many_frames_is_fitted_on_train_or_fit_and_nothing_between(
+    tmp_path,
+):
     cell = pair_cell()
     for target in ("oric", "ap-swap-binary", "oric-released-cdf"):
-        for units in ("validation", cell.split.train[0], ",".join([*cell.split.train[1:], *cell.split.validation])):
-            words = ("fit", cell.folder, "-a", "router-gbm-value", "--target", target, "--units", units)
+        for units in (
+            "validation",
+            cell.split.train[0],
+            ",".join([*cell.split.train[1:], *cell.split.validation]),
+        ):
+            words = (
+                "fit",
+                cell.folder,
+                "-a",
+                "router-gbm-value",
+                "--target",
+                target,
+                "--units",
+                units,
+            )
             said = refusal(*words, "--out", tmp_path / "none.json")
             assert (
-                f"The target {target} depends on all frames of a fit at once, so the units must be train or fit" in said
-            )
+                f"The target {target} depends on all frames of a fit at once, so "
+                "the units must be train or fit"
+            ) in said
     assert not list(tmp_path.iterdir())
     named = fit_on(cell, FAST, target="oric", units=",".join(cell.split.train))
     assert named.to_json() == fit_on(cell, FAST, target="oric", units="train").to_json()
-    assert refit(cell, fit_on(cell, replace(FAST, name="gate-gbm"), target="value", units=cell.split.train[0]))
+    assert refit(
+        cell,
+        fit_on(
+            cell,
+            replace(FAST, name="gate-gbm"),
+            target="value",
+            units=cell.split.train[0],
+        ),
+    )
 
 
 def test_a_cell_of_before_says_to_build_it_again():
     cell = replace(pair_cell())
-    kept = {name: column for name, column in pair_cell().evidence.columns.items() if not name.endswith("_train")}
+    kept = {
+        name: column
+        for name, column in pair_cell().evidence.columns.items()
+        if not name.endswith("_train")
+    }
     cell.__dict__["evidence"] = replace(pair_cell().evidence, columns=kept)
-    with pytest.raises(InputError, match=r"has no column 'oric_reward_train'.*build it again"):
+    with pytest.raises(
+        InputError, match=r"has no column 'oric_reward_train'.*build it again"
+    ):
         fit_on(cell, FAST, target="oric", units="train")
 
 

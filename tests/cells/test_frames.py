@@ -15,7 +15,9 @@ from deepval.systems import SYSTEMS, Braking, Driving, RecedingHorizon
 from deepval.systems.outcomes import branches, unit_outcomes
 from driving import objects, scene
 
-MAPLESS = tuple(name for name, system in SYSTEMS.items() if not isinstance(system, Driving))
+MAPLESS = tuple(
+    name for name, system in SYSTEMS.items() if not isinstance(system, Driving)
+)
 """Systems that need no map; frames of the others are in test_road_view.py."""
 
 
@@ -30,8 +32,18 @@ def drawn(cell, unit):
     spec, seen = cell.spec, unit_data(cell.spec, unit)
     objects = objects_by_mode(spec, seen)
     plans = branches(spec.rule, seen.scene, objects, seen.run)
-    outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
-    return extremes(spec, seen.scene, seen.truth, used=seen.used, objects=objects, branches=plans, outcomes=outcomes)
+    outcomes = unit_outcomes(
+        spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run
+    )
+    return extremes(
+        spec,
+        seen.scene,
+        seen.truth,
+        used=seen.used,
+        objects=objects,
+        branches=plans,
+        outcomes=outcomes,
+    )
 
 
 def every_frame(cell, **options):
@@ -51,8 +63,14 @@ def test_the_worst_and_best_input_of_every_unit(made):
     for unit in cell.spec.units:
         values = found.values[found.unit == unit]
         for sign, extreme in (("harmed", values.min()), ("helped", values.max())):
-            shown = [frame["value"] for frame in every if (frame["sign"], frame["unit"]) == (sign, unit)]
-            assert shown == ([extreme] if (extreme < 0 if sign == "harmed" else extreme > 0) else [])
+            shown = [
+                frame["value"]
+                for frame in every
+                if (frame["sign"], frame["unit"]) == (sign, unit)
+            ]
+            assert shown == (
+                [extreme] if (extreme < 0 if sign == "harmed" else extreme > 0) else []
+            )
     sizes = [abs(frame["value"]) for frame in every if frame["sign"] == "helped"]
     assert sizes == sorted(sizes, reverse=True)
     few = every_frame(cell, most=2)["frames"]
@@ -78,20 +96,28 @@ def test_a_frame_says_what_led_to_its_value(made, name):
     for frame in shown["frames"]:
         losses = []
         for mode in frame["modes"].values():
-            assert len(mode["boxes"]) == len(mode["objects_m"]) == len(mode["classes"]) == len(mode["scores"])
-            assert sum(shown["weights"][term] * mode["terms"][term] for term in mode["terms"]) == pytest.approx(
-                mode["loss"]
+            assert (
+                len(mode["boxes"])
+                == len(mode["objects_m"])
+                == len(mode["classes"])
+                == len(mode["scores"])
             )
+            assert sum(
+                shown["weights"][term] * mode["terms"][term] for term in mode["terms"]
+            ) == pytest.approx(mode["loss"])
             losses.append(mode["loss"])
         assert frame["value"] == losses[0] - losses[-1]
         assert frame["input"] == f"{frame['unit']}/{frame['frame']}"
-    assert json.loads(frames_file(cell.spec, cell.shown)) == frames(cell.spec, cell.shown)
+    assert json.loads(frames_file(cell.spec, cell.shown)) == frames(
+        cell.spec, cell.shown
+    )
     assert frames_file(cell.spec, cell.shown) == frames_file(cell.spec, cell.shown)
 
 
 def test_the_decisive_object_of_a_braking_controller_is_the_most_demanding():
     now, before = scene(1, speed_mps=10.0), np.full((1, 1), np.nan)
-    # At 10 m/s and 20 m: 100 / (2 (20 - 2 - 4)) = 3.6 > 3.5, hard. At 40 m: 100 / 68 = 1.5. Beside the road: nothing.
+    # At 10 m/s and 20 m: 100 / (2 (20 - 2 - 4)) = 3.6 > 3.5, hard. At 40 m: 100 / 68 =
+    # 1.5. Beside the road: nothing.
     busy = road((40, 44, -1, 1), (20, 24, -1, 1), (5, 9, 3, 5))
     assert Braking().decisive(busy, now, previous=before) == 1
     assert Braking().decisive(road((5, 9, 3, 5)), now, previous=before) is None
@@ -99,10 +125,20 @@ def test_the_decisive_object_of_a_braking_controller_is_the_most_demanding():
 
 
 def test_the_decisive_object_of_a_planner_is_one_without_which_it_would_act_otherwise():
-    now, before, planner = scene(1, speed_mps=10.0), np.full((1, 2), np.nan), RecedingHorizon()
-    assert planner.decisive(road((60, 64, 8, 9), (15, 19, -4, 4)), now, previous=before) == 1
+    now, before, planner = (
+        scene(1, speed_mps=10.0),
+        np.full((1, 2), np.nan),
+        RecedingHorizon(),
+    )
+    assert (
+        planner.decisive(road((60, 64, 8, 9), (15, 19, -4, 4)), now, previous=before)
+        == 1
+    )
     # Two walls of the same kind: neither is needed, the nearest is enough.
-    assert planner.decisive(road((15, 19, -4, 4), (15, 19, -4, 4)), now, previous=before) == 0
+    assert (
+        planner.decisive(road((15, 19, -4, 4), (15, 19, -4, 4)), now, previous=before)
+        == 0
+    )
 
 
 def test_pictures_are_drawn_again_or_read_from_the_folder_alone(made, tmp_path):
@@ -130,11 +166,15 @@ def test_pictures_are_drawn_again_or_read_from_the_folder_alone(made, tmp_path):
         path = tmp_path / unit / folder / "n015[x]__1.jpg"
         path.parent.mkdir(parents=True)
         Image.new("RGB", (1600, 900)).save(path)
-        there = filed | {"frames": [shown["frames"][0] | {"image": f"{unit}/{path.name}"}]}
+        there = filed | {
+            "frames": [shown["frames"][0] | {"image": f"{unit}/{path.name}"}]
+        }
         assert len(pictures(there, root=tmp_path / unit)) == 1
         with pytest.raises(InputError, match="must hold the picture"):
             pictures(there, root=path.parent)
-    outside = filed | {"frames": [shown["frames"][0] | {"image": "../image_02/0000/1.png"}]}
+    outside = filed | {
+        "frames": [shown["frames"][0] | {"image": "../image_02/0000/1.png"}]
+    }
     with pytest.raises(InputError, match="must hold the picture"):
         pictures(outside, root=tmp_path / "image_02" / "0000")
 
@@ -143,35 +183,56 @@ def test_pictures_of_another_traffic_are_not_drawn():
     from dataclasses import replace
 
     settings = WorldSettings(scenes=4, frames=10)
-    other = replace(settings, traffic=replace(settings.traffic, farthest_m=settings.traffic.farthest_m - 1))
+    other = replace(
+        settings,
+        traffic=replace(settings.traffic, farthest_m=settings.traffic.farthest_m - 1),
+    )
     for chosen, known in ((settings, True), (other, False)):
         (cell,) = build.cells(sources.synthetic(settings=chosen))
         assert (frames(cell.spec, cell.shown)["pictures"] is not None) == known
 
 
-def test_of_a_long_file_the_most_harmed_and_most_helped_frames_are_checked_and_counted(made, tmp_path, monkeypatch):
+def test_of_a_long_file_the_most_harmed_and_most_helped_frames_are_checked_and_counted(
+    made, tmp_path, monkeypatch
+):
     content = every_frame(made["braking"])
     frame = content["frames"][0]
     number = 25 * view_files.MOST
     values = [float((7 * i) % number - number // 2) for i in range(number)]
-    content["frames"] = [frame | {"input": f"i{i}", "value": value} for i, value in enumerate(values)]
+    content["frames"] = [
+        frame | {"input": f"i{i}", "value": value} for i, value in enumerate(values)
+    ]
     path = tmp_path / "frames.json"
     path.write_text(json.dumps(content))
     checked = []
     amiss = view_files._amiss
-    monkeypatch.setattr(view_files, "_amiss", lambda *parts: checked.append(parts) or amiss(*parts))
+    monkeypatch.setattr(
+        view_files, "_amiss", lambda *parts: checked.append(parts) or amiss(*parts)
+    )
     whole = []
     extremes = view_files._extremes
-    monkeypatch.setattr(view_files, "_extremes", lambda *parts: whole.extend(map(len, parts[0])) or extremes(*parts))
+    monkeypatch.setattr(
+        view_files,
+        "_extremes",
+        lambda *parts: whole.extend(map(len, parts[0])) or extremes(*parts),
+    )
     part = view_files.read_frames(path)
     assert part["frames_in_file"] == number
-    assert sum(keys > 1 for keys in whole) < 10 * view_files.MOST + view_files.MOST  # the others were emptied
+    # the others were emptied
+    assert sum(keys > 1 for keys in whole) < 10 * view_files.MOST + view_files.MOST
     assert len(checked) == len(part["frames"]) == view_files.MOST
     extreme = sorted(values)[:100] + sorted(values)[-100:]
-    assert [f["value"] for f in part["frames"]] == [value for value in values if value in extreme]
+    assert [f["value"] for f in part["frames"]] == [
+        value for value in values if value in extreme
+    ]
     content["frames"][5] |= {"value": "large"}
     path.write_text(json.dumps(content))
-    with pytest.raises(InputError, match=r"frames written by deepval build; it\[5\]\.value must be a finite number"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"frames written by deepval build; it\[5\]\.value must be a finite number"
+        ),
+    ):
         view_files.read_frames(path)
     content["frames"] = content["frames"][:3]
     path.write_text(json.dumps(content))

@@ -1,4 +1,6 @@
-"""Cells whose placing observes: what their views hold, keep and hide; who can score them, fitted, saved and served."""
+"""Cells whose placing observes: what their views hold, keep and hide; who can score
+them, fitted, saved and served.
+"""
 
 import json
 from dataclasses import fields, replace
@@ -14,7 +16,14 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.router import Router
 from deepval.cells import folder as folders
 from deepval.cells.build import cells
-from deepval.cells.fitting import calibration_scores, fit_on, recipes_for, refit, score_on, scored_by_all
+from deepval.cells.fitting import (
+    calibration_scores,
+    fit_on,
+    recipes_for,
+    refit,
+    score_on,
+    scored_by_all,
+)
 from deepval.cells.judgement import judge
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
@@ -26,7 +35,13 @@ from street import Street, street
 from view_worlds import columns_of, glances_of, shuffled, until
 from worlds import quietly
 
-OBSERVERS = ("gate-ridge", "gate-gbm", "gate-multi-fidelity", "router-mlp-value", "router-mlp-binary")
+OBSERVERS = (
+    "gate-ridge",
+    "gate-gbm",
+    "gate-multi-fidelity",
+    "router-mlp-value",
+    "router-mlp-binary",
+)
 OBSERVERS += ("router-gbm-value", "router-gbm-binary")
 BLIND = ("gate-gbm-memory", "router-two-head", "router-recall")
 SIMULATED = ("router-voi", "router-voi-feedback")
@@ -72,8 +87,14 @@ def same_objects(one, other):
 
 def test_a_placing_says_whether_it_observes():
     found = {name: placing.observes for name, placing in PLACINGS.items()}
-    assert (found["monocular"], found["oracle"], found["cuboids"]) == (False, False, True)
-    assert all(observes for name, observes in found.items() if name.startswith("tracks"))
+    assert (found["monocular"], found["oracle"], found["cuboids"]) == (
+        False,
+        False,
+        True,
+    )
+    assert all(
+        observes for name, observes in found.items() if name.startswith("tracks")
+    )
 
 
 def test_views_hold_what_the_cheap_mode_comes_to_and_are_read_back_identically():
@@ -89,14 +110,19 @@ def test_views_hold_what_the_cheap_mode_comes_to_and_are_read_back_identically()
         np.testing.assert_array_equal(kept.connector_m, view.connector_m)
         assert 0 < view.connector_m[0] < 40
         for name in ("gate-gbm", "router-gbm-value", "criticality"):
-            assert allocator(name).score(kept).tobytes() == allocator(name).score(view).tobytes()
+            assert (
+                allocator(name).score(kept).tobytes()
+                == allocator(name).score(view).tobytes()
+            )
 
 
 def test_outputs_are_the_objects_of_the_fullest_mode_and_of_the_reference():
     material = street(reach_m=(15.0, 25.0, 60.0))
     cell = made(material)
     again = written(cell, "street-outputs")
-    for unit, outputs, stored in zip(material.units, cell.outputs, again.outputs, strict=True):
+    for unit, outputs, stored in zip(
+        material.units, cell.outputs, again.outputs, strict=True
+    ):
         scene, truth = material.source.read_unit(unit)
         report = material.modes[-1].reader.detections(scene, truth)
         same_objects(stored.full, PLACINGS["cuboids"].place(report, scene, truth))
@@ -107,10 +133,17 @@ def test_outputs_are_the_objects_of_the_fullest_mode_and_of_the_reference():
 
 def test_a_cell_of_an_older_deepval_has_no_outputs_and_says_so():
     cell = street_cell()
-    files = {name: digest for name, digest in cell.manifest.files.items() if not name.startswith("outputs/")}
+    files = {
+        name: digest
+        for name, digest in cell.manifest.files.items()
+        if not name.startswith("outputs/")
+    }
     older = replace(cell, manifest=replace(cell.manifest, files=files))
     assert len(older.views) == len(cell.views)
-    with pytest.raises(InputError, match=r"must be in outputs/, and are not: an older deepval .* build it again"):
+    with pytest.raises(
+        InputError,
+        match=r"must be in outputs/, and are not: an older deepval .* build it again",
+    ):
         _ = older.outputs
 
 
@@ -126,13 +159,18 @@ def test_only_cells_that_observe_have_objects_in_their_folder():
 def test_a_street_without_any_object_is_a_cell_whose_views_are_read_back():
     again = written(quietly(made, street(reach_m=(-99.0, 60.0))), "street-blind")
     assert [len(view.objects) for view in again.views] == [0] * 10
-    assert score_on(again, "criticality").score.tolist() == [0.0] * score_on(again, "criticality").inputs
+    assert (
+        score_on(again, "criticality").score.tolist()
+        == [0.0] * score_on(again, "criticality").inputs
+    )
 
 
 def test_views_of_one_data_set_differ_by_placing_alone():
     cell = made(street())
     assert cell.shared.views[0].objects is None
-    bare = replace(cell.views[0], mode=cell.shared.views[0].mode, objects=None, connector_m=None)
+    bare = replace(
+        cell.views[0], mode=cell.shared.views[0].mode, objects=None, connector_m=None
+    )
     assert bare.detections is cell.shared.views[0].detections
 
 
@@ -146,12 +184,18 @@ def test_what_the_cheap_mode_does_not_show_does_not_reach_the_view():
 
 
 def test_every_recipe_looks_at_objects_or_says_why_it_cannot():
-    assert {*OBSERVERS, *BLIND, *SIMULATED} == {name for name, recipe in RECIPES.items() if recipe.extra is None}
-    assert recipes_for(street_cell()) == tuple(name for name in RECIPES if name in (*OBSERVERS, "router-voi"))
+    assert {*OBSERVERS, *BLIND, *SIMULATED} == {
+        name for name, recipe in RECIPES.items() if recipe.extra is None
+    }
+    assert recipes_for(street_cell()) == tuple(
+        name for name in RECIPES if name in (*OBSERVERS, "router-voi")
+    )
     for name in OBSERVERS:
         assert fitted(name).feature_set.name == SEEING[name.split("-")[0]]
     for name in BLIND:
-        with pytest.raises(InputError, match=f"{name} cannot be fitted here: it looks at image boxes"):
+        with pytest.raises(
+            InputError, match=f"{name} cannot be fitted here: it looks at image boxes"
+        ):
             fit_on(street_cell(), name)
 
 
@@ -164,10 +208,16 @@ def test_frame_by_frame_gives_the_bits_of_the_whole_unit(name):
     for view in (*street_cell().views[:2], failing_cell().views[0]):
         found = allocator(name)
         whole = found.score(view)
-        assert np.array([found.score_frame(seen) for seen in glances_of(view)]).tobytes() == whole.tobytes()
+        assert (
+            np.array([found.score_frame(seen) for seen in glances_of(view)]).tobytes()
+            == whole.tobytes()
+        )
         assert found.score(until(view, 7)).tobytes() == whole[:7].tobytes()
         assert found.score(shuffled(view, rng)).tobytes() == whole.tobytes()
-        assert np.isnan(whole.reshape(len(view), -1)).any(axis=1).tolist() == (~view.detections.run).tolist()
+        assert (
+            np.isnan(whole.reshape(len(view), -1)).any(axis=1).tolist()
+            == (~view.detections.run).tolist()
+        )
 
 
 @pytest.mark.parametrize("name", OBSERVERS)
@@ -203,31 +253,60 @@ def test_who_needs_boxes_or_objects_says_so():
     policy = FrozenThreshold(0.0, 1.0)
     for found, mode, sentence in (
         (SIGNALS["lost"], objects, "lost cannot route here: it looks at image boxes"),
-        (learned("gate-gbm"), objects, "gate-gbm cannot route here: it looks at image boxes"),
-        (fitted("gate-gbm"), boxes, "gate-gbm cannot route here: it looks at observed objects"),
-        (SIGNALS["uncertainty"], objects, "uncertainty cannot route here: the cheap mode has no scores"),
+        (
+            learned("gate-gbm"),
+            objects,
+            "gate-gbm cannot route here: it looks at image boxes",
+        ),
+        (
+            fitted("gate-gbm"),
+            boxes,
+            "gate-gbm cannot route here: it looks at observed objects",
+        ),
+        (
+            SIGNALS["uncertainty"],
+            objects,
+            "uncertainty cannot route here: the cheap mode has no scores",
+        ),
     ):
         with pytest.raises(InputError, match=sentence):
             Router(found, policy, mode=mode)
-    for found, cell in ((learned("gate-gbm"), street_cell()), (fitted("router-mlp-value"), ladder_cell())):
+    for found, cell in (
+        (learned("gate-gbm"), street_cell()),
+        (fitted("router-mlp-value"), ladder_cell()),
+    ):
         scored = score_on(cell, found)
         assert (scored.coverage, len(scored.input)) == (0.0, 0)
         assert "it looks at" in scored.reason
     with pytest.raises(InputError, match="give Frame its `objects`"):
-        Router(SIGNALS["ego-speed"], policy, mode=objects).decide(next(frames_of(ladder_cell().views[0], images=False)))
+        Router(SIGNALS["ego-speed"], policy, mode=objects).decide(
+            next(frames_of(ladder_cell().views[0], images=False))
+        )
 
 
 def test_all_that_can_score_is_judged():
     cell = street_cell()
     scored = scored_by_all(cell, ["gate-ridge", "router-gbm-value"])
-    assert {name for name, item in scored.items() if not len(item.input)} == {"uncertainty", "lost"}
-    result = judge(cell, {name: item for name, item in scored.items() if item.score.ndim == 1}, draws=0, command=None)
-    assert {"gate-ridge", "criticality", "random"} <= {row.allocator for row in result.rows}
+    assert {name for name, item in scored.items() if not len(item.input)} == {
+        "uncertainty",
+        "lost",
+    }
+    result = judge(
+        cell,
+        {name: item for name, item in scored.items() if item.score.ndim == 1},
+        draws=0,
+        command=None,
+    )
+    assert {"gate-ridge", "criticality", "random"} <= {
+        row.allocator for row in result.rows
+    }
 
 
 def test_other_targets_of_the_value_are_learned_too():
     for target in ("value", "value-rank", "value-signed-cdf"):
-        assert fit_on(street_cell(), "gate-ridge", target=target).training.target == target
+        assert (
+            fit_on(street_cell(), "gate-ridge", target=target).training.target == target
+        )
 
 
 def test_a_frame_of_one_s_own():
@@ -244,7 +323,11 @@ def test_a_frame_of_one_s_own():
     )
     router = Router(fitted("gate-gbm"), FrozenThreshold(-1e9, 1.0), mode=view.mode)
     assert router.decide(frame) == "tracker-60"
-    assert {field.name for field in fields(Frame)} >= {"objects", "vehicle", "connector_m"}
+    assert {field.name for field in fields(Frame)} >= {
+        "objects",
+        "vehicle",
+        "connector_m",
+    }
 
 
 def test_the_commands_fit_score_and_profile_such_a_cell(tmp_path, monkeypatch):
@@ -255,16 +338,35 @@ def test_the_commands_fit_score_and_profile_such_a_cell(tmp_path, monkeypatch):
     done = run("score", folder, "gate-ridge")
     assert done.code == 0, done.err
     assert "coverage 100.0%" in done.out
-    again = run("fit", folder, "--like", folder / "allocators" / "gate-ridge.json", "--out", tmp_path / "again.json")
+    again = run(
+        "fit",
+        folder,
+        "--like",
+        folder / "allocators" / "gate-ridge.json",
+        "--out",
+        tmp_path / "again.json",
+    )
     assert again.code == 0, again.err
-    assert (tmp_path / "again.json").read_bytes() == (folder / "allocators" / "gate-ridge.json").read_bytes()
+    assert (tmp_path / "again.json").read_bytes() == (
+        folder / "allocators" / "gate-ridge.json"
+    ).read_bytes()
     refused = run("score", folder, "lost")
     assert refused.code == 2
     assert "lost has no score for any of the" in refused.err
     assert "it looks at image boxes" in " ".join(refused.err.split())
     refused = run("fit", folder, "--allocator", "router-recall")
     assert refused.code == 2
-    assert "router-recall cannot be fitted here: it looks at image boxes" in " ".join(refused.err.split())
-    profiled = run("profile", folder, "gate-ridge", "--out", tmp_path / "costs.toml", "--seconds", "0.2")
+    assert "router-recall cannot be fitted here: it looks at image boxes" in " ".join(
+        refused.err.split()
+    )
+    profiled = run(
+        "profile",
+        folder,
+        "gate-ridge",
+        "--out",
+        tmp_path / "costs.toml",
+        "--seconds",
+        "0.2",
+    )
     assert profiled.code == 0, profiled.err
     assert "gate-ridge (single)" in profiled.out

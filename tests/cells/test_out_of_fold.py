@@ -1,4 +1,6 @@
-"""Out of fold over all units: against fits on splits that hold out one fold at a time, and labelled everywhere."""
+"""Out of fold over all units: against fits on splits that hold out one fold at a time,
+and labelled everywhere.
+"""
 
 import json
 import math
@@ -21,13 +23,17 @@ from deepval.tables.keys import positions
 from small_cells import build_cells
 from worlds import quietly, table_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+# few units, to be quick
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 LABEL = "out of fold over all units: released, not scored"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",)) / "braking-monocular"
+    return (
+        build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",))
+        / "braking-monocular"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +44,12 @@ def cell(folder):
 def holding_out(cell: BuiltCell, units: set[str]) -> BuiltCell:
     """The cell with another split: these units are test, all others training."""
     other = replace(cell)
-    other.__dict__["split"] = Split("synthetic", tuple(sorted(set(cell.split.units) - units)), (), tuple(sorted(units)))
+    other.__dict__["split"] = Split(
+        "synthetic",
+        tuple(sorted(set(cell.split.units) - units)),
+        (),
+        tuple(sorted(units)),
+    )
     return other
 
 
@@ -55,23 +66,42 @@ def test_scores_are_those_of_fits_that_hold_out_one_fold_at_a_time(cell, folds):
         expected[positions(scored.input, cell.table.input)] = scored.score
     assert not np.isnan(expected).any()
     rows = out_of_fold.rows({"cell": cell}, ["gate-ridge"], folds=folds, draws=20)
-    assert rows == out_of_fold.rows({"cell": cell}, ["gate-ridge"], folds=folds, draws=20)
+    assert rows == out_of_fold.rows(
+        {"cell": cell}, ["gate-ridge"], folds=folds, draws=20
+    )
     whole = quietly(deepval.evaluate, cell.table, {"gate-ridge": expected}, draws=20)
     for row in rows:
         told = whole.row(row.allocator, "selection", row.alpha)
-        assert (row.ndg, row.versus_random) == pytest.approx((told.ndg, told.versus_random), abs=1e-9)
-        assert (row.units, row.inputs, row.folds) == (len(units), len(cell.table), folds)
+        assert (row.ndg, row.versus_random) == pytest.approx(
+            (told.ndg, told.versus_random), abs=1e-9
+        )
+        assert (row.units, row.inputs, row.folds) == (
+            len(units),
+            len(cell.table),
+            folds,
+        )
         assert row.test_units == len(cell.split.test)
 
 
 def test_feedback_is_decided_by_a_fit_and_a_threshold_from_the_other_folds(cell):
-    units, name, alpha = sorted(cell.table.unit_ids.tolist()), "router-voi-feedback", 0.2
+    units, name, alpha = (
+        sorted(cell.table.unit_ids.tolist()),
+        "router-voi-feedback",
+        0.2,
+    )
     escalated = np.zeros(len(cell.table), dtype=bool)
     for held in (set(units[0::2]), set(units[1::2])):
         fitted = fit_on(holding_out(cell, held), name)
-        own, others = (OnPolicy(cell, fitted, cell.table.restrict(sorted(part))) for part in (held, {*units} - held))
+        own, others = (
+            OnPolicy(cell, fitted, cell.table.restrict(sorted(part)))
+            for part in (held, {*units} - held)
+        )
         threshold, _ = keep_rate(others.replay, alpha)
-        escalated[positions(own.table.input[own.replay(threshold).escalated], cell.table.input)] = True
+        escalated[
+            positions(
+                own.table.input[own.replay(threshold).escalated], cell.table.input
+            )
+        ] = True
     random, lost, row = out_of_fold.rows(
         {"cell": cell}, [name, "lost"], folds=2, draws=20, alphas=[alpha], versus="lost"
     )
@@ -81,21 +111,33 @@ def test_feedback_is_decided_by_a_fit_and_a_threshold_from_the_other_folds(cell)
     assert (row.ndg, row.gain) == pytest.approx((value[escalated].sum() / best,) * 2)
     assert row.difference == pytest.approx(row.gain - lost.gain)
     harm = -value[escalated & (value < 0)].sum()
-    assert row.harm == pytest.approx(harm / (-value[value < 0].sum() * k / len(cell.table)))
-    assert (row.escalated, row.off) == pytest.approx((escalated.mean(), abs(escalated.mean() - alpha)))
+    assert row.harm == pytest.approx(
+        harm / (-value[value < 0].sum() * k / len(cell.table))
+    )
+    assert (row.escalated, row.off) == pytest.approx(
+        (escalated.mean(), abs(escalated.mean() - alpha))
+    )
     assert lost.off <= 0.5 / len(cell.table)
     assert escalated.any()
 
 
-def test_the_label_stands_in_rows_table_chart_and_json_and_the_look_is_counted(cell, folder, capsys):
+def test_the_label_stands_in_rows_table_chart_and_json_and_the_look_is_counted(
+    cell, folder, capsys
+):
     official = quietly(
         deepval.evaluate,
         cell.listed,
-        {"gate-ridge": score_on(cell, fit_on(cell, "gate-ridge"), units="all").over(cell.table)},
+        {
+            "gate-ridge": score_on(cell, fit_on(cell, "gate-ridge"), units="all").over(
+                cell.table
+            )
+        },
         units=list(cell.split.test),
         draws=0,
     )
-    rows = out_of_fold.rows({"cell": cell}, ["gate-ridge"], {"cell": official}, folds=2, draws=20)
+    rows = out_of_fold.rows(
+        {"cell": cell}, ["gate-ridge"], {"cell": official}, folds=2, draws=20
+    )
     assert {row.standing for row in rows} == {LABEL}
     assert [row.held_out_ndg for row in rows if row.alpha == 0.2] == [
         official.row(name, "selection", 0.2).ndg for name in ("random", "gate-ridge")
@@ -105,10 +147,23 @@ def test_the_label_stands_in_rows_table_chart_and_json_and_the_look_is_counted(c
     assert LABEL in table.notes[0]
     assert LABEL in out_of_fold.chart(rows).axis
     before = openings(folder, cell.id)
-    words = ["analyse", "out-of-fold", str(folder), "-a", "gate-ridge", "--folds", "2", "--draws", "20", "--json"]
+    words = [
+        "analyse",
+        "out-of-fold",
+        str(folder),
+        "-a",
+        "gate-ridge",
+        "--folds",
+        "2",
+        "--draws",
+        "20",
+        "--json",
+    ]
     call(*words)
     found = json.loads(capsys.readouterr().out)
-    assert [(row["allocator"], row["standing"]) for row in found if row["alpha"] == 0.2] == [
+    assert [
+        (row["allocator"], row["standing"]) for row in found if row["alpha"] == 0.2
+    ] == [
         ("random", LABEL),
         ("gate-ridge", LABEL),
     ]
@@ -116,24 +171,40 @@ def test_the_label_stands_in_rows_table_chart_and_json_and_the_look_is_counted(c
 
 
 def sums(table, score, rows, *, alpha):
-    """All-cheap loss, oracle's gain, gain, harm and random's harm of some rows, input by input, without ties."""
+    """All-cheap loss, oracle's gain, gain, harm and random's harm of some rows, input
+    by input, without ties.
+    """
     value, k = table.decision_values[rows], math.floor(alpha * len(rows) + 0.5)
     top = value[np.argsort(-score[rows])[:k]]
     best = math.fsum(sorted(np.maximum(value, 0.0).tolist())[len(rows) - k :])
-    harm, chance = math.fsum(np.maximum(-top, 0.0)), k / len(rows) * math.fsum(np.maximum(-value, 0.0))
+    harm, chance = (
+        math.fsum(np.maximum(-top, 0.0)),
+        k / len(rows) * math.fsum(np.maximum(-value, 0.0)),
+    )
     return math.fsum(table.losses[rows, 0]), best, math.fsum(top), harm, chance
 
 
 def test_pooled_gain_and_harm_match_plain_sums_in_the_sample_and_in_every_draw():
     rng, units, alpha = np.random.default_rng(4), 5, 0.3
-    tables = [table_of(rng.normal(size=40), unit=np.arange(40) % units, cheap=np.full(40, 4.0 + c)) for c in range(3)]
-    scores = [{name: rng.permutation(40) + 0.0 for name in ("one", "other")} for _ in tables]
+    tables = [
+        table_of(
+            rng.normal(size=40), unit=np.arange(40) % units, cheap=np.full(40, 4.0 + c)
+        )
+        for c in range(3)
+    ]
+    scores = [
+        {name: rng.permutation(40) + 0.0 for name in ("one", "other")} for _ in tables
+    ]
     cells, draws = [], None
     for table, own in zip(tables, scores, strict=True):
         held = basis(quietly(deepval.evaluate, table, own, alpha, draws=30, seed=3))
         draws = held.totals.draws
         sample = {item.row.allocator: item.sample for item in held.judged}
-        cells.append(out_of_fold.CellSamples(held.totals, held.judged[0].prize, sample["random"], sample))
+        cells.append(
+            out_of_fold.CellSamples(
+                held.totals, held.judged[0].prize, sample["random"], sample
+            )
+        )
     pool = out_of_fold.Pool.of(cells, draws, resampled=True)
     counts = [np.ones(units), *draws.counts]
     for index, count in enumerate(counts):
@@ -142,13 +213,30 @@ def test_pooled_gain_and_harm_match_plain_sums_in_the_sample_and_in_every_draw()
             rows = np.repeat(np.arange(40), count[table.unit].astype(int))
             loss, best, _, _, chance = sums(table, own["one"], rows, alpha=alpha)
             sample = cell.contenders["one"]
-            totals += np.array([best, chance, sample.gain[index], sample.benefit[index] - sample.gain[index]]) / loss
+            totals += (
+                np.array(
+                    [
+                        best,
+                        chance,
+                        sample.gain[index],
+                        sample.benefit[index] - sample.gain[index],
+                    ]
+                )
+                / loss
+            )
         assert pool.gain["one"][index] == pytest.approx(totals[2] / totals[0])
         assert pool.harm["one"][index] == pytest.approx(totals[3] / totals[1])
     for table, own, cell in zip(tables, scores, cells, strict=True):
-        loss, best, gain, harm, chance = sums(table, own["one"], np.arange(40), alpha=alpha)
+        loss, best, gain, harm, chance = sums(
+            table, own["one"], np.arange(40), alpha=alpha
+        )
         sample = cell.contenders["one"]
-        told = (cell.prize[0], sample.gain[0], sample.benefit[0] - sample.gain[0], cell.totals.cheap_loss[0])
+        told = (
+            cell.prize[0],
+            sample.gain[0],
+            sample.benefit[0] - sample.gain[0],
+            cell.totals.cheap_loss[0],
+        )
         assert told == pytest.approx((best, gain, harm, loss))
         assert cell.chance.benefit[0] - cell.chance.gain[0] == pytest.approx(chance)
     ahead = pool.columns("one", "other")
@@ -161,24 +249,58 @@ def test_pooled_gain_and_harm_match_plain_sums_in_the_sample_and_in_every_draw()
 
 
 def test_several_cells_are_pooled_and_fit_units_alone_open_no_test_unit(folder, capsys):
-    twin = build_cells(folder.parent.parent / "others", systems=("lateral",)) / "lateral-monocular"
+    twin = (
+        build_cells(folder.parent.parent / "others", systems=("lateral",))
+        / "lateral-monocular"
+    )
     before = openings(folder, read_cell(folder).id)
-    words = ["analyse", "out-of-fold", str(folder), str(twin), "-a", "gate-ridge", "-a", "lost", "--units", "fit"]
-    call(*words, "--folds", "2", "--draws", "20", "--alpha", "0.2", "--versus", "lost", "--json")
+    words = [
+        "analyse",
+        "out-of-fold",
+        str(folder),
+        str(twin),
+        "-a",
+        "gate-ridge",
+        "-a",
+        "lost",
+        "--units",
+        "fit",
+    ]
+    call(
+        *words,
+        "--folds",
+        "2",
+        "--draws",
+        "20",
+        "--alpha",
+        "0.2",
+        "--versus",
+        "lost",
+        "--json",
+    )
     found = json.loads(capsys.readouterr().out)
     assert openings(folder, read_cell(folder).id) == before
     label = "out of fold over fit units: released, not scored"
-    assert {(row["standing"], row["test_units"], row["versus"]) for row in found} == {(label, 0, "lost")}
+    assert {(row["standing"], row["test_units"], row["versus"]) for row in found} == {
+        (label, 0, "lost")
+    }
     pooled, *single = (
-        [row for row in found if row["cell"] == name] for name in dict.fromkeys(r["cell"] for r in found)
+        [row for row in found if row["cell"] == name]
+        for name in dict.fromkeys(r["cell"] for r in found)
     )
     assert [row["allocator"] for row in pooled] == ["random", "lost", "gate-ridge"]
     assert pooled[0]["cells"] == len(single) == 2
     for row, one, two in zip(pooled, *single, strict=True):
         assert row["ndg"] == pytest.approx((one["ndg"] + two["ndg"]) / 2)
-        assert min(one["gain"], two["gain"]) - 1e-9 <= row["gain"] <= max(one["gain"], two["gain"]) + 1e-9
+        assert (
+            min(one["gain"], two["gain"]) - 1e-9
+            <= row["gain"]
+            <= max(one["gain"], two["gain"]) + 1e-9
+        )
     call(*words, "--folds", "2", "--draws", "20")
-    assert "Allocators over 2 cells, out of fold over fit units" in capsys.readouterr().out
+    assert (
+        "Allocators over 2 cells, out of fold over fit units" in capsys.readouterr().out
+    )
 
 
 def test_wrong_settings_are_refused(cell):
@@ -186,5 +308,8 @@ def test_wrong_settings_are_refused(cell):
         out_of_fold.rows({"cell": cell}, ["gate-ridge"], folds=1)
     with pytest.raises(InputError, match="found 'lots'; did you mean 'lost'"):
         out_of_fold.rows({"cell": cell}, ["lots"])
-    with pytest.raises(InputError, match="--versus must be judged too, one of best, random, lost; found 'memory'"):
+    with pytest.raises(
+        InputError,
+        match="--versus must be judged too, one of best, random, lost; found 'memory'",
+    ):
         out_of_fold.rows({"cell": cell}, ["lost"], versus="memory")

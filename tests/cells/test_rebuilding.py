@@ -1,4 +1,6 @@
-"""A build that is asked for again makes what changed and leaves the rest as it stands."""
+"""A build that is asked for again makes what changed and leaves the rest as it
+stands.
+"""
 
 import json
 from pathlib import Path
@@ -9,7 +11,15 @@ from commands import call
 from deepval.cells import build
 from deepval.protocol import cell_builds
 
-WORDS = ("build", "--system", "braking", "--system", "receding-horizon", "--units", "scene-00,scene-01,scene-02")
+WORDS = (
+    "build",
+    "--system",
+    "braking",
+    "--system",
+    "receding-horizon",
+    "--units",
+    "scene-00,scene-01,scene-02",
+)
 
 
 @pytest.fixture
@@ -18,7 +28,11 @@ def parts(monkeypatch):
     found = []
     make = build.unit_parts
     monkeypatch.setattr(
-        build, "unit_parts", lambda specs, unit: found.append([s.system for s in specs]) or make(specs, unit)
+        build,
+        "unit_parts",
+        lambda specs, unit: (
+            found.append([s.system for s in specs]) or make(specs, unit)
+        ),
     )
     return found
 
@@ -28,7 +42,11 @@ def rebuild(out: Path, *words: str) -> str:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_only_what_depends_on_a_change_is_built_again(tmp_path, parts, monkeypatch):
@@ -45,7 +63,8 @@ def test_only_what_depends_on_a_change_is_built_again(tmp_path, parts, monkeypat
     assert rebuild(tmp_path).count("unchanged since it was built; ") == 1
     assert len(parts) == 3
     assert contents(tmp_path) == before
-    # So are cells with other costs; a constant of one system makes its parts anew, and other code makes all.
+    # So are cells with other costs; a constant of one system makes its parts anew, and
+    # other code makes all.
     rebuild(tmp_path, "--costs", "jetson-agx-xavier")
     assert len(parts) == 3
     rebuild(tmp_path, "--set", "horizon_s=2")

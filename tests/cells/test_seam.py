@@ -1,4 +1,6 @@
-"""From a cell to a verdict and a page: fit, score, evaluate, compare and report take its folder and nothing else."""
+"""From a cell to a verdict and a page: fit, score, evaluate, compare and report take
+its folder and nothing else.
+"""
 
 import hashlib
 import json
@@ -29,12 +31,25 @@ DRAWS = ("--draws", "40")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    """A cell with the board's costs, which charge ego-speed and gate-ridge and not lost."""
+    """A cell with the board's costs, which charge ego-speed and gate-ridge and not
+    lost.
+    """
     out = tmp_path_factory.mktemp("seam")
-    words = ("--units", UNITS, "--system", "braking", "--costs", "jetson-agx-xavier", "--out", out)
+    words = (
+        "--units",
+        UNITS,
+        "--system",
+        "braking",
+        "--costs",
+        "jetson-agx-xavier",
+        "--out",
+        out,
+    )
     assert run("build", *words).code == 0
     for allocator in ("ego-speed", "lost"):
-        assert run("score", out / NAME, allocator, "--units", "validation,test").code == 0
+        assert (
+            run("score", out / NAME, allocator, "--units", "validation,test").code == 0
+        )
     return out / NAME
 
 
@@ -64,21 +79,41 @@ def content(*words: object) -> dict:
 
 
 def frames_shown(page: str, cell: Path) -> bool:
-    return all(frame["input"] in page for frame in json.loads((cell / "frames.json").read_text())["frames"])
+    return all(
+        frame["input"] in page
+        for frame in json.loads((cell / "frames.json").read_text())["frames"]
+    )
 
 
 def test_the_commands_of_the_first_page_end_in_a_verdict_a_page_and_a_threshold(cell):
     shutil.rmtree(cell / "scores")
     before = (cell / MANIFEST).read_bytes()
-    section = START.read_text(encoding="utf-8").split("\n## Fit, serve and charge an allocator")[1]
-    lines = [shlex.split(line, comments=True) for line in section.split("```bash\n")[1].split("```")[0].splitlines()]
-    assert [words[1] for words in lines] == ["fit", "score", "evaluate", "report", "threshold", "profile"]
-    fitted, scored, found, page, threshold = results = [run(*words[1:]) for words in lines[:-1]]
+    section = START.read_text(encoding="utf-8").split(
+        "\n## Fit, serve and charge an allocator"
+    )[1]
+    lines = [
+        shlex.split(line, comments=True)
+        for line in section.split("```bash\n")[1].split("```")[0].splitlines()
+    ]
+    assert [words[1] for words in lines] == [
+        "fit",
+        "score",
+        "evaluate",
+        "report",
+        "threshold",
+        "profile",
+    ]
+    fitted, scored, found, page, threshold = results = [
+        run(*words[1:]) for words in lines[:-1]
+    ]
     assert [done.code for done in results] == [0, 0, 0, 0, 0]
     assert fitted.out.startswith(
-        f"{cell}/allocators/gate-gbm.json: gate-gbm for value, fitted on 280 inputs of 7 units"
+        f"{cell}/allocators/gate-gbm.json: gate-gbm for value, "
+        "fitted on 280 inputs of 7 units"
     )
-    assert scored.out.startswith(f"{cell}/scores/gate-gbm.csv: 200 of 200 inputs scored by gate-gbm")
+    assert scored.out.startswith(
+        f"{cell}/scores/gate-gbm.csv: 200 of 200 inputs scored by gate-gbm"
+    )
     assert re.search(r"gate-gbm .*(better|worse|unresolved)\n", found.out)
     assert "latency 20% (ms)" in found.out  # the cell's costs
     assert not list(cell.glob("result*"))
@@ -94,10 +129,21 @@ def test_the_numbers_are_those_of_the_study(cell):
     read = read_cell(cell)
     scored = {name: score_on(read, name, units="all") for name in ("ego-speed", "lost")}
     budgets = [deepval.Selection(a) for a in (0.1, 0.2, 0.3, 0.5)]
-    same = judge(read, scored, budgets, command=None, draws=40, terms=read.terms).to_dict()
-    assert content("evaluate", cell, "--budget", "selection", "--thresholds", *DRAWS) == same
+    same = judge(
+        read, scored, budgets, command=None, draws=40, terms=read.terms
+    ).to_dict()
+    assert (
+        content("evaluate", cell, "--budget", "selection", "--thresholds", *DRAWS)
+        == same
+    )
     causal = judge(
-        read, scored, budgets, command=None, draws=40, terms=read.terms, calibration=list(read.split.validation)
+        read,
+        scored,
+        budgets,
+        command=None,
+        draws=40,
+        terms=read.terms,
+        calibration=list(read.split.validation),
     )
     words = ("--budget", "selection", "--thresholds", "--calibrate", "validation")
     assert content("evaluate", cell, *words, *DRAWS) == causal.to_dict()
@@ -107,7 +153,9 @@ def test_a_unit_without_inputs_is_drawn_as_in_the_study(cell):
     empty = read_cell(cell).split.test[0]
     values = parquet_columns(cell / "values.parquet")
     manifest = json.loads((cell / MANIFEST).read_text())
-    kept = parquet_bytes({name: column[values["unit"] != empty] for name, column in values.items()})
+    kept = parquet_bytes(
+        {name: column[values["unit"] != empty] for name, column in values.items()}
+    )
     manifest["files"]["values.parquet"] = hashlib.sha256(kept).hexdigest()
     (cell / "values.parquet").write_bytes(kept)
     (cell / MANIFEST).write_text(json.dumps(manifest))
@@ -115,11 +163,28 @@ def test_a_unit_without_inputs_is_drawn_as_in_the_study(cell):
     assert "no inputs in" in run("score", cell, "ego-speed").err
     with warnings.catch_warnings(action="ignore", category=deepval.InputWarning):
         scored = {"ego-speed": score_on(read, "ego-speed")}
-    same = judge(read, scored, [deepval.Selection(0.2)], command=None, draws=40, terms=read.terms).to_dict()
-    words = ("-s", "ego-speed", "--budget", "selection", "--alpha", "0.2", "--thresholds", *DRAWS)
+    same = judge(
+        read, scored, [deepval.Selection(0.2)], command=None, draws=40, terms=read.terms
+    ).to_dict()
+    words = (
+        "-s",
+        "ego-speed",
+        "--budget",
+        "selection",
+        "--alpha",
+        "0.2",
+        "--thresholds",
+        *DRAWS,
+    )
     assert content("evaluate", cell, *words) == same
     assert same["provenance"]["units"] == list(read.split.test)
-    by_path = ("evaluate", cell / "values.parquet", "-s", cell / "scores" / "ego-speed.csv", *words[2:])
+    by_path = (
+        "evaluate",
+        cell / "values.parquet",
+        "-s",
+        cell / "scores" / "ego-speed.csv",
+        *words[2:],
+    )
     rows = content(*by_path, "--units", ",".join(read.split.test[1:]))["rows"]
     assert rows != same["rows"]  # two units are drawn there, three here
 
@@ -134,12 +199,22 @@ def test_results_state_id_and_split_of_the_cell(cell):
     assert row["provenance"] == {str(cell): source}
     area = content("compare", cell, "ego-speed", "criticality", "--of", "area", *DRAWS)
     assert area["provenance"] == {str(cell): source}
-    told = [content("threshold", cell, "-s", "ego-speed", "--out", "router.json", *DRAWS)]
-    told += [json.loads(Path("router.json").read_text())["about"], content("diagnose", cell, *DRAWS)]
+    told = [
+        content("threshold", cell, "-s", "ego-speed", "--out", "router.json", *DRAWS)
+    ]
+    told += [
+        json.loads(Path("router.json").read_text())["about"],
+        content("diagnose", cell, *DRAWS),
+    ]
     assert [{name: item[name] for name in source} for item in told] == [source] * 3
     deepval.Router.load("router.json")
-    files = [cell / "values.parquet", *(cell / "scores" / f"{name}.csv" for name in ("ego-speed", "criticality"))]
-    (row,) = content("compare", *files, "--units", ",".join(read.split.test), *selection)
+    files = [
+        cell / "values.parquet",
+        *(cell / "scores" / f"{name}.csv" for name in ("ego-speed", "criticality")),
+    ]
+    (row,) = content(
+        "compare", *files, "--units", ",".join(read.split.test), *selection
+    )
     assert row["provenance"] == {str(files[0]): {"cell": None, "split": None}}
 
 
@@ -148,13 +223,22 @@ def test_units_by_role(cell, role):
     split = read_cell(cell).split
     expected = sorted(unit for part in role.split(",") for unit in getattr(split, part))
     Path("test").write_text("scene-00\n")  # a role is one, whatever files there are
-    assert content("evaluate", cell, "--units", role, *DRAWS)["provenance"]["units"] == expected
+    assert (
+        content("evaluate", cell, "--units", role, *DRAWS)["provenance"]["units"]
+        == expected
+    )
 
 
-@pytest.mark.parametrize(("role", "names"), [("all", "units"), ("fit", "fit"), ("train", "train")])
+@pytest.mark.parametrize(
+    ("role", "names"), [("all", "units"), ("fit", "fit"), ("train", "train")]
+)
 def test_roles_whose_units_were_scored_elsewhere(cell, role, names):
-    assert run("score", cell, "ego-speed", "--units", "all", "--out", "all.csv").code == 0
-    found = content("evaluate", cell, "-s", "ego-speed=all.csv", "--units", role, *DRAWS)
+    assert (
+        run("score", cell, "ego-speed", "--units", "all", "--out", "all.csv").code == 0
+    )
+    found = content(
+        "evaluate", cell, "-s", "ego-speed=all.csv", "--units", role, *DRAWS
+    )
     assert found["provenance"]["units"] == list(getattr(read_cell(cell).split, names))
 
 
@@ -162,7 +246,10 @@ def test_units_by_name_and_from_a_file(cell):
     units = list(read_cell(cell).split.test[:2])
     Path("units.txt").write_text("\n".join(units))
     for text in (",".join(units), "units.txt"):
-        assert content("evaluate", cell, "--units", text, *DRAWS)["provenance"]["units"] == units
+        assert (
+            content("evaluate", cell, "--units", text, *DRAWS)["provenance"]["units"]
+            == units
+        )
     done = run("score", cell, "ego-speed", "--units", "units.txt", "--out", "two.csv")
     assert done.out.startswith("two.csv: 80 of 80 inputs")
 
@@ -172,17 +259,23 @@ def test_scores_by_name_by_file_and_by_both(cell):
     mine = content("evaluate", cell, "-s", "lost", *words)
     assert content("evaluate", cell, "-s", cell / "scores" / "lost.csv", *words) == mine
     named = content("evaluate", cell, "-s", "mine=lost", *words)
-    assert list(named["provenance"]["scores"].values()) == list(mine["provenance"]["scores"].values())
+    assert list(named["provenance"]["scores"].values()) == list(
+        mine["provenance"]["scores"].values()
+    )
     assert list(named["provenance"]["scores"]) == ["mine"]
 
 
 def test_costs_of_the_cell_charge_what_they_know(cell):
     kinds = {"selection", "latency", "energy"}
-    assert {row["kind"] for row in content("evaluate", cell, "-s", "ego-speed", *DRAWS)["rows"]} == kinds
+    assert {
+        row["kind"]
+        for row in content("evaluate", cell, "-s", "ego-speed", *DRAWS)["rows"]
+    } == kinds
     done = run("evaluate", cell, *DRAWS, "--json")
     assert done.err == (
-        "deepval: note: No cost known (ms, mj) of lost: listed without a verdict under latency and energy budgets. "
-        "`deepval profile` measures what an allocator costs; add it under [allocators.NAME] of a costs file and pass "
+        "deepval: note: No cost known (ms, mj) of lost: listed without a verdict "
+        "under latency and energy budgets. `deepval profile` measures what an "
+        "allocator costs; add it under [allocators.NAME] of a costs file and pass "
         "that (--costs).\n"
     )
     judged = json.loads(done.out)
@@ -191,7 +284,12 @@ def test_costs_of_the_cell_charge_what_they_know(cell):
     assert [row for row in judged["rows"] if row["allocator"] != "lost"] == alone
     for kind in ("latency", "energy"):
         row = rows["lost", kind]
-        assert (row["verdict"], row["gain"], row["cost"], row["reason"]) == (None, None, None, "no cost known")
+        assert (row["verdict"], row["gain"], row["cost"], row["reason"]) == (
+            None,
+            None,
+            None,
+            "no cost known",
+        )
     assert rows["lost", "selection"]["verdict"]
     assert judged["warnings"][0].startswith("No cost known (ms, mj) of lost")
     listed = run("evaluate", cell, "--budget", "latency", *DRAWS)
@@ -199,8 +297,13 @@ def test_costs_of_the_cell_charge_what_they_know(cell):
     assert "no cost known: lost." in " ".join(listed.out.split()).lower()
     only = told(run("evaluate", cell, "-s", "lost", "--budget", "latency"))
     assert "a measured budget needs 'ms' of allocator 'lost'" in only
-    modes = "\n".join(f"[modes.{mode}]\nms = {ms}" for mode, ms in (("yolov8s-320", 5), ("yolov8s-640", 9)))
-    Path("mine.toml").write_text(f"{modes}\n[allocators.lost]\nms = 0.1\n[allocators.ego-speed]\nms = 0\n")
+    modes = "\n".join(
+        f"[modes.{mode}]\nms = {ms}"
+        for mode, ms in (("yolov8s-320", 5), ("yolov8s-640", 9))
+    )
+    Path("mine.toml").write_text(
+        f"{modes}\n[allocators.lost]\nms = 0.1\n[allocators.ego-speed]\nms = 0\n"
+    )
     charged = content("evaluate", cell, "--costs", "mine.toml", *DRAWS)
     assert {row["kind"] for row in charged["rows"]} == {"selection", "latency"}
 
@@ -208,53 +311,93 @@ def test_costs_of_the_cell_charge_what_they_know(cell):
 def test_a_diagnostic_beside_a_cell_is_judged_under_selection_only(cell):
     assert run("score", cell, "gain-E1").code == 0
     done = run("evaluate", cell, "-s", "gain-E1", "-s", "ego-speed", *DRAWS, "--json")
-    rows = {(row["allocator"], row["kind"]): row for row in json.loads(done.out)["rows"]}
+    rows = {
+        (row["allocator"], row["kind"]): row for row in json.loads(done.out)["rows"]
+    }
     assert rows["gain-E1", "selection"]["verdict"]
     assert rows["ego-speed", "latency"]["verdict"]
     assert rows["gain-E1", "latency"]["verdict"] is None
-    assert rows["gain-E1", "latency"]["reason"].startswith("no cost known: a diagnostic uses the answer")
+    assert rows["gain-E1", "latency"]["reason"].startswith(
+        "no cost known: a diagnostic uses the answer"
+    )
 
 
 def test_costs_of_the_modes_alone_judge_what_costs_nothing_and_list_the_rest(cell):
-    modes = "\n".join(f"[modes.{mode}]\nms = {ms}" for mode, ms in (("yolov8s-320", 5), ("yolov8s-640", 9)))
+    modes = "\n".join(
+        f"[modes.{mode}]\nms = {ms}"
+        for mode, ms in (("yolov8s-320", 5), ("yolov8s-640", 9))
+    )
     Path("modes.toml").write_text(modes + "\n")
-    cells = ("build", "--units", ",".join(read_cell(cell).table.unit_ids), "--system", "braking")
+    cells = (
+        "build",
+        "--units",
+        ",".join(read_cell(cell).table.unit_ids),
+        "--system",
+        "braking",
+    )
     assert run(*cells, "--costs", "modes.toml", "--out", "measured").code == 0
     built = Path("measured/braking-monocular")
     assert run("score", built, "ego-speed", "--units", "all").code == 0
-    rows = {(row["allocator"], row["kind"]): row for row in content("evaluate", built, *DRAWS)["rows"]}
+    rows = {
+        (row["allocator"], row["kind"]): row
+        for row in content("evaluate", built, *DRAWS)["rows"]
+    }
     assert rows["oracle", "latency"]["gain"] is not None
     assert rows["ego-speed", "latency"]["reason"] == "no cost known"
-    assert "needs 'ms' of allocator 'ego-speed'" in told(run("evaluate", built, "--costs", "modes.toml"))
+    assert "needs 'ms' of allocator 'ego-speed'" in told(
+        run("evaluate", built, "--costs", "modes.toml")
+    )
     profile = ("profile", built, "ego-speed", "--out", "modes.toml", "--seconds", "0.1")
     assert run(*profile).code == 0
     charged = content("evaluate", built, "--costs", "modes.toml", *DRAWS)["rows"]
-    assert [row["verdict"] for row in charged if (row["allocator"], row["kind"]) == ("ego-speed", "latency")]
+    assert [
+        row["verdict"]
+        for row in charged
+        if (row["allocator"], row["kind"]) == ("ego-speed", "latency")
+    ]
 
 
 def test_all_units_are_judged_where_no_scores_were_fitted(cell):
     every, test = list(read_cell(cell).split.units), list(read_cell(cell).split.test)
     words = ("--budget", "selection", *DRAWS)
-    assert content("evaluate", cell, *words)["provenance"]["units"] == test  # two files cover validation and test only
+    # two files cover validation and test only
+    assert content("evaluate", cell, *words)["provenance"]["units"] == test
     for signal in ("ego-speed", "lost"):
         assert run("score", cell, signal, "--units", "all").code == 0
     done = run("evaluate", cell, *words, "--json")
     note = (
-        "braking-monocular: ego-speed, lost were not fitted, so no units are held out: all 10 units are judged. "
-        "--units test judges the test units alone."
+        "braking-monocular: ego-speed, lost were not fitted, so no units are held "
+        "out: all 10 units are judged. --units test judges the test units alone."
     )
     assert done.err == f"deepval: note: {note}\n"
     judged = json.loads(done.out)
     assert (judged["provenance"]["units"], judged["warnings"]) == (every, [note])
-    assert content("evaluate", cell, "-s", cell / "scores" / "lost.csv", *words)["provenance"]["units"] == every
-    assert content("evaluate", cell, *words, "--units", "test")["provenance"]["units"] == test
-    others = content("evaluate", cell, *words, "--calibrate", "validation")["provenance"]["units"]
-    assert others == [unit for unit in every if unit not in read_cell(cell).split.validation]
-    assert "all 10 units are judged" in run("compare", cell, "ego-speed", "lost", *words).err
+    assert (
+        content("evaluate", cell, "-s", cell / "scores" / "lost.csv", *words)[
+            "provenance"
+        ]["units"]
+        == every
+    )
+    assert (
+        content("evaluate", cell, *words, "--units", "test")["provenance"]["units"]
+        == test
+    )
+    others = content("evaluate", cell, *words, "--calibrate", "validation")[
+        "provenance"
+    ]["units"]
+    assert others == [
+        unit for unit in every if unit not in read_cell(cell).split.validation
+    ]
+    assert (
+        "all 10 units are judged"
+        in run("compare", cell, "ego-speed", "lost", *words).err
+    )
     assert "all 10 units are judged" in run("diagnose", cell, *words).err
     page = Path("page.html")
     assert "all 10 units are judged" in run("report", cell, "--out", page).err
-    assert "no units are held out: all 10 units are judged" in page.read_text(encoding="utf-8")
+    assert "no units are held out: all 10 units are judged" in page.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_test_units_alone_are_judged_where_scores_may_come_from_a_fit(cell):
@@ -264,20 +407,33 @@ def test_test_units_alone_are_judged_where_scores_may_come_from_a_fit(cell):
     assert run("score", cell, "gate-ridge", "--units", "all").code == 0
     both = ("-s", "ego-speed", "-s", "gate-ridge")
     assert content("evaluate", cell, *both, *words)["provenance"]["units"] == test
-    rows = [line.split(",")[:2] for line in (cell / "scores" / "ego-speed.csv").read_text().splitlines()]
-    Path("mine.csv").write_text("".join(f"{name},{score}\n" for name, score in rows))  # no columns on the fit
-    assert content("evaluate", cell, "-s", "mine.csv", *words)["provenance"]["units"] == test
+    rows = [
+        line.split(",")[:2]
+        for line in (cell / "scores" / "ego-speed.csv").read_text().splitlines()
+    ]
+    # no columns on the fit
+    Path("mine.csv").write_text("".join(f"{name},{score}\n" for name, score in rows))
+    assert (
+        content("evaluate", cell, "-s", "mine.csv", *words)["provenance"]["units"]
+        == test
+    )
 
 
 def test_a_cell_without_scores_is_diagnosed_on_its_test_units(cell):
     shutil.rmtree(cell / "scores")
     done = run("diagnose", cell, *DRAWS, "--json")
-    assert (json.loads(done.out)["units"], "held out" in done.err) == (len(read_cell(cell).split.test), False)
+    assert (json.loads(done.out)["units"], "held out" in done.err) == (
+        len(read_cell(cell).split.test),
+        False,
+    )
 
 
 def test_compare_leaves_out_budgets_that_do_not_charge_both(cell):
     done = run("compare", cell, "ego-speed", "lost", *DRAWS, "--json")
-    assert "No latency and no energy budgets: the cell's costs have no cost of lost." in done.err
+    assert (
+        "No latency and no energy budgets: the cell's costs have no cost of lost."
+        in done.err
+    )
     assert {row["kind"] for row in json.loads(done.out)} == {"selection"}
 
 
@@ -293,8 +449,13 @@ def test_compare_by_name(cell):
     by_name = run("compare", cell, "ego-speed", "lost", *DRAWS, "--json")
     files = [cell / "scores" / f"{name}.csv" for name in ("ego-speed", "lost")]
     test = ",".join(read_cell(cell).split.test)
-    by_path = run("compare", cell / "values.parquet", *files, "--units", test, *DRAWS, "--json")
-    one, other = ([row | {"provenance": None} for row in json.loads(done.out)] for done in (by_name, by_path))
+    by_path = run(
+        "compare", cell / "values.parquet", *files, "--units", test, *DRAWS, "--json"
+    )
+    one, other = (
+        [row | {"provenance": None} for row in json.loads(done.out)]
+        for done in (by_name, by_path)
+    )
     assert (by_name.code, one) == (0, other)
 
 
@@ -302,16 +463,35 @@ def test_fit_and_score_where_they_are_told_to_write(cell):
     assert run("fit", cell, "-a", "gate-ridge", "--out", "other.json").code == 0
     assert not (cell / "allocators").exists()
     assert run("score", cell, "other.json").out.startswith(f"{cell}/scores/other.csv: ")
-    assert run("fit", cell, "--like", "other.json").out.startswith(f"{cell}/allocators/gate-ridge.json: ")
-    assert (cell / "allocators" / "gate-ridge.json").read_bytes() == Path("other.json").read_bytes()
+    assert run("fit", cell, "--like", "other.json").out.startswith(
+        f"{cell}/allocators/gate-ridge.json: "
+    )
+    assert (cell / "allocators" / "gate-ridge.json").read_bytes() == Path(
+        "other.json"
+    ).read_bytes()
     assert run("score", cell, "gate-ridge", "--out", "by-name.csv").code == 0
-    assert Path("by-name.csv").read_bytes() == (cell / "scores" / "other.csv").read_bytes()
+    assert (
+        Path("by-name.csv").read_bytes() == (cell / "scores" / "other.csv").read_bytes()
+    )
 
 
 def test_report_takes_the_results_beside_a_cell(cell):
     for name in ("result", "result-board"):
-        assert run("evaluate", cell, "-s", "ego-speed", *DRAWS, "--out", cell / f"{name}.json").code == 0
-    assert run("report", cell, "--out", "page.html").out.startswith("page.html: 2 cells, ")
+        assert (
+            run(
+                "evaluate",
+                cell,
+                "-s",
+                "ego-speed",
+                *DRAWS,
+                "--out",
+                cell / f"{name}.json",
+            ).code
+            == 0
+        )
+    assert run("report", cell, "--out", "page.html").out.startswith(
+        "page.html: 2 cells, "
+    )
     page = Path("page.html").read_text()
     assert f"{NAME}, board" in page
     assert frames_shown(page, cell)
@@ -322,32 +502,81 @@ def test_report_takes_the_results_beside_a_cell(cell):
 
 
 REFUSED = [
-    (("evaluate", "nowhere"), "nowhere: must be a values file (.csv, .parquet) or a cell's folder; there is neither."),
-    (("compare", "nowhere", "a", "b"), "nowhere: must be a values file (.csv, .parquet) or a cell's folder"),
+    (
+        ("evaluate", "nowhere"),
+        (
+            "nowhere: must be a values file (.csv, .parquet) or a "
+            "cell's folder; there is neither."
+        ),
+    ),
+    (
+        ("compare", "nowhere", "a", "b"),
+        "nowhere: must be a values file (.csv, .parquet) or a cell's folder",
+    ),
     (
         ("evaluate", "cells"),
-        "cells: must be a cell's folder as `deepval build` writes it; it has no manifest.json",
+        (
+            "cells: must be a cell's folder as `deepval build` "
+            "writes it; it has no manifest.json"
+        ),
     ),
     (
         ("report", "cells"),
-        "cells: must be a cell's folder as `deepval build` writes it; it has no manifest.json",
+        (
+            "cells: must be a cell's folder as `deepval build` "
+            "writes it; it has no manifest.json"
+        ),
     ),
-    (("evaluate", f"cells/{NAME}", "--units", "tset"), "Units must be train, validation, test, fit, all, or among"),
-    (("evaluate", f"cells/{NAME}", "--calibrate", "validate"), "Units must be train, validation, test, fit, all, or"),
-    (("evaluate", f"cells/{NAME}", "--calibrate", "test"), "Calibration units must not be judged"),
-    (("evaluate", f"cells/{NAME}", "-s", "mine"), "mine: must be a scores file or the name of one in cells/braking-"),
-    (("evaluate", f"cells/{NAME}/values.parquet"), "at least one scores file must be given to judge; found none"),
+    (
+        ("evaluate", f"cells/{NAME}", "--units", "tset"),
+        "Units must be train, validation, test, fit, all, or among",
+    ),
+    (
+        ("evaluate", f"cells/{NAME}", "--calibrate", "validate"),
+        "Units must be train, validation, test, fit, all, or",
+    ),
+    (
+        ("evaluate", f"cells/{NAME}", "--calibrate", "test"),
+        "Calibration units must not be judged",
+    ),
+    (
+        ("evaluate", f"cells/{NAME}", "-s", "mine"),
+        "mine: must be a scores file or the name of one in cells/braking-",
+    ),
+    (
+        ("evaluate", f"cells/{NAME}/values.parquet"),
+        "at least one scores file must be given to judge; found none",
+    ),
     (
         ("threshold", f"cells/{NAME}/values.parquet"),
         "at least one scores file must be given to judge; found none: give -s",
     ),
-    (("evaluate", f"cells/{NAME}", "-s", "egospeed"), "there is neither; did you mean 'ego-speed'?"),
-    (("score", f"cells/{NAME}/values.parquet", "ego-speed"), "as `deepval build` writes it; it is a file."),
-    (("score", f"cells/{NAME}", "gate-gbm"), "What scores must be a signal (ego-speed"),
-    (("report", f"cells/{NAME}", f"{NAME}=cells/{NAME}"), "is given twice. Write NAME=FILE."),
     (
-        ("evaluate", f"cells/{NAME}/values.parquet", "-s", f"cells/{NAME}/scores/lost.csv", "--units", "test"),
-        "units by role (test) need a cell, whose split assigns roles, and this is a values file: give the cell's",
+        ("evaluate", f"cells/{NAME}", "-s", "egospeed"),
+        "there is neither; did you mean 'ego-speed'?",
+    ),
+    (
+        ("score", f"cells/{NAME}/values.parquet", "ego-speed"),
+        "as `deepval build` writes it; it is a file.",
+    ),
+    (("score", f"cells/{NAME}", "gate-gbm"), "What scores must be a signal (ego-speed"),
+    (
+        ("report", f"cells/{NAME}", f"{NAME}=cells/{NAME}"),
+        "is given twice. Write NAME=FILE.",
+    ),
+    (
+        (
+            "evaluate",
+            f"cells/{NAME}/values.parquet",
+            "-s",
+            f"cells/{NAME}/scores/lost.csv",
+            "--units",
+            "test",
+        ),
+        (
+            "units by role (test) need a cell, whose split assigns roles, and this is "
+            "a values file: give the cell's"
+        ),
     ),
 ]
 
@@ -379,14 +608,26 @@ def test_every_table_says_which_units_it_is_over(cell):
     ):
         asked = ("evaluate", cell, *DRAWS, "--units", units)
         assert f" in {words}, escalation changes" in " ".join(run(*asked).out.split())
-        for form, start in (("markdown", "**Verdicts ("), ("latex", "\\caption{Verdicts (")):
+        for form, start in (
+            ("markdown", "**Verdicts ("),
+            ("latex", "\\caption{Verdicts ("),
+        ):
             lines = run(*asked, "--format", form).out.splitlines()
-            assert f" with random), over {words}" in next(line for line in lines if line.startswith(start))
+            assert f" with random), over {words}" in next(
+                line for line in lines if line.startswith(start)
+            )
 
 
 def test_a_result_on_the_only_unit_says_so():
-    columns = {"input": ["a", "b"], "unit": ["u", "u"], "loss_small": [1.0, 0.0], "loss_large": [0.0, 0.0]}
-    result = quietly(deepval.evaluate, columns, {"mine": {"input": ["a", "b"], "score": [1.0, 0.0]}})
+    columns = {
+        "input": ["a", "b"],
+        "unit": ["u", "u"],
+        "loss_small": [1.0, 0.0],
+        "loss_large": [0.0, 0.0],
+    }
+    result = quietly(
+        deepval.evaluate, columns, {"mine": {"input": ["a", "b"], "score": [1.0, 0.0]}}
+    )
     assert "of 2 inputs in the only unit, escalation" in " ".join(str(result).split())
 
 
@@ -395,8 +636,8 @@ def test_a_cell_without_scores_says_how_to_make_some(cell, command):
     shutil.rmtree(cell / "scores")
     sentence = told(run(command, cell))
     assert sentence == (
-        f"{cell}: there must be scores to judge, and none lie in {cell}/scores: write some with `deepval score {cell} "
-        "ego-speed`, or give -s FILE."
+        f"{cell}: there must be scores to judge, and none lie in {cell}/scores: write "
+        f"some with `deepval score {cell} ego-speed`, or give -s FILE."
     )
 
 

@@ -1,4 +1,6 @@
-"""The upper half of the house on real KITTI tracking data: figures that independent implementations agree on."""
+"""The upper half of the house on real KITTI tracking data: figures that independent
+implementations agree on.
+"""
 
 import json
 import pathlib
@@ -43,9 +45,13 @@ def summary(found):
     best = np.sort(helped)[::-1][:k].sum()
     affected = len(helped) + len(harmed)
     return Summary(
-        affected, 100 * len(harmed) / affected, -harmed.sum() / helped.sum(), 100 * values.sum() / total,
-        100 * best / total, total,
-    )  # fmt: skip
+        affected,
+        100 * len(harmed) / affected,
+        -harmed.sum() / helped.sum(),
+        100 * values.sum() / total,
+        100 * best / total,
+        total,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +63,17 @@ def kitti():
 def modes(kitti):
     def mode(name):
         path = shared_data("kitti_tracking", "detections", f"{name}.parquet")
-        found = read_detections(path, kitti.scenes, source=Source(scores=KINDS.get(name, "none")))
-        return (found.above(0.25) if name == "RRC" else found).where(lambda each: each.cls == "Car")
+        found = read_detections(
+            path, kitti.scenes, source=Source(scores=KINDS.get(name, "none"))
+        )
+        return (found.above(0.25) if name == "RRC" else found).where(
+            lambda each: each.cls == "Car"
+        )
 
-    return {name: mode(name) for name in ("CIWT", "RRC", "YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")}
+    return {
+        name: mode(name)
+        for name in ("CIWT", "RRC", "YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +101,9 @@ def test_the_reader_finds_every_sequence_frame_and_object(kitti):
     assert sum(len(scene) for scene in kitti.scenes) == 8008
     assert sum(len(truth) for truth in kitti.truths) == 47262
     assert sum(len(truth.ignored_frame) for truth in kitti.truths) == 18039
-    assert [int(scene.has_image.sum()) for scene in kitti.scenes if scene.has_image.any()] == [3, 91, 3]
+    assert [
+        int(scene.has_image.sum()) for scene in kitti.scenes if scene.has_image.any()
+    ] == [3, 91, 3]
     with pytest.raises(InputError, match="must have an image"):
         kitti.scenes[1].image_source(0)
 
@@ -96,8 +111,18 @@ def test_the_reader_finds_every_sequence_frame_and_object(kitti):
 @pytest.mark.parametrize(
     ("names", "geometry", "system", "expected"),
     [
-        (("CIWT", "RRC"), "monocular", "braking", Summary(718, 54.3, 1.063, -0.67, 10.61, 10297)),
-        (("YOLOv3-SORT", "YOLOX-SORT"), "oracle", "receding-horizon", Summary(939, 5.0, 0.0285, 57.59, 59.28, np.nan)),
+        (
+            ("CIWT", "RRC"),
+            "monocular",
+            "braking",
+            Summary(718, 54.3, 1.063, -0.67, 10.61, 10297),
+        ),
+        (
+            ("YOLOv3-SORT", "YOLOX-SORT"),
+            "oracle",
+            "receding-horizon",
+            Summary(939, 5.0, 0.0285, 57.59, 59.28, np.nan),
+        ),
     ],
 )
 def test_published_cells(kitti, perceived, names, geometry, system, expected):
@@ -121,9 +146,18 @@ def test_lift_bias_near_the_vehicle(kitti, modes, name, median_m):
 
 def test_ciwt_reports_nothing_in_0017_and_two_boxes_without_area(modes):
     with pytest.warns(InputWarning, match="CIWT reports nothing at all in unit 0017"):
-        check_coverage("CIWT", {unit: coverage(modes["CIWT"][unit]) for unit in modes["CIWT"].units}, scored=True)
+        check_coverage(
+            "CIWT",
+            {unit: coverage(modes["CIWT"][unit]) for unit in modes["CIWT"].units},
+            scored=True,
+        )
     assert modes["CIWT"].dropped["degenerate"] == 2
-    check_coverage("RRC", {unit: coverage(modes["RRC"][unit]) for unit in modes["RRC"].units}, scored=True, strict=True)
+    check_coverage(
+        "RRC",
+        {unit: coverage(modes["RRC"][unit]) for unit in modes["RRC"].units},
+        scored=True,
+        strict=True,
+    )
 
 
 def test_the_three_step_ladder_is_one_table(kitti, perceived):
@@ -135,19 +169,30 @@ def test_the_three_step_ladder_is_one_table(kitti, perceived):
     assert len(np.unique(found.input)) == 8008
 
 
-def test_noise_on_a_braking_ladder_does_not_beat_the_best_mixture_of_modes(kitti, perceived):
+def test_noise_on_a_braking_ladder_does_not_beat_the_best_mixture_of_modes(
+    kitti, perceived
+):
     ladder = ("YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")
     found = cell(kitti, perceived, ladder, "monocular", "braking")
-    figures = dict(zip(ladder, ({"mj": 41.1}, {"mj": 47.8}, {"mj": 84.4}), strict=True))  # 320, 384 and 640 px
+    # 320, 384 and 640 px
+    figures = dict(zip(ladder, ({"mj": 41.1}, {"mj": 47.8}, {"mj": 84.4}), strict=True))
     costs = {"modes": figures, "allocators": {"noise": {"mj": 0.0}}}
-    table = deepval.ValueTable.from_columns(unit=found.unit, input=found.input, losses=found.losses, costs=costs)
+    table = deepval.ValueTable.from_columns(
+        unit=found.unit, input=found.input, losses=found.losses, costs=costs
+    )
     middle, full = table.mode_values.mean(axis=0)[1:]
     for seed in range(5):
         noise = np.random.default_rng(seed).random(len(table))
         scores = {"noise": np.column_stack([noise, np.full(len(table), -1.0)])}
-        result = deepval.evaluate(table, scores, [deepval.Energy(0.2)], draws=40, seed=seed)
-        row, chance, full_only = (result.row(name) for name in ("noise", "random-ladder", "random"))
-        assert chance.gain / full_only.gain == pytest.approx(middle / 47.8 * 84.4 / full, rel=1e-3)
+        result = deepval.evaluate(
+            table, scores, [deepval.Energy(0.2)], draws=40, seed=seed
+        )
+        row, chance, full_only = (
+            result.row(name) for name in ("noise", "random-ladder", "random")
+        )
+        assert chance.gain / full_only.gain == pytest.approx(
+            middle / 47.8 * 84.4 / full, rel=1e-3
+        )
         assert chance.gain > 1.5 * full_only.gain
         assert row.gain > 1.4 * full_only.gain
         assert row.verdict == "unresolved"
@@ -173,7 +218,10 @@ def test_yolov8s_files_need_to_be_told_which_frames_were_run(kitti):
 def test_better_detectors_miss_less_and_persistence_drops_some(kitti, modes):
     missed = {}
     for name in ("YOLOv3-SORT", "YOLOX-SORT", "RRC"):
-        missed[name] = sum(perception_losses(modes[name][truth.unit], truth)["E1"].sum() for truth in kitti.truths)
+        missed[name] = sum(
+            perception_losses(modes[name][truth.unit], truth)["E1"].sum()
+            for truth in kitti.truths
+        )
     assert missed["RRC"] < missed["YOLOX-SORT"] < missed["YOLOv3-SORT"]
     kept = np.concatenate([persistent(found) for found in modes["RRC"].units.values()])
     assert 0.5 < kept.mean() < 1
@@ -190,25 +238,40 @@ def test_nuscenes_results_are_read_by_sample_token():
 
 
 ONE_DETECTOR = {
-    (320, "monocular", "braking"): (65, 23.1, 0.055), (320, "oracle", "braking"): (40, 10.0, 0.017),
-    (320, "monocular", "receding-horizon"): (76, 26.3, 0.242), (320, "oracle", "receding-horizon"): (22, 9.1, 0.003),
-    (384, "monocular", "braking"): (41, 26.8, 0.124), (384, "oracle", "braking"): (21, 19.0, 0.079),
-    (384, "monocular", "receding-horizon"): (54, 22.2, 0.216), (384, "oracle", "receding-horizon"): (10, 20.0, 0.010),
-    (512, "monocular", "braking"): (21, 42.9, 0.433), (512, "oracle", "braking"): (4, 50.0, 0.300),
-    (512, "monocular", "receding-horizon"): (38, 26.3, 0.243), (512, "oracle", "receding-horizon"): (2, 100.0, np.inf),
-}  # fmt: skip
+    (320, "monocular", "braking"): (65, 23.1, 0.055),
+    (320, "oracle", "braking"): (40, 10.0, 0.017),
+    (320, "monocular", "receding-horizon"): (76, 26.3, 0.242),
+    (320, "oracle", "receding-horizon"): (22, 9.1, 0.003),
+    (384, "monocular", "braking"): (41, 26.8, 0.124),
+    (384, "oracle", "braking"): (21, 19.0, 0.079),
+    (384, "monocular", "receding-horizon"): (54, 22.2, 0.216),
+    (384, "oracle", "receding-horizon"): (10, 20.0, 0.010),
+    (512, "monocular", "braking"): (21, 42.9, 0.433),
+    (512, "oracle", "braking"): (4, 50.0, 0.300),
+    (512, "monocular", "receding-horizon"): (38, 26.3, 0.243),
+    (512, "oracle", "receding-horizon"): (2, 100.0, np.inf),
+}
 
 
 @pytest.mark.filterwarnings("ignore:mode .* was not run on:deepval.errors.InputWarning")
 def test_one_detector_at_two_resolutions_on_sparse_frames():
-    """YOLOv8s on 439 frames of 14 sequences: affected, harmed %, harm ratio of an independent implementation."""
-    data, folder = shared_data(), pathlib.Path(__file__).parents[2] / "docs" / "replication"
+    """YOLOv8s on 439 frames of 14 sequences: affected, harmed %, harm ratio of an
+    independent implementation.
+    """
+    data, folder = (
+        shared_data(),
+        pathlib.Path(__file__).parents[2] / "docs" / "replication",
+    )
     groups = [
         group
         for group in read_specification(folder / "kitti-one-detector.toml", data)
         if "s-640" in group.specs[0].name
     ]
-    cells = {(int(c.spec.order[0][-3:]), c.spec.geometry, c.spec.system): c for g in groups for c in built(g.specs)}
+    cells = {
+        (int(c.spec.order[0][-3:]), c.spec.geometry, c.spec.system): c
+        for g in groups
+        for c in built(g.specs)
+    }
     for key, (affected, harmed, ratio) in ONE_DETECTOR.items():
         values = cells[key].outcomes.values
         helped, hurt = values[values > 0].sum(), -values[values < 0].sum()
@@ -220,8 +283,15 @@ def test_one_detector_at_two_resolutions_on_sparse_frames():
 
 @pytest.mark.filterwarnings("ignore:mode .* was not run on:deepval.errors.InputWarning")
 def test_frames_left_out_change_no_other_frame(tmp_path):
-    data, folder = shared_data(), pathlib.Path(__file__).parents[2] / "docs" / "replication"
-    text = (folder / "kitti-one-detector.toml").read_text().replace('root = "', 'left_out = "frames.csv"\nroot = "')
+    data, folder = (
+        shared_data(),
+        pathlib.Path(__file__).parents[2] / "docs" / "replication",
+    )
+    text = (
+        (folder / "kitti-one-detector.toml")
+        .read_text()
+        .replace('root = "', 'left_out = "frames.csv"\nroot = "')
+    )
     (tmp_path / "frames.csv").write_text("seq,frame\n0002,5\n0002,6\n")
     (tmp_path / "cells.toml").write_text(text)
     all_specs, some_specs = (
@@ -233,7 +303,10 @@ def test_frames_left_out_change_no_other_frame(tmp_path):
     assert gone.sum() == 2
     np.testing.assert_array_equal(part.outcomes.loss, whole.outcomes.loss[~gone])
     assert part.id != whole.id
-    assert CellSpec.from_definition(part.spec.definition, part.spec.order).definition == part.spec.definition
+    assert (
+        CellSpec.from_definition(part.spec.definition, part.spec.order).definition
+        == part.spec.definition
+    )
     wrong = {
         "seq,frame\n0002,x\n": "unit .or seq. and frame, a number; found",
         "seq,frame\n0099,1\n": "units must be those of the data set; found '0099'",

@@ -22,10 +22,16 @@ def test_order_and_repetition_of_the_list_do_not_matter():
 
 def test_units_are_sorted_by_their_hash():
     found = split("synthetic", [f"scene-{i:02d}" for i in range(48)])
-    hashes = {u: hashlib.sha256(f"deepval:synthetic:{u}".encode()).hexdigest() for u in (*found.fit, *found.test)}
+    hashes = {
+        u: hashlib.sha256(f"deepval:synthetic:{u}".encode()).hexdigest()
+        for u in (*found.fit, *found.test)
+    }
     assert max(hashes[u] for u in found.test) < min(hashes[u] for u in found.validation)
-    assert max(hashes[u] for u in found.validation) < min(hashes[u] for u in found.train)
-    assert (len(found.test), len(found.validation), len(found.train)) == (14, 7, 27)  # 13.68, 7.2, rest
+    assert max(hashes[u] for u in found.validation) < min(
+        hashes[u] for u in found.train
+    )
+    # 13.68, 7.2, rest
+    assert (len(found.test), len(found.validation), len(found.train)) == (14, 7, 27)
 
 
 def test_every_unit_has_one_role():
@@ -48,7 +54,12 @@ def test_the_hash_changes_with_the_split():
 
 @pytest.mark.parametrize(
     ("units", "options"),
-    [("", {}), ("ab", {"test_units": 1}), ("abcd", {"test_units": 3}), ("abcd", {"test_units": 0})],
+    [
+        ("", {}),
+        ("ab", {"test_units": 1}),
+        ("abcd", {"test_units": 3}),
+        ("abcd", {"test_units": 0}),
+    ],
 )
 def test_a_split_needs_units_of_every_kind(units, options):
     with pytest.raises(InputError, match="A split needs"):

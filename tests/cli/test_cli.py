@@ -1,4 +1,6 @@
-"""The command as a user runs it: through the script, through `python -m`, and in this process."""
+"""The command as a user runs it: through the script, through `python -m`, and in this
+process.
+"""
 
 import atexit
 import csv
@@ -37,7 +39,10 @@ def evaluate(*words: object) -> Done:
 
 @pytest.mark.parametrize("command", [SCRIPT, MODULE])
 def test_version_both_ways(command):
-    assert run_process("--version", program=command).out == f"deepval {deepval.__version__}\n"
+    assert (
+        run_process("--version", program=command).out
+        == f"deepval {deepval.__version__}\n"
+    )
 
 
 CLOSED = {
@@ -54,9 +59,15 @@ CLOSED = {
 @pytest.mark.parametrize("redirection", CLOSED)
 @pytest.mark.parametrize(
     ("words", "unbuffered"),
-    [("--version", ""), ("evaluate --help", ""), *(("evaluate values.csv -s scores/router.csv", x) for x in ("", "1"))],
+    [
+        ("--version", ""),
+        ("evaluate --help", ""),
+        *(("evaluate values.csv -s scores/router.csv", x) for x in ("", "1")),
+    ],
 )
-def test_output_that_is_closed_no_longer_read_or_on_a_full_disk(words, redirection, unbuffered):
+def test_output_that_is_closed_no_longer_read_or_on_a_full_disk(
+    words, redirection, unbuffered
+):
     line = f"{shlex.quote(SCRIPT[0])} {words} {redirection}; exit ${{PIPESTATUS[0]}}"
     environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     done = run_process(line, program=("bash", "-c"), cwd=DEMO, env=environment)
@@ -81,7 +92,8 @@ def test_every_command_has_help_with_an_example(name):
 )
 def test_a_command_loads_its_own_module_alone(words, unloaded):
     code = (
-        "import sys; from deepval.cli import main; import atexit; atexit.register(lambda: print(*sys.modules)); main()"
+        "import sys; from deepval.cli import main; import atexit; "
+        "atexit.register(lambda: print(*sys.modules)); main()"
     )
     done = run_process(code, *words, program=PYTHON)
     assert done.code == 0, done.err
@@ -103,21 +115,42 @@ def test_without_arguments_it_shows_help_and_fails():
 
 
 def test_json_equals_the_python_call():
-    done = run_process(*EVALUATE, "--json", "--thresholds", "--draws", "50", "--seed", "3", "--alpha", "0.2")
+    done = run_process(
+        *EVALUATE,
+        "--json",
+        "--thresholds",
+        "--draws",
+        "50",
+        "--seed",
+        "3",
+        "--alpha",
+        "0.2",
+    )
     assert done.code == 0, done.err
     scores = {"router": DEMO / "scores" / "router.csv"}
-    same = deepval.evaluate(DEMO / "values.csv", scores, [deepval.Selection(0.2)], draws=50, seed=3)
+    same = deepval.evaluate(
+        DEMO / "values.csv", scores, [deepval.Selection(0.2)], draws=50, seed=3
+    )
     assert done.out == same.to_json()
 
 
 def test_console_shows_every_reference_and_the_verdict():
     done = evaluate("--alpha", "0.2")
-    for word in ("random", "always", "never", "oracle", "router", "better", "1,000 draws of units, seed 0"):
+    for word in (
+        "random",
+        "always",
+        "never",
+        "oracle",
+        "router",
+        "better",
+        "1,000 draws of units, seed 0",
+    ):
         assert word in done.out
 
 
 @pytest.mark.parametrize(
-    ("form", "sign"), [("markdown", "| **router** |"), ("latex", "\\textbf{router}"), ("csv", "router,")]
+    ("form", "sign"),
+    [("markdown", "| **router** |"), ("latex", "\\textbf{router}"), ("csv", "router,")],
 )
 def test_other_forms(form, sign):
     assert sign in evaluate("--format", form, "--draws", "200").out
@@ -131,31 +164,55 @@ def test_out_writes_a_result_that_loads(tmp_path):
 
 
 def test_costs_open_measured_budgets():
-    done = evaluate("--costs", DEMO / "costs.toml", "--json", "--draws", "20", "--alpha", "0.2")
+    done = evaluate(
+        "--costs", DEMO / "costs.toml", "--json", "--draws", "20", "--alpha", "0.2"
+    )
     kinds = {row["kind"] for row in json.loads(done.out)["rows"]}
     assert kinds == {"selection", "latency", "energy"}
 
 
 def test_slices_streams_and_curves():
-    words = ("--by", "weather", "--by", "speed:5,10", "--calibrate", "scene-00,scene-01,scene-02", "--curve", "5")
+    words = (
+        "--by",
+        "weather",
+        "--by",
+        "speed:5,10",
+        "--calibrate",
+        "scene-00,scene-01,scene-02",
+        "--curve",
+        "5",
+    )
     done = evaluate(*words, "--simultaneous", "--json", "--draws", "20")
     content = json.loads(done.out)
     assert {row["slice"] for row in content["slices"]} == {
-        "weather=night", "weather=rain", "weather=sun", "speed<5", "5<=speed<10", "speed>=10"
-    }  # fmt: skip
+        "weather=night",
+        "weather=rain",
+        "weather=sun",
+        "speed<5",
+        "5<=speed<10",
+        "speed>=10",
+    }
     assert {row["policy"] for row in content["streams"]} == {
         "frozen threshold", "causal cap", "adaptive threshold", "token bucket"
     }  # fmt: skip
     assert len(content["curves"][0]["alpha"]) == 5
     compared = [row for row in content["rows"] if row["verdict"]]
-    assert all(row["versus_random_simultaneous_lo"] <= row["versus_random"] for row in compared)
+    assert all(
+        row["versus_random_simultaneous_lo"] <= row["versus_random"] for row in compared
+    )
 
 
 def test_units_from_a_file(tmp_path):
     (tmp_path / "units.txt").write_text("scene-03\nscene-04\nscene-05\n")
-    content = json.loads(evaluate("--units", tmp_path / "units.txt", "--json", "--draws", "exact").out)
+    content = json.loads(
+        evaluate("--units", tmp_path / "units.txt", "--json", "--draws", "exact").out
+    )
     assert content["provenance"]["units"] == ["scene-03", "scene-04", "scene-05"]
-    assert content["provenance"]["draws"] == {"method": "exact", "number": 10, "seed": None}
+    assert content["provenance"]["draws"] == {
+        "method": "exact",
+        "number": 10,
+        "seed": None,
+    }
 
 
 def test_compare_gate(tmp_path):
@@ -165,39 +222,91 @@ def test_compare_gate(tmp_path):
     failed = run_here(*words, "--fail-if", "worse")
     assert failed.code == 3
     assert "uncertainty is worse than router at selection 20%" in failed.err
-    swapped = run_here("compare", DEMO / "values.csv", good, bad, "--alpha", "0.2", "--fail-if", "worse", "--json")
+    swapped = run_here(
+        "compare",
+        DEMO / "values.csv",
+        good,
+        bad,
+        "--alpha",
+        "0.2",
+        "--fail-if",
+        "worse",
+        "--json",
+    )
     assert swapped.code == 0
     assert json.loads(swapped.out)[0]["verdict"] == "better"
-    same = run_here("compare", DEMO / "values.csv", f"a={good}", f"b={good}", "--fail-if", "not-better")
+    same = run_here(
+        "compare",
+        DEMO / "values.csv",
+        f"a={good}",
+        f"b={good}",
+        "--fail-if",
+        "not-better",
+    )
     assert same.code == 3
 
 
 def test_demo_writes_where_it_says(tmp_path):
-    done = run_process("demo", "--out", "here", "--scenes", "12", program=SCRIPT, cwd=tmp_path)
+    done = run_process(
+        "demo", "--out", "here", "--scenes", "12", program=SCRIPT, cwd=tmp_path
+    )
     assert done.code == 0, done.err
     cells = {
-        f"{system}-{geometry}" for system in ("braking", "receding-horizon") for geometry in ("monocular", "oracle")
+        f"{system}-{geometry}"
+        for system in ("braking", "receding-horizon")
+        for geometry in ("monocular", "oracle")
     }
-    assert {path.name for path in (tmp_path / "here").iterdir()} == {*cells, "report.html", "results.md"}
+    assert {path.name for path in (tmp_path / "here").iterdir()} == {
+        *cells,
+        "report.html",
+        "results.md",
+    }
     *_, simulated, effect, answer, certainty, following = done.out.splitlines()
     assert simulated.startswith("Simulated: 12 scenes of invented road traffic")
-    result = deepval.Result.load(tmp_path / "here" / "braking-monocular" / "result.json")
-    assert {row.allocator for row in result.rows} >= {"random", "all-full", "oracle", "ego-speed"}
+    result = deepval.Result.load(
+        tmp_path / "here" / "braking-monocular" / "result.json"
+    )
+    assert {row.allocator for row in result.rows} >= {
+        "random",
+        "all-full",
+        "oracle",
+        "ego-speed",
+    }
     assert len(result.provenance["units"]) == 3
     setting = result.setting
-    assert f"changes the loss of {setting['affected']} of {setting['inputs']} inputs" in effect
+    assert (
+        f"changes the loss of {setting['affected']} of {setting['inputs']} inputs"
+        in effect
+    )
     assert "3 test scenes" in effect
-    rows = {row.allocator: row for row in result.rows if row.label == "selection 20%" and row.answer}
+    rows = {
+        row.allocator: row
+        for row in result.rows
+        if row.label == "selection 20%" and row.answer
+    }
     name = re.match(r"At 20 %: (?:run|try|none .* best was) ([\w-]+)\. ", answer)[1]
     best = rows[name]
-    assert f"{100 * best.versus_random:.1f} points [{100 * best.versus_random_lo:.1f}, " in answer
+    assert (
+        f"{100 * best.versus_random:.1f} points [{100 * best.versus_random_lo:.1f}, "
+        in answer
+    )
     assert best.answer in certainty
     sure = best.second_verdict == best.verdict_words == "better"
     assert ("a lead, not a proof" in certainty) != sure
     assert ("run" in answer[:12]) == (sure and best.never_verdict == "better")
-    # The command that the page prints under "What next" runs on the demo's own fitted scores.
+    # The command that the page prints under "What next" runs on the demo's own fitted
+    # scores.
     cell = tmp_path / "here" / "braking-monocular"
-    chosen = run_here("threshold", cell, "-s", "gate-ridge", "--alpha", "0.2", "--out", tmp_path / "router.json")
+    chosen = run_here(
+        "threshold",
+        cell,
+        "-s",
+        "gate-ridge",
+        "--alpha",
+        "0.2",
+        "--out",
+        tmp_path / "router.json",
+    )
     assert chosen.code == 0, chosen.err
     for path in re.findall(r"here/[\w./-]+", following):
         assert (tmp_path / path).exists()
@@ -214,11 +323,23 @@ BAD_OPTIONS = [
     (("--alpha", "1.5"), "alpha must be a share in (0, 1]; found 1.5"),
     (("--draws", "many"), "--draws must be a number or 'exact'; found 'many'"),
     (("--draws", "exact"), "enumerates at most 50,000 draws; 32 units have"),
-    (("--budget", "honey"), "--budget must be one of selection, latency, energy, money; found 'honey'"),
+    (
+        ("--budget", "honey"),
+        "--budget must be one of selection, latency, energy, money; found 'honey'",
+    ),
     (("--budget", "latency"), "A latency budget needs costs; none were given"),
-    (("--by", "colour"), "--by needs a column of the table; found 'colour', the table has speed, weather"),
+    (
+        ("--by", "colour"),
+        (
+            "--by needs a column of the table; found 'colour', "
+            "the table has speed, weather"
+        ),
+    ),
     (("--missing", "zero"), "--missing must be one of error, worst; found 'zero'"),
-    (("--format", "pdf"), "--format must be one of console, csv, markdown, latex, json; found 'pdf'"),
+    (
+        ("--format", "pdf"),
+        "--format must be one of console, csv, markdown, latex, json; found 'pdf'",
+    ),
     (("--units", "scene-99"), "scene-99 is not"),
     (("--out", "/nowhere/at/all.json"), "must be a file that can be written"),
 ]
@@ -235,17 +356,30 @@ def test_bad_options_are_one_sentence_and_exit_code_2(words, sentence):
 
 def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path):
     values = write(
-        tmp_path / "v.csv", [["unit", "input", "loss_a", "loss_b"], ["u", "i1", 1, 2], ["w", "i2", "nan", 1]]
+        tmp_path / "v.csv",
+        [
+            ["unit", "input", "loss_a", "loss_b"],
+            ["u", "i1", 1, 2],
+            ["w", "i2", "nan", 1],
+        ],
     )
     scores = write(tmp_path / "s.csv", [["input", "score"], ["i1", 1], ["i2", 2]])
-    done = run_process("evaluate", values, "-s", scores, "--out", tmp_path / "out.json", program=SCRIPT)
+    done = run_process(
+        "evaluate", values, "-s", scores, "--out", tmp_path / "out.json", program=SCRIPT
+    )
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"deepval: {values}: column 'loss_a' must be finite; row 2 (input 'i2') holds nan.\n"
+    assert done.err == (
+        f"deepval: {values}: column 'loss_a' must be finite; "
+        "row 2 (input 'i2') holds nan.\n"
+    )
     assert not (tmp_path / "out.json").exists()
 
 
 def test_notes_go_to_stderr_and_the_result(tmp_path):
-    values = write(tmp_path / "v.csv", [["unit", "input", "loss_a", "loss_b"], ["u", "i1", 1, 1], ["u", "i2", 1, 1]])
+    values = write(
+        tmp_path / "v.csv",
+        [["unit", "input", "loss_a", "loss_b"], ["u", "i1", 1, 1], ["u", "i2", 1, 1]],
+    )
     scores = write(tmp_path / "s.csv", [["input", "score"], ["i1", 1], ["i2", 2]])
     done = run_process("evaluate", values, "-s", scores, "--json", program=SCRIPT)
     assert done.code == 0
@@ -256,7 +390,12 @@ def test_notes_go_to_stderr_and_the_result(tmp_path):
 
 
 def test_unit_lists(tmp_path):
-    units = sorted({line.split(",")[0] for line in (DEMO / "values.csv").read_text().splitlines()[1:]})
+    units = sorted(
+        {
+            line.split(",")[0]
+            for line in (DEMO / "values.csv").read_text().splitlines()[1:]
+        }
+    )
     wanted = evaluate("--json", "--draws", "20", "--units", ",".join(units[:5]))
     (tmp_path / "units.txt").write_text("\n".join(units[:5]), encoding="utf-8-sig")
     from_file = evaluate("--json", "--draws", "20", "--units", tmp_path / "units.txt")
@@ -279,19 +418,39 @@ def test_unit_lists(tmp_path):
 
 def test_modes_in_another_order(tmp_path):
     header, *rows = csv.reader((DEMO / "values.csv").read_text().splitlines())
-    kept = [header.index(name) for name in ("unit", "input", "loss_full", "loss_cheap")]  # as a pivot sorts them
+    # as a pivot sorts them
+    kept = [header.index(name) for name in ("unit", "input", "loss_full", "loss_cheap")]
     with (tmp_path / "pivot.csv").open("w", newline="") as out:
         csv.writer(out).writerows([row[i] for i in kept] for row in (header, *rows))
     words = ("-s", DEMO / "scores" / "router.csv", "--draws", "50", "--alpha", "0.2")
-    turned = run_here("evaluate", tmp_path / "pivot.csv", *words, "--json", "--modes", "cheap,full")
-    assert json.loads(turned.out)["rows"] == json.loads(evaluate(*words[2:], "--json").out)["rows"]
+    turned = run_here(
+        "evaluate", tmp_path / "pivot.csv", *words, "--json", "--modes", "cheap,full"
+    )
+    assert (
+        json.loads(turned.out)["rows"]
+        == json.loads(evaluate(*words[2:], "--json").out)["rows"]
+    )
     wrong = run_here("evaluate", tmp_path / "pivot.csv", *words)
-    assert not wrong.err  # a note stands once: above the table, or on stderr where there is none
-    assert "is 'cheap' really the full mode" in run_here("evaluate", tmp_path / "pivot.csv", *words, "--json").err
+    # a note stands once: above the table, or on stderr where there is none
+    assert not wrong.err
+    assert (
+        "is 'cheap' really the full mode"
+        in run_here("evaluate", tmp_path / "pivot.csv", *words, "--json").err
+    )
     assert "is 'cheap' really the full mode" in wrong.out
-    refused = run_here("compare", tmp_path / "pivot.csv", words[1], f"b={words[1]}", "--modes", "cheap,best")
+    refused = run_here(
+        "compare",
+        tmp_path / "pivot.csv",
+        words[1],
+        f"b={words[1]}",
+        "--modes",
+        "cheap,best",
+    )
     assert (refused.code, refused.out) == (2, "")
-    assert "modes must be different ones of full, cheap, cheap first; found cheap, best" in refused.err
+    assert (
+        "modes must be different ones of full, cheap, cheap first; found cheap, best"
+        in refused.err
+    )
 
 
 def test_simultaneous_intervals_are_on_the_console():
@@ -311,6 +470,17 @@ def test_without_draws_there_is_no_verdict_and_no_gate():
     assert "unresolved" not in done.out
     assert "router: no draws: no interval." in done.out
     router = DEMO / "scores" / "router.csv"
-    gate = run_here("compare", DEMO / "values.csv", f"a={router}", f"b={router}", "--draws", "0", "--fail-if", "worse")
+    gate = run_here(
+        "compare",
+        DEMO / "values.csv",
+        f"a={router}",
+        f"b={router}",
+        "--draws",
+        "0",
+        "--fail-if",
+        "worse",
+    )
     assert gate.code == 2
-    assert "--fail-if needs a verdict; there is none: no draws: no interval." in gate.err
+    assert (
+        "--fail-if needs a verdict; there is none: no draws: no interval." in gate.err
+    )

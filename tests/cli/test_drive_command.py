@@ -18,22 +18,34 @@ def _yard(monkeypatch):
 
 
 def run(*words, dataset="yard", planner="cruise"):
-    return call("drive", "--dataset", dataset, "--root", ".", "--planner", planner, *words)
+    return call(
+        "drive", "--dataset", dataset, "--root", ".", "--planner", planner, *words
+    )
 
 
 def test_a_row_for_each_scene():
-    lines = [line.split() for line in run().splitlines() if re.match(r" ?(far|near) +0 ", line)]
+    lines = [
+        line.split()
+        for line in run().splitlines()
+        if re.match(r" ?(far|near) +0 ", line)
+    ]
     assert lines[0][:7] == ["far", "0", "4.0", "20.0", "20.0", "0", "0"]
     assert lines[1][:7] == ["near", "0", "6.0", "30.0", "30.0", "0", "0"]
 
 
 def test_a_contact_is_told():
     printed = run("--seconds", "1000", "--units", "near")
-    (line,) = [line.split() for line in printed.splitlines() if re.match(r" ?near +0 ", line)]
+    (line,) = [
+        line.split() for line in printed.splitlines() if re.match(r" ?near +0 ", line)
+    ]
     assert line[:3] == ["near", "0", "12.0"]
     assert line[5:7] == ["1", "1"]
-    # 20 - 3.244 - 2 t metres are left to its middle, and its nearest corner, turned by 3 + t / 2, is 2.23 m nearer.
-    assert "near from 0: car after 7.3 s, ahead, at fault (5.0 m/s, the other 3.0 m/s)" in printed
+    # 20 - 3.244 - 2 t metres are left to its middle, and its nearest corner, turned by
+    # 3 + t / 2, is 2.23 m nearer.
+    assert (
+        "near from 0: car after 7.3 s, ahead, at fault (5.0 m/s, the other 3.0 m/s)"
+        in printed
+    )
 
 
 def test_json_holds_poses_and_what_is_infinite_is_null():
@@ -72,10 +84,19 @@ def test_the_planner_is_given_what_a_mode_perceives():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--threshold", "0.3"), "--threshold and --geometry apply only to --mode: give it too"),
-        (("--mode", "none", "--geometry", "x"), "--geometry must be one of monocular, oracle"),
+        (
+            ("--threshold", "0.3"),
+            "--threshold and --geometry apply only to --mode: give it too",
+        ),
+        (
+            ("--mode", "none", "--geometry", "x"),
+            "--geometry must be one of monocular, oracle",
+        ),
         (("--mode", "radar"), "A mode without a file must be one of none"),
-        (("--from", "x"), "--from must be a keyframe, several as 0,10,20, or all; found 'x'"),
+        (
+            ("--from", "x"),
+            "--from must be a keyframe, several as 0,10,20, or all; found 'x'",
+        ),
         (("--from", "99"), "must start at one of its states 0 to 8"),
         (("--seconds", "0"), "--seconds must be 0.1 or more"),
         (("--replan", "0.25"), "multiple of 0.1 s"),
@@ -91,33 +112,85 @@ def test_wrong_words_are_refused_in_a_sentence(words, message):
 def test_planners_and_data_sets_are_named_where_another_is_asked_for():
     with pytest.raises(InputError, match="--planner must be one of idm, pdm-closed"):
         run(planner="pdm")
-    with pytest.raises(InputError, match=r"\(argoverse2, commonroad, scenarionet, waymo, yard\); found kitti"):
+    with pytest.raises(
+        InputError,
+        match=r"\(argoverse2, commonroad, scenarionet, waymo, yard\); found kitti",
+    ):
         run(dataset="kitti")
 
 
-WORLD = ("drive", "--dataset", "synthetic", "--system", "braking", "--scenes", 3, "--calibrate", 2, "--seconds", 2)
+WORLD = (
+    "drive",
+    "--dataset",
+    "synthetic",
+    "--system",
+    "braking",
+    "--scenes",
+    3,
+    "--calibrate",
+    2,
+    "--seconds",
+    2,
+)
 
 
-def test_allocators_drive_the_synthetic_world_and_the_same_seed_gives_the_same_bytes(tmp_path):
+def test_allocators_drive_the_synthetic_world_and_the_same_seed_gives_the_same_bytes(
+    tmp_path,
+):
     arms = ("--allocator", "random", "--allocator", "lost", "--seed", 3, "--draws", 20)
     written = []
     for workers in (1, 2):
         out = tmp_path / f"{workers}.csv"
-        call(*WORLD, *arms, "--workers", workers, "--out", out, "--page", tmp_path / f"{workers}.html")
+        call(
+            *WORLD,
+            *arms,
+            "--workers",
+            workers,
+            "--out",
+            out,
+            "--page",
+            tmp_path / f"{workers}.html",
+        )
         written.append((out.read_bytes(), (tmp_path / f"{workers}.html").read_bytes()))
     assert written[0] == written[1]
     lines = written[0][0].decode().splitlines()
     assert lines[0].startswith("unit,start,allocator,seconds,collisions,at_fault")
-    assert [line.split(",")[2] for line in lines[1:]] == ["random", "lost", "perfect"] * 3
+    assert [line.split(",")[2] for line in lines[1:]] == [
+        "random",
+        "lost",
+        "perfect",
+    ] * 3
 
 
 def test_allocators_are_compared_on_logs_with_the_steps_off_the_log():
-    logged = ("--mode", "none", "--mode", "reference", "--planner", "careful", "--units", "far", "--draws", 20)
-    arms = ("--allocator", "always", "--allocator", "never", "--allocator", "criticality", "--calibrate", "near")
+    logged = (
+        "--mode",
+        "none",
+        "--mode",
+        "reference",
+        "--planner",
+        "careful",
+        "--units",
+        "far",
+        "--draws",
+        20,
+    )
+    arms = (
+        "--allocator",
+        "always",
+        "--allocator",
+        "never",
+        "--allocator",
+        "criticality",
+        "--calibrate",
+        "near",
+    )
     call_words = ("drive", "--dataset", "yard", "--root", ".", *logged, *arms)
     content = json.loads(call(*call_words, "--json"))
     by_arm = {row["allocator"]: row for row in content["drives"]}
-    assert by_arm["always"]["progress_m"] == pytest.approx(by_arm["perfect"]["progress_m"], abs=0.1)
+    assert by_arm["always"]["progress_m"] == pytest.approx(
+        by_arm["perfect"]["progress_m"], abs=0.1
+    )
     assert by_arm["never"]["progress_m"] > 2 * by_arm["perfect"]["progress_m"]
     assert by_arm["always"]["off_log"] > 0
     assert by_arm["never"]["loss"] is None
@@ -130,11 +203,20 @@ def test_allocators_are_compared_on_logs_with_the_steps_off_the_log():
         (("--allocator", "lots"), "did you mean 'lost'"),
         (("--allocator", "never", "--allocator", "never"), "'never' is given twice"),
         (("--allocator", "never", "--calibrate", "x"), "a number for --calibrate"),
-        (("--allocator", "never", "--planner", "idm"), "driven with --system and --allocator"),
-        (("--allocator", "never", "--policy", "causal cup"), "did you mean 'causal cap'"),
+        (
+            ("--allocator", "never", "--planner", "idm"),
+            "driven with --system and --allocator",
+        ),
+        (
+            ("--allocator", "never", "--policy", "causal cup"),
+            "did you mean 'causal cap'",
+        ),
         (("--allocator", "never", "--replan", 0.5), "without --from, --replan"),
         (("--out", "rows.csv"), "--calibrate applies only with --allocator"),
-        (("--allocator", "never", "--mode", "yolov8s-32"), "did you mean 'yolov8s-320'"),
+        (
+            ("--allocator", "never", "--mode", "yolov8s-32"),
+            "did you mean 'yolov8s-320'",
+        ),
     ],
 )
 def test_what_the_synthetic_world_refuses(words, message):

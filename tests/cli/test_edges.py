@@ -1,4 +1,6 @@
-"""What users tripped over: each once, with the sentence or the figure that they get now."""
+"""What users tripped over: each once, with the sentence or the figure that they get
+now.
+"""
 
 import json
 import warnings
@@ -33,27 +35,41 @@ from whole_sets import write_unit
 def table_of(value, *, units=6, cheap=2.0, **more):
     value = np.asarray(value, dtype=float)
     losses = {"cheap": np.full(len(value), cheap), "full": cheap - value}
-    return deepval.ValueTable.from_columns(unit=np.arange(len(value)) % units, losses=losses, **more)
+    return deepval.ValueTable.from_columns(
+        unit=np.arange(len(value)) % units, losses=losses, **more
+    )
 
 
 def quietly(table, scores, budgets=None, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
-        return deepval.evaluate(table, scores, budgets or [deepval.Selection(0.5)], **options)
+        return deepval.evaluate(
+            table, scores, budgets or [deepval.Selection(0.5)], **options
+        )
 
 
 VALUE = np.tile([1.0, 0.0, -0.5, 2.0], 6)
 
 
 def test_an_empty_list_of_units_is_said_to_be_empty():
-    with pytest.raises(InputError, match="At least one unit must be named; found an empty list"):
+    with pytest.raises(
+        InputError, match="At least one unit must be named; found an empty list"
+    ):
         deepval.evaluate(table_of(VALUE), {"mine": VALUE}, units=[])
 
 
 def test_a_role_without_units_is_a_sentence():
-    with pytest.raises(InputError, match="The cell has no train units: 2 units are too few for a split, which needs 3"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "The cell has no train units: 2 units are too few for "
+            "a split, which needs 3"
+        ),
+    ):
         units_of(split("d", ["a", "b"]), "train")
-    with pytest.raises(InputError, match="The cell has no test units: the split gives it none"):
+    with pytest.raises(
+        InputError, match="The cell has no test units: the split gives it none"
+    ):
         units_of(Split("d", ("a",), ("b",), ()), "test")
 
 
@@ -67,18 +83,27 @@ def test_a_small_demo_leaves_out_what_cannot_be_fitted(monkeypatch, tmp_path):
         return fit(cell, name, **options)
 
     monkeypatch.setattr(fitting, "fit_on", taught)
-    with pytest.warns(InputWarning, match="braking-monocular, left out: gate-gbm: all 120 have label 0"):
+    with pytest.warns(
+        InputWarning,
+        match="braking-monocular, left out: gate-gbm: all 120 have label 0",
+    ):
         found = fitting.scored_by_all(cell, ["gate-gbm", "gate-ridge"])
     assert list(found) == [*SIGNALS, "gate-ridge"]
 
 
 def test_a_demo_of_too_few_scenes_is_refused_before_any_work(monkeypatch, tmp_path):
-    monkeypatch.setattr(demo.sources, "synthetic", lambda **_: pytest.fail("work began"))
-    assert "--scenes must be 3 or more; found 2." in refusal("demo", "--scenes", 2, "-o", tmp_path / "x")
+    monkeypatch.setattr(
+        demo.sources, "synthetic", lambda **_: pytest.fail("work began")
+    )
+    assert "--scenes must be 3 or more; found 2." in refusal(
+        "demo", "--scenes", 2, "-o", tmp_path / "x"
+    )
 
 
 def test_simultaneous_intervals_are_on_the_console_at_80_columns():
-    result = quietly(table_of(VALUE), {"mine": VALUE}, draws=50, simultaneous_intervals=True)
+    result = quietly(
+        table_of(VALUE), {"mine": VALUE}, draws=50, simultaneous_intervals=True
+    )
     assert result.row("mine").versus_random_simultaneous_lo is not None
     text = console.render(result, width=80)
     head = text[text.index("Verdicts (") :].split("─")[0]
@@ -86,8 +111,11 @@ def test_simultaneous_intervals_are_on_the_console_at_80_columns():
 
 
 def test_shares_of_next_to_nothing_are_shown_in_units_of_the_loss():
-    cheap = np.where(np.arange(24) % 6 == 0, 5.0, 1e-6)  # one unit holds all of the loss: draws without it hold none
-    table = deepval.ValueTable.from_columns(unit=np.arange(24) % 6, losses={"cheap": cheap, "full": cheap - VALUE})
+    # one unit holds all of the loss: draws without it hold none
+    cheap = np.where(np.arange(24) % 6 == 0, 5.0, 1e-6)
+    table = deepval.ValueTable.from_columns(
+        unit=np.arange(24) % 6, losses={"cheap": cheap, "full": cheap - VALUE}
+    )
     text = console.render(quietly(table, {"mine": -VALUE}, draws=200), width=200)
     shown = [line for line in text.splitlines() if " mine " in line][-1]
     assert "%" not in shown
@@ -104,13 +132,16 @@ def test_negative_losses_have_a_verdict():
 def test_without_draws_nobody_has_a_verdict():
     result = quietly(table_of(VALUE), {"mine": VALUE}, draws=0)
     assert {row.verdict for row in result.rows} == {None}
-    assert "%. Second opinion, against random: better: mine. Worst of these 6 units" in console.render(
-        result, width=400
+    assert (
+        "%. Second opinion, against random: better: mine. Worst of these 6 units"
+        in console.render(result, width=400)
     )
 
 
 def test_a_missing_order_is_said_before_anything_is_judged(monkeypatch):
-    monkeypatch.setattr(evaluation, "judge", lambda *_, **__: pytest.fail("judged first"))
+    monkeypatch.setattr(
+        evaluation, "judge", lambda *_, **__: pytest.fail("judged first")
+    )
     with pytest.raises(InputError, match="add a column 'order' to the table"):
         deepval.evaluate(table_of(VALUE), {"mine": VALUE}, calibration=["0"])
 
@@ -121,14 +152,21 @@ def test_two_results_of_one_name_are_told_apart_by_their_folders(tmp_path):
         (tmp_path / place / "braking").mkdir(parents=True)
         result.save(tmp_path / place / "braking" / "result.json")
     files = [tmp_path / place / "braking" / "result.json" for place in ("one", "two")]
-    assert set(report_page._files_by_cell(list(map(str, files)), "result")) == {"one/braking", "two/braking"}
-    assert set(report_page._files_by_cell([str(files[0]), f"b={files[1]}"], "result")) == {"braking", "b"}
+    assert set(report_page._files_by_cell(list(map(str, files)), "result")) == {
+        "one/braking",
+        "two/braking",
+    }
+    assert set(
+        report_page._files_by_cell([str(files[0]), f"b={files[1]}"], "result")
+    ) == {"braking", "b"}
     call("report", *files, "--figures", tmp_path / "figures")
     assert {path.name for path in (tmp_path / "figures").glob("gap-*.pdf")} == {
         "gap-one-braking.pdf",
         "gap-two-braking.pdf",
     }
-    with pytest.raises(InputError, match="differ as file names; 'a\\?b' and 'a b' do not"):
+    with pytest.raises(
+        InputError, match="differ as file names; 'a\\?b' and 'a b' do not"
+    ):
         write_figures(tmp_path / "none", {"a b": result, "a?b": result})
     assert not (tmp_path / "none").exists()
 
@@ -140,12 +178,21 @@ def test_one_of_something_is_not_many():
     assert "1 units" not in text
     one = quietly(table_of(VALUE), {"mine": VALUE}, draws=20)
     assert "Verdicts (1 comparison with random)" in console.render(one)
-    assert "1 comparison with random; no correction" in " ".join(console.render(one).split())
+    assert "1 comparison with random; no correction" in " ".join(
+        console.render(one).split()
+    )
 
 
 def test_a_mode_that_helps_nowhere_has_no_harm_ratio_to_print():
-    with pytest.warns(InputWarning, match=r"harms more than it helps \(it helps nowhere\)") as caught:
-        result = deepval.evaluate(table_of(-np.abs(VALUE)), {"mine": VALUE}, [deepval.Selection(0.5)], draws=20)
+    with pytest.warns(
+        InputWarning, match=r"harms more than it helps \(it helps nowhere\)"
+    ) as caught:
+        result = deepval.evaluate(
+            table_of(-np.abs(VALUE)),
+            {"mine": VALUE},
+            [deepval.Selection(0.5)],
+            draws=20,
+        )
     assert not any("nan" in str(item.message) for item in caught)
     assert "nan" not in console.render(result)
 
@@ -163,7 +210,11 @@ def test_the_ladder_s_oracle_is_no_allocator():
     per_mode = {"input": table.input, "score_mid": 0.6 * VALUE, "score_full": VALUE}
     result = quietly(table, {"mine": per_mode}, draws=20)
     assert "oracle-ladder" in {row.allocator for row in result.rows}
-    listed = {row[0].text for section in overview({"cell": result}, alpha=0.5).sections for row in section}
+    listed = {
+        row[0].text
+        for section in overview({"cell": result}, alpha=0.5).sections
+        for row in section
+    }
     assert not listed & {"oracle", "oracle-ladder", "all-full", "never"}
     closing = " ".join(console.render(result).split())
     assert "selection 50%. Better than random-ladder and worth it; " in closing
@@ -172,7 +223,9 @@ def test_the_ladder_s_oracle_is_no_allocator():
 
 
 def nothing():
-    return store.FrameDetections(np.zeros((0, 4)), np.zeros(0), np.zeros(0, dtype="<U3"))
+    return store.FrameDetections(
+        np.zeros((0, 4)), np.zeros(0), np.zeros(0, dtype="<U3")
+    )
 
 
 def test_a_cache_of_some_units_is_split_among_them(tmp_path):
@@ -180,11 +233,17 @@ def test_a_cache_of_some_units_is_split_among_them(tmp_path):
     cache = tmp_path / "cache"
     for mode in "ab":
         for unit in UNITS[:3]:
-            records = [store.FrameRecord(f, f"{f:06d}.png", "0" * 64, (40, 60), nothing()) for f in range(FRAMES)]
+            records = [
+                store.FrameRecord(f, f"{f:06d}.png", "0" * 64, (40, 60), nothing())
+                for f in range(FRAMES)
+            ]
             write_unit(cache, mode, unit=unit, records=records)
     files = [sources.ModeFile(name, cache / name) for name in "ab"]
     kitti = Kitti(tmp_path / "kitti_tracking")
-    told = f"1 of 4 units of kitti are in no cache: the cell is made of the 3 that are, .* {', '.join(UNITS[:3])}"
+    told = (
+        "1 of 4 units of kitti are in no cache: the cell is made "
+        f"of the 3 that are, .* {', '.join(UNITS[:3])}"
+    )
     with pytest.warns(InputWarning, match=told):
         material = sources.from_files(kitti, files)
     assert material.units == UNITS[:3]
@@ -195,7 +254,10 @@ def test_a_cache_of_some_units_is_split_among_them(tmp_path):
 
 def test_images_that_are_not_found_are_said_to_be_missing():
     frames = {"cell": {"dataset": "kitti", "frames": [{"input": "a", "image": None}]}}
-    with pytest.warns(InputWarning, match="--images found no picture: the 1 frames to look at name none"):
+    with pytest.warns(
+        InputWarning,
+        match="--images found no picture: the 1 frames to look at name none",
+    ):
         assert report_page._pictures(frames, None) == {}
     with pytest.warns(InputWarning, match="there are no frames to look at"):
         assert report_page._pictures({}, None) == {}
@@ -208,18 +270,25 @@ def test_perceive_says_where_its_timings_are_not_tight(monkeypatch, tmp_path):
     import onnx_models
 
     (tmp_path / "images").mkdir()
-    cv2.imwrite(str(tmp_path / "images" / "000000.png"), np.full((40, 60, 3), 200, dtype=np.uint8))
+    cv2.imwrite(
+        str(tmp_path / "images" / "000000.png"),
+        np.full((40, 60, 3), 200, dtype=np.uint8),
+    )
     weights = onnx_models.yolov8(tmp_path / "tiny.onnx")
 
     def timed(spread):
         times = 10.0 + np.linspace(0, spread, 60)
-        stages = dict.fromkeys(("decode", "preprocess", "inference", "postprocess"), times / 4)
+        stages = dict.fromkeys(
+            ("decode", "preprocess", "inference", "postprocess"), times / 4
+        )
         return lambda *_, **__: Timing(times, stages)
 
     for spread, said in ((8.0, True), (0.0, False)):
         monkeypatch.setattr(mode_costs, "measure", timed(spread))
         cache = tmp_path / f"cache{spread}"
-        printed = call("perceive", tmp_path / "images", "-w", weights, "--size", 64, "-o", cache)
+        printed = call(
+            "perceive", tmp_path / "images", "-w", weights, "--size", 64, "-o", cache
+        )
         assert ("note: Timing is noisy: " in printed) is said
         assert "frame of 1 unit (1 run now, 0 frames failed)" in printed
 

@@ -1,4 +1,6 @@
-"""Every command on paths and numbers that cannot be meant: one sentence and exit code 2, no wait, nothing written."""
+"""Every command on paths and numbers that cannot be meant: one sentence and exit code
+2, no wait, nothing written.
+"""
 
 import os
 import signal
@@ -38,28 +40,44 @@ def test_odd_paths(world, monkeypatch, place, command):
     assert tree(world) == before
 
 
-NAMED = {option for command in COMMANDS for option in command.split() if option.startswith("--")}
+NAMED = {
+    option
+    for command in COMMANDS
+    for option in command.split()
+    if option.startswith("--")
+}
 
 
 def test_every_option_that_is_a_path_is_tried():
     """An option of that name is read by the same function in every command."""
     found = {option for _, option in parameters((Path,)) if option.startswith("--")}
-    # A base that is not there is an empty board; an engine cache is made, and refused without TensorRT.
+    # A base that is not there is an empty board; an engine cache is made, and refused
+    # without TensorRT.
     assert found <= NAMED | {"--figure", "--base", "--engine-cache"}
 
 
-NUMBERS = [(words, option, info) for words, option, info in declarations((int, float)) if option.startswith("--")]
+NUMBERS = [
+    (words, option, info)
+    for words, option, info in declarations((int, float))
+    if option.startswith("--")
+]
 
 
 def test_every_option_that_is_a_number_declares_its_limits():
-    assert [(words, option) for words, option, info in NUMBERS if info.callback is None] == []
+    assert [
+        (words, option) for words, option, info in NUMBERS if info.callback is None
+    ] == []
 
 
-@pytest.mark.parametrize("within", [(0, 1_000), (-EXACT, EXACT), (-1e9, 1e9), (-np.inf, np.inf)])
+@pytest.mark.parametrize(
+    "within", [(0, 1_000), (-EXACT, EXACT), (-1e9, 1e9), (-np.inf, np.inf)]
+)
 def test_numbers_beyond_the_limits_are_refused(within):
     option, (least, most) = "--number", within
     for value in (float("nan"), float("inf"), float("-inf")):
-        with pytest.raises(InputError, match=f"{option} must be a finite number; found "):
+        with pytest.raises(
+            InputError, match=f"{option} must be a finite number; found "
+        ):
             check_number(option, value, within)
     if np.isfinite([least, most]).all():
         check_number(option, [least, most], within)
@@ -73,7 +91,10 @@ def test_numbers_beyond_the_limits_are_refused(within):
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("evaluate values.csv -s x.csv --seed -1", "--seed must be 0 or more; found -1."),
+        (
+            "evaluate values.csv -s x.csv --seed -1",
+            "--seed must be 0 or more; found -1.",
+        ),
         (
             "evaluate values.csv -s x.csv --seed 1" + "0" * 30,
             "--seed must be at most 9,223,372,036,854,775,807; found 1,000",
@@ -82,16 +103,43 @@ def test_numbers_beyond_the_limits_are_refused(within):
             "evaluate values.csv -s x.csv --draws 1" + "0" * 20,
             "--draws must be at most 10,000,000; found 10,000,000,000",
         ),
-        ("evaluate values.csv -s x.csv --draws 1e20", "--draws must be a number or 'exact'; found '1e20'."),
-        ("diagnose values.csv --resolve nan", "--resolve must be a finite number; found nan."),
-        ("evaluate values.csv -s x.csv --curve 1000000", "--curve must be at most 10,000; found 1,000,000."),
+        (
+            "evaluate values.csv -s x.csv --draws 1e20",
+            "--draws must be a number or 'exact'; found '1e20'.",
+        ),
+        (
+            "diagnose values.csv --resolve nan",
+            "--resolve must be a finite number; found nan.",
+        ),
+        (
+            "evaluate values.csv -s x.csv --curve 1000000",
+            "--curve must be at most 10,000; found 1,000,000.",
+        ),
         ("evaluate values.csv -s x.csv --alpha nan", "alpha must be "),
-        ("evaluate values.csv -s x.csv --weight a=inf", "--weight NAME=NUMBER must hold finite numbers; found 'inf'."),
-        ("diagnose values.csv --resolve inf", "--resolve must be a finite number; found inf."),
-        ("perceive images -w detector.onnx --size 64 --out c --samples -3", "--samples must be 0 or more; found -3."),
-        ("perceive images -w detector.onnx --size 1000000 --out c", "--size must be at most 16,384; found 1,000,000."),
-        (f"{KITTI} --threshold nan", "--threshold must be a number or NAME=NUMBER; found 'nan'."),
-        (f"{KITTI} --set corridor_half_width_m=nan", "--set must be NAME=NUMBER; found 'corridor_half_width_m=nan'."),
+        (
+            "evaluate values.csv -s x.csv --weight a=inf",
+            "--weight NAME=NUMBER must hold finite numbers; found 'inf'.",
+        ),
+        (
+            "diagnose values.csv --resolve inf",
+            "--resolve must be a finite number; found inf.",
+        ),
+        (
+            "perceive images -w detector.onnx --size 64 --out c --samples -3",
+            "--samples must be 0 or more; found -3.",
+        ),
+        (
+            "perceive images -w detector.onnx --size 1000000 --out c",
+            "--size must be at most 16,384; found 1,000,000.",
+        ),
+        (
+            f"{KITTI} --threshold nan",
+            "--threshold must be a number or NAME=NUMBER; found 'nan'.",
+        ),
+        (
+            f"{KITTI} --set corridor_half_width_m=nan",
+            "--set must be NAME=NUMBER; found 'corridor_half_width_m=nan'.",
+        ),
         (
             "drive --dataset kitti --root kitti_tracking --planner idm --threshold nan",
             "--threshold must be a finite number",
@@ -100,7 +148,10 @@ def test_numbers_beyond_the_limits_are_refused(within):
             "drive --dataset kitti --root kitti_tracking --planner idm --seconds inf",
             "--seconds must be a finite number",
         ),
-        ("leaderboard subs --cells cells --out b --draws 100000000", "--draws must be at most 10,000,000"),
+        (
+            "leaderboard subs --cells cells --out b --draws 100000000",
+            "--draws must be at most 10,000,000",
+        ),
         ("demo --scenes 1000000000", "--scenes must be at most 10,000"),
     ],
 )
@@ -115,7 +166,16 @@ def test_numbers_that_cannot_be_meant(world, monkeypatch, command, sentence):
 
 def test_a_bracketed_name_is_a_name(world, monkeypatch, capsys):
     monkeypatch.chdir(world)
-    call("compare", "values.csv", "[bold]mine[/bold]=x.csv", "[red]other=y.csv", "--draws", "5", "--alpha", "0.5")
+    call(
+        "compare",
+        "values.csv",
+        "[bold]mine[/bold]=x.csv",
+        "[red]other=y.csv",
+        "--draws",
+        "5",
+        "--alpha",
+        "0.5",
+    )
     shown = capsys.readouterr().out
     assert "[bold]mine[/bold]" in shown
     assert "[red]other" in shown
@@ -130,14 +190,22 @@ def test_kitti_files_that_are_not_utf8(tmp_path, part):
     training = tmp_path / "kitti_tracking" / "training"
     (training / part).mkdir(exist_ok=True)
     (training / part / "0000.txt").write_bytes(b"\n0 caf\xe9\n")
-    with pytest.raises(InputError, match=r"0000.txt: text must be UTF-8; line 2 holds the byte 0xe9. Save it as UTF-8"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"0000.txt: text must be UTF-8; line 2 holds the "
+            r"byte 0xe9. Save it as UTF-8"
+        ),
+    ):
         kitti.read_unit(training, "0000")
 
 
 @pytest.mark.parametrize("key", ["P2:", "R_rect", "Tr_velo_cam", "Tr_imu_velo"])
 def test_a_singular_calibration_is_said(tmp_path, key):
     lines = [
-        f"{key} " + " ".join("0" * (len(line.split()) - 1)) if line.startswith(key) else line
+        f"{key} " + " ".join("0" * (len(line.split()) - 1))
+        if line.startswith(key)
+        else line
         for line in CALIBRATION.splitlines()
     ]
     (tmp_path / "0000.txt").write_text("\n".join(lines) + "\n")
@@ -168,18 +236,36 @@ def boxes(path: Path, *, metadata: dict[bytes, bytes] | None = None, **columns) 
     [
         ({"unit": pa.array([b"0000"])}, "column 'unit' must hold text or integers"),
         ({"cls": pa.array([["car"]])}, "column 'cls' must hold text or integers"),
-        ({"cls": pa.array([None], pa.string())}, "column 'cls' must hold text or integers"),
+        (
+            {"cls": pa.array([None], pa.string())},
+            "column 'cls' must hold text or integers",
+        ),
         ({"frame": pa.array([{"a": 1}])}, "column 'frame' must hold text or integers"),
         ({"frame": pa.array([True])}, "column 'frame' must hold text or integers"),
         ({"x1": pa.array([1], pa.timestamp("ns"))}, "column 'x1' must hold numbers"),
         ({"score": pa.array([{"x": 1}])}, "column 'score' must hold numbers"),
         ({"ry": [0.0]}, "lacks X, Y, Z, l, w, h"),
-        ({"metadata": {b"frames_run": b"{"}}, "'frames_run' of its metadata: must be a JSON file"),
-        ({"metadata": {b"frames_run": b"[1]"}}, "must be frames by unit; it must be an object"),
-        ({"metadata": {b"frames_run": b'{"0000": 5}'}}, "must be frames by unit; it.0000 must be"),
+        (
+            {"metadata": {b"frames_run": b"{"}},
+            "'frames_run' of its metadata: must be a JSON file",
+        ),
+        (
+            {"metadata": {b"frames_run": b"[1]"}},
+            "must be frames by unit; it must be an object",
+        ),
+        (
+            {"metadata": {b"frames_run": b'{"0000": 5}'}},
+            "must be frames by unit; it.0000 must be",
+        ),
         ({"metadata": {b"frames_failed": b"[" * 9999}}, "nest 100 deep"),
-        ({"metadata": {b"frames_processed": b'{"0000": "8"}'}}, "it.0000 must be a whole number"),
-        ({"metadata": {b"scores": b"\xff"}}, "'scores' of its metadata: text must be UTF-8"),
+        (
+            {"metadata": {b"frames_processed": b'{"0000": "8"}'}},
+            "it.0000 must be a whole number",
+        ),
+        (
+            {"metadata": {b"scores": b"\xff"}},
+            "'scores' of its metadata: text must be UTF-8",
+        ),
     ],
 )
 def test_odd_parquet_detections(tmp_path, columns, sentence):
@@ -189,20 +275,36 @@ def test_odd_parquet_detections(tmp_path, columns, sentence):
 
 
 def test_metadata_that_nobody_asks_for_may_be_anything(tmp_path):
-    open_detections(boxes(tmp_path / "a.parquet", metadata={b"\xff": b"\xfe"}, extra=[{"any": 1}]))
+    open_detections(
+        boxes(tmp_path / "a.parquet", metadata={b"\xff": b"\xfe"}, extra=[{"any": 1}])
+    )
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        '{"results": 5}', '{"results": []}', '{"results": {"a": 5}}', '{"results": {"a": [5]}}',
+        '{"results": 5}',
+        '{"results": []}',
+        '{"results": {"a": 5}}',
+        '{"results": {"a": [5]}}',
         '{"results": {"a": [{}]}}',
-        '{"results": {"a": [{"rotation": 1, "translation": 1, "size": 1, "detection_score": 1, "detection_name": 1}]}}',
-        "5", "{}", "[5]", "[[]]", '[{"image_id": []}]', '[{"image_id": 1, "category_id": {}, "bbox": [1, 2, 3, 4]}]',
+        (
+            '{"results": {"a": [{"rotation": 1, "translation": 1, "size": 1, '
+            '"detection_score": 1, "detection_name": 1}]}}'
+        ),
+        "5",
+        "{}",
+        "[5]",
+        "[[]]",
+        '[{"image_id": []}]',
+        '[{"image_id": 1, "category_id": {}, "bbox": [1, 2, 3, 4]}]',
         '[{"image_id": "u/1", "category_id": 3, "bbox": [1, 2], "score": 0.5}]',
-        '[{"image_id": "u/1", "category_id": 3, "bbox": [1, 2, 3, 1e999], "score": 0.5}]',
+        (
+            '[{"image_id": "u/1", "category_id": 3, "bbox": [1, 2, '
+            '3, 1e999], "score": 0.5}]'
+        ),
     ],
-)  # fmt: skip
+)
 def test_odd_json_detections(tmp_path, content):
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(InputError):
@@ -213,22 +315,42 @@ def test_odd_json_detections(tmp_path, content):
 
 
 def test_one_long_id_is_refused_before_every_row_is_as_wide(tmp_path):
-    rows = "".join(f"u{i % 3},{'x' * 500_000 if i == 7 else i},1,1\n" for i in range(20_000))
+    rows = "".join(
+        f"u{i % 3},{'x' * 500_000 if i == 7 else i},1,1\n" for i in range(20_000)
+    )
     (tmp_path / "v.csv").write_text("unit,input,loss_a,loss_b\n" + rows)
-    with pytest.raises(InputError, match="must hold ids of at most 1,000 characters; row 8 holds 500,000"):
+    with pytest.raises(
+        InputError,
+        match="must hold ids of at most 1,000 characters; row 8 holds 500,000",
+    ):
         deepval.read_values(tmp_path / "v.csv")
 
 
 def test_draws_times_units_are_bounded():
     with pytest.raises(
-        InputError, match=r"1,000 draws of 1,000,000 units are .* give at most 268 draws, or larger units"
+        InputError,
+        match=(
+            r"1,000 draws of 1,000,000 units are .* give at most "
+            r"268 draws, or larger units"
+        ),
     ):
         make_draws(1_000_000, 1000)
 
 
 def test_a_model_of_a_million_trees_is_refused():
-    content = {"columns": 1, "leaf": [[0.0]] * 1_000_000, "threshold": [], "feature": [], "gap_left": []}
-    with pytest.raises(ValueError, match=r"there may be at most 10,000 trees with 1,048,576 leaves; there are more"):
+    content = {
+        "columns": 1,
+        "leaf": [[0.0]] * 1_000_000,
+        "threshold": [],
+        "feature": [],
+        "gap_left": [],
+    }
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"there may be at most 10,000 trees with 1,048,576 leaves; there are more"
+        ),
+    ):
         Trees.of(content)
 
 
@@ -236,8 +358,12 @@ def test_a_model_of_a_million_trees_is_refused():
 
 
 def test_ctrl_c_while_libraries_load_is_one_sentence(tmp_path):
-    """A module that is slow to load stands for the libraries: it says when it is being loaded."""
-    (tmp_path / "numpy.py").write_text("import sys, time\nprint('loading', flush=True)\ntime.sleep(600)\n")
+    """A module that is slow to load stands for the libraries: it says when it is being
+    loaded.
+    """
+    (tmp_path / "numpy.py").write_text(
+        "import sys, time\nprint('loading', flush=True)\ntime.sleep(600)\n"
+    )
     source = str(Path(deepval.__file__).parents[1])
     begun = subprocess.Popen(
         [sys.executable, "-m", "deepval", "evaluate", "values.csv"],
@@ -256,7 +382,10 @@ def test_what_the_system_or_a_library_says_is_one_line(world, monkeypatch, capsy
     from deepval.cli import commands
 
     for error, said in [
-        (OSError(28, "No space left on device", "a\nb"), "deepval: a b: No space left on device.\n"),
+        (
+            OSError(28, "No space left on device", "a\nb"),
+            "deepval: a b: No space left on device.\n",
+        ),
         (
             MemoryError("Unable to allocate 37 GiB"),
             "The machine has too little memory for this (Unable to allocate 37 GiB)",

@@ -1,4 +1,6 @@
-"""Options that belong together are one parameter of a command, and every command has all of them in its help."""
+"""Options that belong together are one parameter of a command, and every command has
+all of them in its help.
+"""
 
 import inspect
 from dataclasses import dataclass, field
@@ -37,14 +39,27 @@ def told(command, *words):
 
 
 def test_fields_are_options_and_what_is_given_is_one_value():
-    def draw(name: str, *, size: Size, colour: Annotated[str, typer.Option("--colour")] = "red") -> None:
+    def draw(
+        name: str,
+        *,
+        size: Size,
+        colour: Annotated[str, typer.Option("--colour")] = "red",
+    ) -> None:
         typer.echo(f"{name} {size.height} x {size.width} {colour} {size.seen}")
 
     assert told(draw, "a", "--height", "3") == "a 3 x 4 red []\n"
-    assert told(draw, "a", "--height", "3", "--width", "7", "--colour", "blue") == "a 3 x 7 blue []\n"
+    assert (
+        told(draw, "a", "--height", "3", "--width", "7", "--colour", "blue")
+        == "a 3 x 7 blue []\n"
+    )
     assert isinstance(told(draw, "a"), SystemExit)  # --height has no default
     assert isinstance(told(draw, "a", "--height", "-1"), InputError)
-    assert list(inspect.signature(flatten(draw)).parameters) == ["name", "height", "width", "colour"]
+    assert list(inspect.signature(flatten(draw)).parameters) == [
+        "name",
+        "height",
+        "width",
+        "colour",
+    ]
 
 
 def test_a_command_may_have_defaults_and_words_of_its_own():
@@ -70,18 +85,26 @@ def test_a_command_without_such_parameters_is_left_alone():
 
 
 @pytest.mark.parametrize(
-    ("words", "function"), list(functions()), ids=lambda each: each if isinstance(each, str) else ""
+    ("words", "function"),
+    list(functions()),
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_no_two_parameters_of_a_command_have_the_same_option(words, function):
     """A field and a parameter of one name would hide each other."""
-    kinds = [each.annotation for each in inspect.signature(function).parameters.values()]
+    kinds = [
+        each.annotation for each in inspect.signature(function).parameters.values()
+    ]
     names = [name for name, each in inspect.signature(function).parameters.items()]
     inner = [
-        vars(kind)["__dataclass_fields__"] for kind in kinds if isinstance(kind, type) and issubclass(kind, OptionGroup)
+        vars(kind)["__dataclass_fields__"]
+        for kind in kinds
+        if isinstance(kind, type) and issubclass(kind, OptionGroup)
     ]
     options = list(inspect.signature(flatten(function)).parameters)
     assert (
         len(options)
         == len(set(options))
-        == len(names) - len(inner) + sum(each.init for fields in inner for each in fields.values())
+        == len(names)
+        - len(inner)
+        + sum(each.init for fields in inner for each in fields.values())
     )

@@ -1,4 +1,6 @@
-"""Options of every command: honoured or refused in a sentence before anything is written, never ignored."""
+"""Options of every command: honoured or refused in a sentence before anything is
+written, never ignored.
+"""
 
 import json
 import shlex
@@ -15,7 +17,9 @@ from deepval.errors import InputError
 from kitti_files import write_kitti
 
 UNITS = ("--units", "scene-00,scene-01,scene-02,scene-03")
-ROWS = [("a", i, 2.0 + i % 3, 1.0 + i % 2) for i in range(6)] + [("b", 6 + i, 3.0, 2.0 + i % 2) for i in range(6)]
+ROWS = [("a", i, 2.0 + i % 3, 1.0 + i % 2) for i in range(6)] + [
+    ("b", 6 + i, 3.0, 2.0 + i % 2) for i in range(6)
+]
 
 
 def build(*words: object) -> Path:
@@ -29,11 +33,17 @@ def build(*words: object) -> Path:
 def files(tmp_path, monkeypatch) -> Path:
     """A folder to stand in, with values, scores of two allocators, and costs."""
     monkeypatch.chdir(tmp_path)
-    Path("values.csv").write_text("unit,input,loss_s,loss_l\n" + "".join(f"{u},{i},{s},{b}\n" for u, i, s, b in ROWS))
+    Path("values.csv").write_text(
+        "unit,input,loss_s,loss_l\n"
+        + "".join(f"{u},{i},{s},{b}\n" for u, i, s, b in ROWS)
+    )
     for name in "xy":
-        Path(f"{name}.csv").write_text("input,score\n" + "".join(f"{i},{(i * 7) % 5}\n" for _, i, _, _ in ROWS))
+        Path(f"{name}.csv").write_text(
+            "input,score\n" + "".join(f"{i},{(i * 7) % 5}\n" for _, i, _, _ in ROWS)
+        )
     Path("costs.toml").write_text(
-        "[modes.s]\nms = 1\n[modes.l]\nms = 2\n[allocators.x]\nms = 0\n[allocators.y]\nms = 0\n"
+        "[modes.s]\nms = 1\n[modes.l]\nms = 2\n[allocators.x]\nms = 0\n"
+        "[allocators.y]\nms = 0\n"
     )
     Path("file").write_text("")
     return tmp_path
@@ -44,20 +54,50 @@ def tree() -> set[str]:
 
 
 JUDGED = [
-    (("--format", "nope"), "--format must be one of console, csv, markdown, latex, json; found 'nope'"),
+    (
+        ("--format", "nope"),
+        "--format must be one of console, csv, markdown, latex, json; found 'nope'",
+    ),
     (("--format", "mrkdown"), "found 'mrkdown'; did you mean 'markdown'?"),
-    (("--format", "latex", "--json"), "--json and --format latex are two formats: give one of them"),
-    (("--simultaneous", "--draws", "0"), "--simultaneous adds intervals, which need draws"),
+    (
+        ("--format", "latex", "--json"),
+        "--json and --format latex are two formats: give one of them",
+    ),
+    (
+        ("--simultaneous", "--draws", "0"),
+        "--simultaneous adds intervals, which need draws",
+    ),
     (("--curve", "-1"), "--curve must be 0 or more; found -1"),
     (("--weight", "a=2"), "Other weights need the loss terms"),
 ]
 SHARED = [
     (("--seed", "-1"), "--seed must be 0 or more; found -1"),
-    (("--rails", "mj_gpu"), "--rails applies only to energy budgets; none was requested: give --costs with 'mj_gpu'"),
-    (("--rails", "mj", "--costs", "costs.toml"), "--rails applies only to energy budgets; none was requested"),
-    (("--rails", "mj_gup", "--costs", "costs.toml"), "found 'mj_gup'; did you mean 'mj_gpu'?"),
-    (("--skipping",), "--skipping applies only to latency, energy and money budgets; none was requested: give --costs"),
-    (("--skipping", "--costs", "costs.toml", "--budget", "selection"), "--skipping applies only to latency"),
+    (
+        ("--rails", "mj_gpu"),
+        (
+            "--rails applies only to energy budgets; none was requested: "
+            "give --costs with 'mj_gpu'"
+        ),
+    ),
+    (
+        ("--rails", "mj", "--costs", "costs.toml"),
+        "--rails applies only to energy budgets; none was requested",
+    ),
+    (
+        ("--rails", "mj_gup", "--costs", "costs.toml"),
+        "found 'mj_gup'; did you mean 'mj_gpu'?",
+    ),
+    (
+        ("--skipping",),
+        (
+            "--skipping applies only to latency, energy and money budgets; none was "
+            "requested: give --costs"
+        ),
+    ),
+    (
+        ("--skipping", "--costs", "costs.toml", "--budget", "selection"),
+        "--skipping applies only to latency",
+    ),
 ]
 
 
@@ -71,7 +111,9 @@ def test_evaluate(files, capsys, words, sentence):
     assert not capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("words", "sentence"), [*SHARED, (("--fail-if", "wors"), "did you mean 'worse'?")])
+@pytest.mark.parametrize(
+    ("words", "sentence"), [*SHARED, (("--fail-if", "wors"), "did you mean 'worse'?")]
+)
 def test_compare(files, words, sentence):
     with pytest.raises(InputError) as told:
         call("compare", "values.csv", "x.csv", "y.csv", *words)
@@ -87,13 +129,18 @@ def test_what_is_honoured_still_is(files, capsys):
 
 
 @pytest.mark.parametrize("out", [".", "file/result.json", "nowhere/result.json"])
-def test_a_place_that_cannot_be_written_is_seen_before_the_work(files, monkeypatch, out):
+def test_a_place_that_cannot_be_written_is_seen_before_the_work(
+    files, monkeypatch, out
+):
     def work(*_words, **_options):
         raise AssertionError("the work began")
 
     monkeypatch.setattr(deepval, "evaluate", work)
     monkeypatch.setattr("deepval.cli.fit_allocators.read_cell", work)
-    for words in (("evaluate", "values.csv", "-s", "x.csv"), ("fit", "cell", "-a", "gate-ridge")):
+    for words in (
+        ("evaluate", "values.csv", "-s", "x.csv"),
+        ("fit", "cell", "-a", "gate-ridge"),
+    ):
         with pytest.raises(InputError, match="must be a file that can be written"):
             call(*words, "--out", out)
 
@@ -109,21 +156,45 @@ FOLDERS = [
 @pytest.mark.parametrize("words", FOLDERS)
 def test_a_folder_that_cannot_be_written_is_seen_before_the_work(files, words):
     for out in ("file", "file/deeper"):
-        with pytest.raises(InputError, match=f"{out}: must be a folder that can be written; file is a file"):
+        with pytest.raises(
+            InputError,
+            match=f"{out}: must be a folder that can be written; file is a file",
+        ):
             call(*words, "--out", out)
 
 
 BUILT = [
-    (("--threshold", "yolov8s-32=0.9"), "found 'yolov8s-32=0.9'; did you mean 'yolov8s-320'?"),
-    (("--threshold", "RRC=0.9"), "--threshold must be of a mode (yolov8s-320, yolov8s-640); found 'RRC=0.9'."),
-    (("--threshold", "0.2", "--threshold", "0.3"), "--threshold must be given once for all modes; found '0.3' as well"),
-    (("--threshold", "nan"), "--threshold must be a number or NAME=NUMBER; found 'nan'"),
-    (("--threshold", "yolov8s-320=inf"), "--threshold must be a number or NAME=NUMBER; found 'yolov8s-320=inf'"),
-    (("--scores-are", "yolov8s-320=raw"), "--scores-are changes nothing with --dataset synthetic: leave it out"),
+    (
+        ("--threshold", "yolov8s-32=0.9"),
+        "found 'yolov8s-32=0.9'; did you mean 'yolov8s-320'?",
+    ),
+    (
+        ("--threshold", "RRC=0.9"),
+        "--threshold must be of a mode (yolov8s-320, yolov8s-640); found 'RRC=0.9'.",
+    ),
+    (
+        ("--threshold", "0.2", "--threshold", "0.3"),
+        "--threshold must be given once for all modes; found '0.3' as well",
+    ),
+    (
+        ("--threshold", "nan"),
+        "--threshold must be a number or NAME=NUMBER; found 'nan'",
+    ),
+    (
+        ("--threshold", "yolov8s-320=inf"),
+        "--threshold must be a number or NAME=NUMBER; found 'yolov8s-320=inf'",
+    ),
+    (
+        ("--scores-are", "yolov8s-320=raw"),
+        "--scores-are changes nothing with --dataset synthetic: leave it out",
+    ),
     (("--root", "."), "--root changes nothing with --dataset synthetic: leave it out"),
     (("--class", "car"), "--class must be one of Car, Van, "),
     (("--class", "Pedestrain"), "found 'Pedestrain'; did you mean 'Pedestrian'?"),
-    (("--mode", "yolov8s-320", "--mode", "yolov8s-640", "--mode", "yolov8s-320"), "Modes need different names"),
+    (
+        ("--mode", "yolov8s-320", "--mode", "yolov8s-640", "--mode", "yolov8s-320"),
+        "Modes need different names",
+    ),
     (("--seed", "-1"), "--seed must be 0 or more; found -1"),
 ]
 
@@ -139,15 +210,22 @@ def test_build_on_the_synthetic_world(files, words, sentence):
 
 def test_thresholds_and_classes_of_the_synthetic_world_are_honoured(files):
     plain = read_cell(build("plain"))
-    same = read_cell(build("--threshold", "0.25", "--threshold", "yolov8s-320=0.25", "same"))
+    same = read_cell(
+        build("--threshold", "0.25", "--threshold", "yolov8s-320=0.25", "same")
+    )
     other = read_cell(build("--threshold", "yolov8s-320=0.6", "other"))
     cars = read_cell(build("--class", "Car", "cars"))
     assert same.id == plain.id
     assert len({plain.table.digest, other.table.digest, cars.table.digest}) == 3
-    limits = {name: mode["threshold"] for name, mode in other.definition["modes"].items()}
+    limits = {
+        name: mode["threshold"] for name, mode in other.definition["modes"].items()
+    }
     assert limits == {"yolov8s-320": 0.6, "yolov8s-640": 0.25}
     assert other.views[0].mode.threshold == 0.6
-    assert [mode["classes"] for mode in cars.definition["modes"].values()] == [["Car"], ["Car"]]
+    assert [mode["classes"] for mode in cars.definition["modes"].values()] == [
+        ["Car"],
+        ["Car"],
+    ]
 
 
 SET = [
@@ -166,18 +244,27 @@ SET = [
         ("--system", "receding-horizon", "--set", "offsets=4.5"),
         "The constant offsets must be a whole number; found 4.5",
     ),
-    (("--system", "receding-horizon", "--set", "offsets=0"), "needs accelerations and offsets of 1 or more"),
-    (("--system", "receding-horizon", "--set", "step_s=0"), "and 0 < step_s <= horizon_s; found 7, 5, 0 and 3"),
+    (
+        ("--system", "receding-horizon", "--set", "offsets=0"),
+        "needs accelerations and offsets of 1 or more",
+    ),
+    (
+        ("--system", "receding-horizon", "--set", "step_s=0"),
+        "and 0 < step_s <= horizon_s; found 7, 5, 0 and 3",
+    ),
     (
         ("--system", "receding-horizon", "--set", "hardest_mps2=1"),
         "The constant hardest_mps2 must be 0 or less; found 1",
     ),
     (("--set", "hard_mps2=-1"), "The constant hard_mps2 must be 0 or more; found -1"),
-    (("--system", "receding-horizon", "--set", "corridor_half_width_m=1"), "A constant must be one of accelerations, "),
+    (
+        ("--system", "receding-horizon", "--set", "corridor_half_width_m=1"),
+        "A constant must be one of accelerations, ",
+    ),
     (
         ("--set", "hard=5"),
-        "A constant must be one of brake_from_mps2, brake_mps2, change_weight, collision_from_mps2, collision_weight, "
-        "corridor_half_width_m, corridor_m, ",
+        "A constant must be one of brake_from_mps2, brake_mps2, change_weight, "
+        "collision_from_mps2, collision_weight, corridor_half_width_m, corridor_m, ",
     ),
 ]
 
@@ -195,35 +282,75 @@ def test_constants_that_cannot_be_set(files, words, sentence):
     ("system", "changes", "told"),
     [
         ("braking", {"corridor_half_width_m": 1.5}, {"required": {"corridor_m": 1.5}}),
-        ("braking", {"hard_mps2": 5.123456789, "change_weight": 0.0}, {"hard_mps2": 5.123456789, "change_weight": 0.0}),
+        (
+            "braking",
+            {"hard_mps2": 5.123456789, "change_weight": 0.0},
+            {"hard_mps2": 5.123456789, "change_weight": 0.0},
+        ),
         ("lateral", {"corridor_half_width_m": 1.5}, {"half_width_m": 1.5}),
-        ("receding-horizon", {"offsets": 3, "hardest_mps2": -6}, {"offsets": 3, "hardest_mps2": -6.0}),
+        (
+            "receding-horizon",
+            {"offsets": 3, "hardest_mps2": -6},
+            {"offsets": 3, "hardest_mps2": -6.0},
+        ),
     ],
 )
-def test_a_constant_that_is_set_is_of_the_cell_and_of_its_command(files, system, changes, told):
-    words = [word for name, value in changes.items() for word in ("--set", f"{name}={value!r}")]
+def test_a_constant_that_is_set_is_of_the_cell_and_of_its_command(
+    files, system, changes, told
+):
+    words = [
+        word
+        for name, value in changes.items()
+        for word in ("--set", f"{name}={value!r}")
+    ]
     call("build", *UNITS, "--system", system, "--out", "plain")
     call("build", *UNITS, "--system", system, *words, "--out", "set")
-    plain, changed = (read_cell(Path(out) / f"{system}-monocular") for out in ("plain", "set"))
+    plain, changed = (
+        read_cell(Path(out) / f"{system}-monocular") for out in ("plain", "set")
+    )
     assert changed.id != plain.id
     usual, now = (cell.definition["system"]["constants"] for cell in (plain, changed))
-    held = {name: usual[name] | value if isinstance(value, dict) else value for name, value in told.items()}
+    held = {
+        name: usual[name] | value if isinstance(value, dict) else value
+        for name, value in told.items()
+    }
     assert now == usual | held
     assert type(now.get("offsets", 0)) is int
-    (cell,) = specs(sources.synthetic(units=UNITS[1].split(",")), systems=[system], changes=changes)
+    (cell,) = specs(
+        sources.synthetic(units=UNITS[1].split(",")), systems=[system], changes=changes
+    )
     assert cell.id == changed.id
     for place, spec in enumerate((cell, changed.spec)):
         command = shlex.split(spec.command(root="", files={}, out=f"again-{place}"))
         assert command.count("--set") == len(changes)
         call(*command[1:])
-        assert read_cell(Path(f"again-{place}") / f"{system}-monocular").id == changed.id
+        assert (
+            read_cell(Path(f"again-{place}") / f"{system}-monocular").id == changed.id
+        )
 
 
 def test_a_constant_is_set_in_the_systems_that_have_it(files):
     both = ("--system", "braking", "--system", "lateral")
-    call("build", *UNITS, *both, "--set", "corridor_half_width_m=1.5", "--set", "reaction_s=0.5", "--out", "cells")
-    held = {name: read_cell(f"cells/{name}-monocular").definition["system"]["constants"] for name in both[1::2]}
-    assert held["braking"]["required"]["corridor_m"] == held["lateral"]["half_width_m"] == 1.5
+    call(
+        "build",
+        *UNITS,
+        *both,
+        "--set",
+        "corridor_half_width_m=1.5",
+        "--set",
+        "reaction_s=0.5",
+        "--out",
+        "cells",
+    )
+    held = {
+        name: read_cell(f"cells/{name}-monocular").definition["system"]["constants"]
+        for name in both[1::2]
+    }
+    assert (
+        held["braking"]["required"]["corridor_m"]
+        == held["lateral"]["half_width_m"]
+        == 1.5
+    )
     assert held["lateral"]["reaction_s"] == 0.5
 
 
@@ -233,7 +360,10 @@ def test_a_constant_is_set_in_the_systems_that_have_it(files):
         (("--seed", "0"), "--seed changes nothing with --dataset kitti: leave it out"),
         (
             ("--threshold", "smal=0.9"),
-            "--threshold must be of a mode (small, large); found 'smal=0.9'; did you mean 'sma",
+            (
+                "--threshold must be of a mode (small, large); "
+                "found 'smal=0.9'; did you mean 'sma"
+            ),
         ),
         (("--scores-are", "lrge=raw"), "found 'lrge=raw'; did you mean 'large'?"),
         (("--scores-are", "large=row"), "found 'row'; did you mean 'raw'?"),
@@ -245,7 +375,17 @@ def test_build_on_kitti(tmp_path, monkeypatch, words, sentence):
     write_kitti(tmp_path)
     modes = ("--mode", "small=small.parquet", "--mode", "large=large.parquet")
     with pytest.raises(InputError) as told:
-        call("build", "--dataset", "kitti", "--root", "kitti_tracking", *modes, "--out", "out", *words)
+        call(
+            "build",
+            "--dataset",
+            "kitti",
+            "--root",
+            "kitti_tracking",
+            *modes,
+            "--out",
+            "out",
+            *words,
+        )
     assert sentence in str(told.value)
     assert not Path("out").exists()
 
@@ -256,9 +396,18 @@ def test_fit_score_profile_and_analyse(files):
     before = tree()
     like = ("fit", cell, "--like", "gate.json", "--out", "again.json")
     for words, sentence in [
-        ((*like, "--seed", "0"), "--like takes target, units and seed from its file: leave out --seed"),
-        ((*like, "--target", "sign", "--units", "fit"), "leave out --target and --units"),
-        (("fit", cell, "-a", "gate-ridge", "--out", "b.json", "--seed", "-1"), "--seed must be 0 or more"),
+        (
+            (*like, "--seed", "0"),
+            "--like takes target, units and seed from its file: leave out --seed",
+        ),
+        (
+            (*like, "--target", "sign", "--units", "fit"),
+            "leave out --target and --units",
+        ),
+        (
+            ("fit", cell, "-a", "gate-ridge", "--out", "b.json", "--seed", "-1"),
+            "--seed must be 0 or more",
+        ),
         (
             ("fit", cell, "--export", "gate.json", "--out", "gate.txt"),
             "--export needs --out with a name that ends in .on",
@@ -267,19 +416,63 @@ def test_fit_score_profile_and_analyse(files):
             ("fit", cell, "--export", "gate.json", "--out", "g.onnx", "--seed", "1"),
             "--export fits nothing: leave out --s",
         ),
-        (("fit", cell, "--export", "gate.json", "-a", "gate-ridge"), "exactly one of --allocator, --like and --export"),
-        (("compare", cell, "gate.json"), "compare needs a table, a candidate and a baseline"),
+        (
+            ("fit", cell, "--export", "gate.json", "-a", "gate-ridge"),
+            "exactly one of --allocator, --like and --export",
+        ),
+        (
+            ("compare", cell, "gate.json"),
+            "compare needs a table, a candidate and a baseline",
+        ),
         (("leaderboard", ".", "--cells", "cells"), "--out must be given"),
-        (("score", cell, "gate.json", "--out", "scores.txt"), "must end in .csv or .parquet"),
-        (("score", cell, "gate.json", "--out", "nowhere/scores.csv"), "must be a file that can be written"),
-        (("profile", cell, "gate.json", "--out", "c.toml", "--threads", "0"), "--threads must be 1 or more"),
-        (("profile", cell, "gate.json", "--out", "c.toml", "--batch", "0"), "--batch must be 1 or more"),
-        (("analyse", "seeds", cell, "-a", "gate-ridge", "--seeds", "0"), "--seeds must be 1 or more; found 0"),
-        (("analyse", "seeds", cell, "-a", "gate-ridge", "--alpha", "2"), "alpha must be a share in (0, 1]; found 2"),
-        (("leaderboard", ".", "--cells", "cells", "--out", "board", "--draws", "-1"), "--draws must be 0 or more"),
-        (("leaderboard", ".", "--cells", "cells", "--out", "board", "--seed", "-1"), "--seed must be 0 or more"),
+        (
+            ("score", cell, "gate.json", "--out", "scores.txt"),
+            "must end in .csv or .parquet",
+        ),
+        (
+            ("score", cell, "gate.json", "--out", "nowhere/scores.csv"),
+            "must be a file that can be written",
+        ),
+        (
+            ("profile", cell, "gate.json", "--out", "c.toml", "--threads", "0"),
+            "--threads must be 1 or more",
+        ),
+        (
+            ("profile", cell, "gate.json", "--out", "c.toml", "--batch", "0"),
+            "--batch must be 1 or more",
+        ),
+        (
+            ("analyse", "seeds", cell, "-a", "gate-ridge", "--seeds", "0"),
+            "--seeds must be 1 or more; found 0",
+        ),
+        (
+            ("analyse", "seeds", cell, "-a", "gate-ridge", "--alpha", "2"),
+            "alpha must be a share in (0, 1]; found 2",
+        ),
+        (
+            ("leaderboard", ".", "--cells", "cells", "--out", "board", "--draws", "-1"),
+            "--draws must be 0 or more",
+        ),
+        (
+            ("leaderboard", ".", "--cells", "cells", "--out", "board", "--seed", "-1"),
+            "--seed must be 0 or more",
+        ),
         (("demo", "--out", "demo", "--seed", "-1"), "--seed must be 0 or more"),
-        (("perceive", ".", "-w", "x.onnx", "--size", "64", "--out", "c", "--samples", "-1"), "--samples must be 0 or"),
+        (
+            (
+                "perceive",
+                ".",
+                "-w",
+                "x.onnx",
+                "--size",
+                "64",
+                "--out",
+                "c",
+                "--samples",
+                "-1",
+            ),
+            "--samples must be 0 or",
+        ),
     ]:
         with pytest.raises(InputError) as told:
             call(*words)
@@ -289,24 +482,49 @@ def test_fit_score_profile_and_analyse(files):
     assert Path("again.json").read_bytes() == Path("gate.json").read_bytes()
 
 
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+# few units, to be quick
+@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 def test_an_analysis_of_seeds_takes_any_share(files, capsys):
     cell = build("cells")
-    call("analyse", "seeds", cell, "-a", "gate-ridge", "--seeds", "2", "--alpha", "0.3", "--json")
-    assert [row["alpha"] for row in json.loads(capsys.readouterr().out.partition("\n")[2])] == [0.3]
+    call(
+        "analyse",
+        "seeds",
+        cell,
+        "-a",
+        "gate-ridge",
+        "--seeds",
+        "2",
+        "--alpha",
+        "0.3",
+        "--json",
+    )
+    assert [
+        row["alpha"] for row in json.loads(capsys.readouterr().out.partition("\n")[2])
+    ] == [0.3]
 
 
 def test_report(files):
-    call("evaluate", "values.csv", "-s", "x.csv", "--draws", "20", "--out", "result.json")
+    call(
+        "evaluate", "values.csv", "-s", "x.csv", "--draws", "20", "--out", "result.json"
+    )
     before = tree()
     for words, sentence in [
-        (("--image-root", "."), "--image-root applies only to --images: give --images too, or leave it out"),
+        (
+            ("--image-root", "."),
+            "--image-root applies only to --images: give --images too, or leave it out",
+        ),
         (
             ("--images", "--figures", "figures"),
             "--images puts pictures into the page, and --figures alone writes no page",
         ),
-        (("--figures", "figures", "--out", "nowhere/page.html"), "must be a file that can be written"),
-        (("--figures", "file", "--out", "page.html"), "file: must be a folder that can be written"),
+        (
+            ("--figures", "figures", "--out", "nowhere/page.html"),
+            "must be a file that can be written",
+        ),
+        (
+            ("--figures", "file", "--out", "page.html"),
+            "file: must be a folder that can be written",
+        ),
         (
             ("--figures", "figures", "--out", "page.html", "--frames", "x.csv"),
             "must be frames written by deepval build",
@@ -319,14 +537,20 @@ def test_report(files):
 
 
 def test_the_process_ends_with_2_and_writes_nothing(files, capfd):
-    done = run_process("evaluate", "values.csv", "-s", "x.csv", "--out", "f", "--curve", "-1")
+    done = run_process(
+        "evaluate", "values.csv", "-s", "x.csv", "--out", "f", "--curve", "-1"
+    )
     assert (done.code, done.out) == (2, "")
     assert done.err == "deepval: --curve must be 0 or more; found -1.\n"
     assert not Path("f").exists()
 
 
 def contents() -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file()}
+    return {
+        str(path): path.read_bytes()
+        for path in sorted(Path().rglob("*"))
+        if path.is_file()
+    }
 
 
 REPLACING = [
@@ -372,22 +596,41 @@ def test_no_output_replaces_an_input(files, line):
         Path(folder).mkdir(parents=True)
     listed = ("values.parquet", "frames.json", "split.json", "costs.toml")
     beside = ("manifest.json", "opened.jsonl", "scores/ego-speed.csv")
-    for name in (*(f"cell/{name}" for name in (*listed, *beside)), "tables/a.parquet", "units.txt", "plan.toml"):
+    for name in (
+        *(f"cell/{name}" for name in (*listed, *beside)),
+        "tables/a.parquet",
+        "units.txt",
+        "plan.toml",
+    ):
         Path(name).write_text("a file")
-    for name in ("result.json", "frames.json", "gate.json", "leaderboard.json", "report.json", "manifest.json"):
+    for name in (
+        "result.json",
+        "frames.json",
+        "gate.json",
+        "leaderboard.json",
+        "report.json",
+        "manifest.json",
+    ):
         Path(name).write_text("{}")
     Path("link.csv").symlink_to("values.csv")
     before = contents()
     with pytest.raises(
-        InputError, match=r"^--(out|figure) must not replace a file that the command reads; .* write to"
+        InputError,
+        match=(
+            r"^--(out|figure) must not replace a file that the command "
+            r"reads; .* write to"
+        ),
     ):
         call(*shlex.split(line))
     assert contents() == before
 
 
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+# few units, to be quick
+@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 def test_results_beside_their_inputs_are_written_again(files):
-    """What a command wrote before is no input of it, though it lies in the same folder."""
+    """What a command wrote before is no input of it, though it lies in the same
+    folder.
+    """
     cell = build("cells")
     call("score", cell, "ego-speed")
     for _ in range(2):
@@ -395,4 +638,6 @@ def test_results_beside_their_inputs_are_written_again(files):
         call("evaluate", cell, "--draws", 20, "--out", cell / "result.json")
         call("analyse", "signs", cell, "--out", cell / "signs.json")
         call("fit", cell, "-a", "gate-ridge", "--out", cell / "gate.json")
-    assert json.loads((cell / "result.json").read_text())["schema"] == "deepval/result/1"
+    assert (
+        json.loads((cell / "result.json").read_text())["schema"] == "deepval/result/1"
+    )

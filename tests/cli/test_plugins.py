@@ -1,4 +1,6 @@
-"""A user's own code, named on the command line: allocators, estimators, systems, data sets, and what goes wrong."""
+"""A user's own code, named on the command line: allocators, estimators, systems, data
+sets, and what goes wrong.
+"""
 
 import json
 import pickle
@@ -36,7 +38,7 @@ class {name}(System):
     def terms(self, plans, scene, truth, *, previous):
         there, braked = self.near(truth.objects), plans[:, 0] > 0
         return {{"late": (there & ~braked) * 1.0, "needless": (braked & ~there) * 1.0}}
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +79,12 @@ def test_a_function_scores_is_timed_and_is_judged(cells, tmp_path):
         for frame, name in enumerate(view.scene.inputs)
     }
     assert scored == {name: counts[name] for name in built.table.input.tolist()}
-    assert call("score", cells, "crowds:boxes", "--out", "again.csv").startswith("again.csv: ")
-    call("profile", cells, "crowds.py:boxes", "--seconds", "0.01", "--out", "costs.toml")
+    assert call("score", cells, "crowds:boxes", "--out", "again.csv").startswith(
+        "again.csv: "
+    )
+    call(
+        "profile", cells, "crowds.py:boxes", "--seconds", "0.01", "--out", "costs.toml"
+    )
     assert "[allocators.boxes]" in (tmp_path / "costs.toml").read_text()
     assert "boxes needs no fit" in refusal("fit", cells, "-a", "crowds.py:boxes")
 
@@ -89,7 +95,8 @@ def test_an_estimator_is_fitted_without_the_units_that_it_scores(cells, tmp_path
         "import numpy as np\n"
         "class Mean:\n"
         "    def fit(self, X, y, groups):\n"
-        "        self.units = sorted(set(groups)); self.mean = y.mean(); assert X.shape[1] == 65; return self\n"
+        "        self.units = sorted(set(groups)); self.mean = y.mean(); assert "
+        "X.shape[1] == 65; return self\n"
         "    def predict(self, X):\n"
         "        return np.full(len(X), self.mean)\n",
     )
@@ -97,36 +104,63 @@ def test_an_estimator_is_fitted_without_the_units_that_it_scores(cells, tmp_path
     assert "The estimator itself is not saved" in told
     assert not (cells / "allocators" / "Mean.json").exists()
     built, scored = read_cell(cells), scores_of(cells / "scores" / "Mean.csv")
-    value = {str(i): v for i, v in zip(built.table.input, built.table.decision_values, strict=True)}
-    unit = {str(i): built.table.unit_ids[u] for i, u in zip(built.table.input, built.table.unit, strict=True)}
+    value = {
+        str(i): v
+        for i, v in zip(built.table.input, built.table.decision_values, strict=True)
+    }
+    unit = {
+        str(i): built.table.unit_ids[u]
+        for i, u in zip(built.table.input, built.table.unit, strict=True)
+    }
 
     def mean(units):
         return np.mean([value[i] for i in value if unit[i] in units])
 
     for name, score in scored.items():
-        fitted = built.split.train if unit[name] in built.split.validation else built.split.fit
+        fitted = (
+            built.split.train
+            if unit[name] in built.split.validation
+            else built.split.fit
+        )
         assert score == pytest.approx(mean(fitted))
-    assert {unit[name] for name in scored} == {*built.split.validation, *built.split.test}
+    assert {unit[name] for name in scored} == {
+        *built.split.validation,
+        *built.split.test,
+    }
 
 
 def test_an_estimator_learns_from_the_users_own_table(cells):
     pytest.importorskip("sklearn")
-    write("models.py", "from sklearn.linear_model import LinearRegression\nline = LinearRegression()\n")
+    write(
+        "models.py",
+        "from sklearn.linear_model import LinearRegression\n"
+        "line = LinearRegression()\n",
+    )
     built = read_cell(cells)
     pairs = zip(built.table.input, built.table.decision_values.tolist(), strict=True)
     rows = [f"{name},{3 - value / 2!r}" for name, value in pairs]
     write("own.csv", "\n".join(["input,hint", *rows]) + "\n")
     call("fit", cells, "-a", "models.py:line", "--features", "own.csv")
     scored = scores_of(cells / "scores" / "line.csv")
-    value = dict(zip(map(str, built.table.input), built.table.decision_values.tolist(), strict=True))
+    value = dict(
+        zip(
+            map(str, built.table.input),
+            built.table.decision_values.tolist(),
+            strict=True,
+        )
+    )
     assert scored == pytest.approx({name: value[name] for name in scored}, abs=1e-9)
     write("short.csv", "\n".join(["input,hint", *rows[1:]]) + "\n")
     assert "every input of the cell needs a row" in refusal(
         "fit", cells, "-a", "models.py:line", "--features", "short.csv"
     )
     write("answers.csv", "input,loss_full\na,1\n")
-    assert "must not contain the answer" in refusal("fit", cells, "-a", "models.py:line", "--features", "answers.csv")
-    assert "--features applies only" in refusal("fit", cells, "-a", "gate-ridge", "--features", "own.csv")
+    assert "must not contain the answer" in refusal(
+        "fit", cells, "-a", "models.py:line", "--features", "answers.csv"
+    )
+    assert "--features applies only" in refusal(
+        "fit", cells, "-a", "gate-ridge", "--features", "own.csv"
+    )
 
 
 def test_gaps_classifiers_and_searches_over_groups(cells):
@@ -137,13 +171,18 @@ def test_gaps_classifiers_and_searches_over_groups(cells):
         "from sklearn.linear_model import LogisticRegression, Ridge\n"
         "from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut\n"
         "from sklearn.pipeline import make_pipeline\n"
-        "def gate():\n    return make_pipeline(SimpleImputer(), LogisticRegression(max_iter=10000))\n"
+        "def gate():\n    return make_pipeline(SimpleImputer(), "
+        "LogisticRegression(max_iter=10000))\n"
         "bare = LogisticRegression()\n"
-        "search = make_pipeline(SimpleImputer(), GridSearchCV(Ridge(), {'alpha': [1, 9]}, cv=LeaveOneGroupOut()))\n",
+        "search = make_pipeline(SimpleImputer(), GridSearchCV(Ridge(), {'alpha': [1, "
+        "9]}, cv=LeaveOneGroupOut()))\n",
     )
     call("fit", cells, "-a", "several.py:gate")
-    assert all(0 <= score <= 1 for score in scores_of(cells / "scores" / "gate.csv").values())
-    call("fit", cells, "-a", "several.py:search")  # a splitter of groups without groups would raise
+    assert all(
+        0 <= score <= 1 for score in scores_of(cells / "scores" / "gate.csv").values()
+    )
+    # a splitter of groups without groups would raise
+    call("fit", cells, "-a", "several.py:search")
     sentence = refusal("fit", cells, "-a", "several.py:bare")
     assert "Input X contains NaN" in sentence
     assert "begin the pipeline with SimpleImputer()" in sentence
@@ -153,36 +192,71 @@ def test_gaps_classifiers_and_searches_over_groups(cells):
 def test_a_recipe_is_read_again_by_the_same_word_only(cells):
     write(
         "recipes.py",
-        "from deepval.allocators import RowRecipe\nfrom deepval.allocators.models import Ridge\n"
+        "from deepval.allocators import RowRecipe\n"
+        "from deepval.allocators.models import Ridge\n"
         "mine = RowRecipe('own-ridge', 'cheap', 'value', Ridge(penalties=5))\n"
         "taken = RowRecipe('gate-ridge', 'cheap', 'value', Ridge())\n",
     )
     assert "own-ridge is not fitted" in refusal("score", cells, "recipes.py:mine")
     call("fit", cells, "-a", "recipes.py:mine", "-a", "gate-ridge", "--workers", "2")
     call("score", cells, "recipes.py:mine", "--out", "one.csv")
-    assert "deepval has an allocator 'gate-ridge'" in refusal("fit", cells, "-a", "recipes.py:taken")
+    assert "deepval has an allocator 'gate-ridge'" in refusal(
+        "fit", cells, "-a", "recipes.py:taken"
+    )
     del RECIPES["own-ridge"]
-    assert "or your own (FILE.py:NAME or MODULE:NAME); found 'own-ridge'" in refusal("score", cells, "own-ridge")
+    assert "or your own (FILE.py:NAME or MODULE:NAME); found 'own-ridge'" in refusal(
+        "score", cells, "own-ridge"
+    )
 
 
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("odd.py:scor", "odd.py: must define 'scor'; it does not; did you mean 'score'?"),
+        (
+            "odd.py:scor",
+            "odd.py: must define 'scor'; it does not; did you mean 'score'?",
+        ),
         ("odd.py", "Code must be named as FILE.py:NAME or MODULE:NAME; found 'odd.py'"),
-        ("absent.py:score", "absent.py: must be a file of code that can be read; No such file or directory."),
+        (
+            "absent.py:score",
+            (
+                "absent.py: must be a file of code that can be "
+                "read; No such file or directory."
+            ),
+        ),
         ("absent:score", "absent: no such module in the current folder"),
-        ("odd.py:fails", "odd.py, line 5: the code fails with ZeroDivisionError: division by zero."),
-        ("odd.py:none", "none: the function must return a number for every frame; found None."),
+        (
+            "odd.py:fails",
+            "odd.py, line 5: the code fails with ZeroDivisionError: division by zero.",
+        ),
+        (
+            "odd.py:none",
+            "none: the function must return a number for every frame; found None.",
+        ),
         ("odd.py:two", "odd.py:two: a function that scores must take one argument"),
         ("odd.py:Thing", "odd.py:Thing: must be a function from a view to a number"),
-        ("odd.py:Needs", "odd.py:Needs: must be created from no arguments; missing a required argument: 'size'"),
+        (
+            "odd.py:Needs",
+            (
+                "odd.py:Needs: must be created from no arguments; missing a required "
+                "argument: 'size'"
+            ),
+        ),
         ("broken.py:score", "broken.py, line 2: the code fails with SyntaxError: "),
         (
             "lacking.py:score",
-            "lacking.py, line 1: the code fails with ModuleNotFoundError: No module named 'not_there'.",
+            (
+                "lacking.py, line 1: the code fails with ModuleNotFoundError: No "
+                "module named 'not_there'."
+            ),
         ),
-        ("ends.py:score", "ends.py: must define 'score' and return; it ends the program when it is loaded."),
+        (
+            "ends.py:score",
+            (
+                "ends.py: must define 'score' and return; it ends "
+                "the program when it is loaded."
+            ),
+        ),
         ("json.py:score", "json.py: Python has another module 'json'"),
         ("my-file.py:score", "the name of a file of code must be a Python name"),
     ],
@@ -190,7 +264,8 @@ def test_a_recipe_is_read_again_by_the_same_word_only(cells):
 def test_errors_of_own_code_are_one_sentence(cells, word, sentence):
     write(
         "odd.py",
-        "def score(view):\n    return 1\n\ndef fails(view):\n    return 1 / 0\n\ndef none(view):\n    return None\n"
+        "def score(view):\n    return 1\n\ndef fails(view):\n    return 1 / 0\n\n"
+        "def none(view):\n    return None\n"
         "def two(a, b):\n    return 1\nclass Thing:\n    pass\n"
         "class Needs:\n    def __init__(self, size):\n        pass\n",
     )
@@ -215,19 +290,36 @@ def test_a_system_of_ones_own_is_built_by_workers_and_anew_after_a_change(tmp_pa
     assert "unchanged" not in call(*words)
     manifest = (tmp_path / "cells" / "Alarm-monocular" / "manifest.json").read_bytes()
     call(*words[:-1], "workers", "--workers", "2")
-    assert (tmp_path / "workers" / "Alarm-monocular" / "manifest.json").read_bytes() == manifest
+    assert (
+        tmp_path / "workers" / "Alarm-monocular" / "manifest.json"
+    ).read_bytes() == manifest
     assert "deepval has a system 'braking'" in _refused_system("braking")
 
 
 def _refused_system(name):
     write("clash.py", SYSTEM.format(name=name))
-    return refusal("build", "--units", UNITS, "--system", f"clash.py:{name}", "--out", "clash")
+    return refusal(
+        "build", "--units", UNITS, "--system", f"clash.py:{name}", "--out", "clash"
+    )
 
 
 def test_a_failing_system_names_its_line_and_leaves_nothing(tmp_path):
-    write("failing.py", SYSTEM.format(name="Failing").replace("objects.near_m", "objects.far"))
+    write(
+        "failing.py",
+        SYSTEM.format(name="Failing").replace("objects.near_m", "objects.far"),
+    )
     for workers in (1, 2):
-        done = run("build", "--units", UNITS, "--system", "failing.py:Failing", "--out", "out", "--workers", workers)
+        done = run(
+            "build",
+            "--units",
+            UNITS,
+            "--system",
+            "failing.py:Failing",
+            "--out",
+            "out",
+            "--workers",
+            workers,
+        )
         assert (done.code, done.err.split(":")[1]) == (2, " failing.py, line 12")
         assert not (tmp_path / "out").exists()
 
@@ -237,44 +329,73 @@ def test_a_data_set_of_ones_own(tmp_path):
         "lanes.py",
         "from dataclasses import dataclass\nfrom deepval.datasets import Dataset\n"
         "from deepval.datasets.synthetic import Synthetic\n"
-        "@dataclass(frozen=True)\nclass Lanes(Dataset):\n    root: object = None\n    name = 'lanes'\n"
+        "@dataclass(frozen=True)\nclass Lanes(Dataset):\n    root: object = None\n"
+        "    name = 'lanes'\n"
         "    def files(self, unit):\n        return {}\n"
         "    def unit_ids(self):\n        return Synthetic().unit_ids()[:4]\n"
         "    def read_unit(self, unit):\n        return Synthetic().read_unit(unit)\n",
     )
-    words = ("build", "--mode", "none", "--mode", "reference", "--geometry", "oracle", "--out", "cells", "--dataset")
+    words = (
+        "build",
+        "--mode",
+        "none",
+        "--mode",
+        "reference",
+        "--geometry",
+        "oracle",
+        "--out",
+        "cells",
+        "--dataset",
+    )
     call(*words, "lanes.py:Lanes")
-    assert read_cell(tmp_path / "cells" / "braking-oracle").id.startswith("lanes-none-reference-oracle-braking-")
+    assert read_cell(tmp_path / "cells" / "braking-oracle").id.startswith(
+        "lanes-none-reference-oracle-braking-"
+    )
     assert "must be a data set" in refusal(*words, "lanes.py:dataclass")
-    assert "needs two or more --mode" in refusal("build", "--dataset", "lanes.py:Lanes", "--out", "cells")
+    assert "needs two or more --mode" in refusal(
+        "build", "--dataset", "lanes.py:Lanes", "--out", "cells"
+    )
 
 
 def test_an_installed_package_adds_names(tmp_path, cells):
     site = tmp_path / "site"
     facts = site / "strangers-1.0.dist-info"
     facts.mkdir(parents=True)
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: strangers\nVersion: 1.0\n")
-    (facts / "entry_points.txt").write_text(
-        "[deepval.allocators]\nstranger = strangers:score\n[deepval.systems]\nstrange = strangers:Strange\n"
+    (facts / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: strangers\nVersion: 1.0\n"
     )
-    (site / "strangers.py").write_text(SYSTEM.format(name="Strange") + "\ndef score(view):\n    return 1.5\n")
+    (facts / "entry_points.txt").write_text(
+        "[deepval.allocators]\nstranger = strangers:score\n[deepval.systems]\n"
+        "strange = strangers:Strange\n"
+    )
+    (site / "strangers.py").write_text(
+        SYSTEM.format(name="Strange") + "\ndef score(view):\n    return 1.5\n"
+    )
     sys.path.append(str(site))
     call("score", cells, "stranger", "--out", "scores.csv")
     assert set(scores_of(tmp_path / "scores.csv").values()) == {1.5}
-    assert call("build", "--units", UNITS, "--system", "strange", "--out", "cells").startswith(
-        "cells/Strange-monocular"
+    assert call(
+        "build", "--units", UNITS, "--system", "strange", "--out", "cells"
+    ).startswith("cells/Strange-monocular")
+    assert "did you mean 'strange'?" in refusal(
+        "build", "--units", UNITS, "--system", "strangee", "--out", "cells"
     )
-    assert "did you mean 'strange'?" in refusal("build", "--units", UNITS, "--system", "strangee", "--out", "cells")
 
 
 def test_no_file_causes_code_to_be_loaded(cells, tmp_path):
     write("trap.py", "raise SystemExit('loaded')\ndef score(view):\n    return 1\n")
-    write("spec.toml", 'dataset = "trap.py:Data"\ngeometry = "monocular"\nsystem = "trap.py:System"\n')
+    write(
+        "spec.toml",
+        'dataset = "trap.py:Data"\ngeometry = "monocular"\nsystem = "trap.py:System"\n',
+    )
     cell = tmp_path / "cell"
     done = run_process("-r", cells, cell, program=("cp",))
     assert done.code == 0
     (cell / "allocators").mkdir(exist_ok=True)
-    write(cell / "allocators" / "trap.json", json.dumps({"format": "deepval allocator", "front": "trap.py:score"}))
+    write(
+        cell / "allocators" / "trap.json",
+        json.dumps({"format": "deepval allocator", "front": "trap.py:score"}),
+    )
     write(cell / "allocators" / "pickled.json", pickle.dumps({"a": 1}, 0).decode())
     for words in (
         ("score", cell, "trap"),

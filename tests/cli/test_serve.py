@@ -1,4 +1,6 @@
-"""`deepval serve`: the page on this machine alone, judged again by a form, and nothing else to fetch."""
+"""`deepval serve`: the page on this machine alone, judged again by a form, and nothing
+else to fetch.
+"""
 
 import http.client
 import json
@@ -26,22 +28,32 @@ def folder(tmp_path_factory):
     (home / "scores").mkdir(parents=True)
     rng = np.random.default_rng(1)
     cheap, value = rng.gamma(2, 1, 200), rng.normal(0.3, 1, 200)
-    rows = [f"u{i // 20},i{i},{cheap[i]:.4f},{cheap[i] - value[i]:.4f}" for i in range(200)]
-    (home / "values.csv").write_text("\n".join(["unit,input,loss_cheap,loss_full", *rows, ""]), encoding="utf-8")
+    rows = [
+        f"u{i // 20},i{i},{cheap[i]:.4f},{cheap[i] - value[i]:.4f}" for i in range(200)
+    ]
+    (home / "values.csv").write_text(
+        "\n".join(["unit,input,loss_cheap,loss_full", *rows, ""]), encoding="utf-8"
+    )
     scores = [f"i{i},{value[i] + rng.normal():.4f}" for i in range(200)]
-    (home / "scores" / "half.csv").write_text("\n".join(["input,score", *scores, ""]), encoding="utf-8")
+    (home / "scores" / "half.csv").write_text(
+        "\n".join(["input,score", *scores, ""]), encoding="utf-8"
+    )
     return home
 
 
 @contextmanager
 def serving(folder):
-    """A server of the folder, and a function that sends it one request: (status, text)."""
+    """A server of the folder, and a function that sends it one request: (status,
+    text).
+    """
     with Server(folder, 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
 
         def request(method="GET", path="/", form=None, **headers):
-            link = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+            link = http.client.HTTPConnection(
+                "127.0.0.1", server.server_port, timeout=60
+            )
             about = {"Host": f"127.0.0.1:{server.server_port}"} | headers
             link.request(method, path, None if form is None else urlencode(form), about)
             answer = link.getresponse()
@@ -58,7 +70,9 @@ def rows_of(page):
     """The judged budgets and the number of units in the page's only result."""
     (cell,) = data_of(page)["cells"]
     rows = cell["result"]["rows"]
-    return {row[rows["names"].index("alpha")] for row in rows["rows"]}, cell["result"]["setting"]["units"]
+    return {row[rows["names"].index("alpha")] for row in rows["rows"]}, cell["result"][
+        "setting"
+    ]["units"]
 
 
 def test_the_page_is_judged_again_by_its_form(folder):
@@ -71,16 +85,21 @@ def test_the_page_is_judged_again_by_its_form(folder):
         assert "<option>&lt;b&gt;mine</option>" in page
         here = f"http://localhost:{server.server_port}"
         form = {"cell": "", "alpha": "0.15, 0.4", "units": "u0,u1,u2", "draws": "exact"}
-        status, page = request("POST", form=form, Host=f"localhost:{server.server_port}", Origin=here)
+        status, page = request(
+            "POST", form=form, Host=f"localhost:{server.server_port}", Origin=here
+        )
         assert status == 200
         alphas, units = rows_of(page)
         assert (alphas, units) == ({0.15, 0.4}, 3)
-        command = unescape(page.partition('<pre class="command">')[2].partition("</pre>")[0])
+        command = unescape(
+            page.partition('<pre class="command">')[2].partition("</pre>")[0]
+        )
         again = json.loads(run(*shlex.split(command)[1:], "--json").out)
         rows = data_of(page)["cells"][0]["result"]["rows"]
         of_page = [dict(zip(rows["names"], row, strict=True)) for row in rows["rows"]]
         sentences = [row.pop("guarantees") for row in of_page]
-        assert any("with probability at most 1/4." in text for text in sentences)  # a fourth unit
+        # a fourth unit
+        assert any("with probability at most 1/4." in text for text in sentences)
         assert again["rows"] == of_page
         assert rows_of(request()[1])[0] == {0.15, 0.4}
 
@@ -94,11 +113,23 @@ def test_the_page_is_judged_again_by_its_form(folder):
         ({"budget": "latency"}, "latency"),
         ({"budget": "luck"}, "--budget must be one of"),
         ({"units": "u99"}, "Named units must be in the table; u99 is not."),
-        ({"units": "/etc/passwd"}, "Units must be names or a role here; found the name of a file."),
+        (
+            {"units": "/etc/passwd"},
+            "Units must be names or a role here; found the name of a file.",
+        ),
         ({"weight": "excess"}, "--weight must be NAME=NUMBER; found 'excess'."),
         ({"draws": "-1"}, "--draws must be a number or 'exact'; found '-1'."),
-        ({"cell": "../other"}, "judged again must have losses and scores in the folder; found '../other'."),
-        ({'{"alpha": 0.3}': ""}, "A form must have the fields cell, alpha, budget, weight, units, draws; found '{"),
+        (
+            {"cell": "../other"},
+            "judged again must have losses and scores in the folder; found '../other'.",
+        ),
+        (
+            {'{"alpha": 0.3}': ""},
+            (
+                "A form must have the fields cell, alpha, budget, weight, units, "
+                "draws; found '{"
+            ),
+        ),
     ],
 )
 def test_bad_input_is_a_sentence_above_the_old_results(folder, form, sentence):
@@ -115,11 +146,25 @@ def test_bad_input_is_a_sentence_above_the_old_results(folder, form, sentence):
 
 def test_other_hosts_sites_paths_and_long_forms_are_refused(folder):
     with serving(folder) as (request, server):
-        for host in ("evil.example", f"evil.example:{server.server_port}", "127.0.0.1.evil.example", ""):
+        for host in (
+            "evil.example",
+            f"evil.example:{server.server_port}",
+            "127.0.0.1.evil.example",
+            "",
+        ):
             assert request(Host=host)[0] == 403
-        assert request("POST", form={"alpha": "0.9"}, Origin="http://evil.example")[0] == 403
+        assert (
+            request("POST", form={"alpha": "0.9"}, Origin="http://evil.example")[0]
+            == 403
+        )
         assert request("POST", form={"alpha": "0.9"}, Origin="null")[0] == 403
-        for path in ("/values.csv", "/../values.csv", "/%2e%2e/etc/passwd", "//etc/passwd", "/?x"):
+        for path in (
+            "/values.csv",
+            "/../values.csv",
+            "/%2e%2e/etc/passwd",
+            "//etc/passwd",
+            "/?x",
+        ):
             status, text = request(path=path)
             assert (status, text.count("\n")) == (404, 0)
         assert request("POST", form={"alpha": "1" * 200_000})[0] == 400
@@ -131,7 +176,14 @@ def test_other_hosts_sites_paths_and_long_forms_are_refused(folder):
 def test_a_saved_result_is_shown_and_not_judged_again(folder, tmp_path):
     (tmp_path / "saved").mkdir()
     scores = folder / "scores" / "half.csv"
-    words = ("--alpha", "0.25", "--draws", "20", "--out", tmp_path / "saved" / "result.json")
+    words = (
+        "--alpha",
+        "0.25",
+        "--draws",
+        "20",
+        "--out",
+        tmp_path / "saved" / "result.json",
+    )
     assert run("evaluate", folder / "values.csv", "-s", scores, *words).code == 0
     with serving(tmp_path) as (request, _):
         assert rows_of(request()[1])[0] == {0.25}
@@ -141,16 +193,24 @@ def test_a_saved_result_is_shown_and_not_judged_again(folder, tmp_path):
 
 def test_a_folder_without_losses_and_a_taken_port_are_refused(folder, tmp_path):
     assert "must hold a cell or values.csv" in refusal("serve", tmp_path)
-    assert "none: must be a folder that can be read" in refusal("serve", tmp_path / "none")
+    assert "none: must be a folder that can be read" in refusal(
+        "serve", tmp_path / "none"
+    )
     with serving(folder) as (_, server):
-        assert f"--port {server.server_port} must be free" in refusal("serve", folder, "--port", server.server_port)
+        assert f"--port {server.server_port} must be free" in refusal(
+            "serve", folder, "--port", server.server_port
+        )
 
 
 def test_it_prints_its_address_and_ends_at_once_when_stopped(folder):
     words = [*MODULE, "serve", str(folder), "--port", "0"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         address = process.stdout.readline().split()[0]
-        link = http.client.HTTPConnection(address.removeprefix("http://").strip("/"), timeout=60)
+        link = http.client.HTTPConnection(
+            address.removeprefix("http://").strip("/"), timeout=60
+        )
         link.request("GET", "/")
         assert link.getresponse().status == 200
         os.kill(process.pid, signal.SIGINT)

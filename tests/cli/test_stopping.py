@@ -1,4 +1,6 @@
-"""Commands that are stopped and run again end with the same bytes: a sample of tests/slow/test_faults.py."""
+"""Commands that are stopped and run again end with the same bytes: a sample of
+tests/slow/test_faults.py.
+"""
 
 import resource
 import signal
@@ -21,13 +23,21 @@ def world(tmp_path_factory):
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_stopped_and_run_again(world, tmp_path, by):
-    tally = stopped("evaluate", commands(world)["evaluate"], tmp_path, kills=2, seed=1, by=by)
+    tally = stopped(
+        "evaluate", commands(world)["evaluate"], tmp_path, kills=2, seed=1, by=by
+    )
     assert tally.amiss == []
 
 
 def test_clocks_that_jump(world, tmp_path):
     tally = stopped(
-        "evaluate", commands(world)["evaluate"], tmp_path, kills=1, seed=1, before=clocks_jump, between=redate
+        "evaluate",
+        commands(world)["evaluate"],
+        tmp_path,
+        kills=1,
+        seed=1,
+        before=clocks_jump,
+        between=redate,
     )
     assert tally.amiss == []
 

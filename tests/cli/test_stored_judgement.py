@@ -1,4 +1,6 @@
-"""`report` reads the judgement that `evaluate` stored in a cell's folder, if nothing changed; the page is the same."""
+"""`report` reads the judgement that `evaluate` stored in a cell's folder, if nothing
+changed; the page is the same.
+"""
 
 import pytest
 
@@ -7,7 +9,8 @@ from deepval.cli import report_page
 from deepval.cli.evaluate import PREFIX
 from small_cells import build_cells
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units
+# few units
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 
 
 @pytest.fixture
@@ -51,7 +54,9 @@ def test_one_judgement_for_evaluate_and_report(cell, tmp_path, judgements):
     assert looks(cell) == before + 1
 
 
-def test_other_scores_options_or_a_damaged_file_are_judged_anew(cell, tmp_path, judgements):
+def test_other_scores_options_or_a_damaged_file_are_judged_anew(
+    cell, tmp_path, judgements
+):
     call("evaluate", cell, "--alpha", "0.2")
     assert not list(cell.glob(f"{PREFIX}*"))
     call("evaluate", cell)

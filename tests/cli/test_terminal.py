@@ -1,4 +1,6 @@
-"""The command in a terminal: help, completion, widths, several files at once, exchanged files, a stop."""
+"""The command in a terminal: help, completion, widths, several files at once, exchanged
+files, a stop.
+"""
 
 import json
 import re
@@ -11,7 +13,13 @@ import pytest
 import deepval
 from commands import PYTHON, call, refusal, run, run_process
 from deepval.cli import COMMANDS, terminal
-from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE, GROUPS, _expand_lists, flatten
+from deepval.cli.commands import (
+    AFTER_STOP,
+    AFTER_STOP_ELSEWHERE,
+    GROUPS,
+    _expand_lists,
+    flatten,
+)
 from deepval.paper.analysis import ANALYSES, REPORT_ONLY
 
 NAMES = ("gate-gbm-value-of-all", "gate-gbm-harm", "mine")
@@ -23,7 +31,10 @@ def folder(tmp_path_factory):
     rng = np.random.default_rng(0)
     value = np.where(rng.random(120) < 0.4, rng.normal(0.4, 1, 120), 0.0)
     lines = ["unit,input,loss_cheap,loss_full,weather"]
-    lines += [f"u{i // 10:02d},f{i},2.0,{2 - v!r},{('sun', 'heavy snow')[i % 2]}" for i, v in enumerate(value.tolist())]
+    lines += [
+        f"u{i // 10:02d},f{i},2.0,{2 - v!r},{('sun', 'heavy snow')[i % 2]}"
+        for i, v in enumerate(value.tolist())
+    ]
     (home / "values.csv").write_text("\n".join(lines) + "\n")
     for name in NAMES:
         scores = (value + rng.normal(0, 0.5, 120)).tolist()
@@ -33,7 +44,15 @@ def folder(tmp_path_factory):
 
 
 def judging(folder, *words):
-    return ("evaluate", folder / "values.csv", "--alpha", "0.2", "--draws", "40", *words)
+    return (
+        "evaluate",
+        folder / "values.csv",
+        "--alpha",
+        "0.2",
+        "--draws",
+        "40",
+        *words,
+    )
 
 
 def judged(folder, *words):
@@ -41,13 +60,19 @@ def judged(folder, *words):
 
 
 @pytest.mark.parametrize("columns", [80, 100, 140])
-def test_evaluate_keeps_names_difference_and_verdict_at_every_width(folder, columns, monkeypatch):
-    monkeypatch.setattr(terminal, "look", lambda **_: {"width": columns, "color": False})
+def test_evaluate_keeps_names_difference_and_verdict_at_every_width(
+    folder, columns, monkeypatch
+):
+    monkeypatch.setattr(
+        terminal, "look", lambda **_: {"width": columns, "color": False}
+    )
     files = [folder / f"{name}.csv" for name in NAMES]
     done = judged(folder, "-s", *files, "--by", "weather", "--simultaneous")
     lines = done.splitlines()
     assert max(map(len, lines)) <= columns
-    verdicts = lines[next(i for i, line in enumerate(lines) if line.startswith("Verdicts (")) :]
+    verdicts = lines[
+        next(i for i, line in enumerate(lines) if line.startswith("Verdicts (")) :
+    ]
     for name in NAMES:
         row = next(line for line in verdicts if re.match(rf"\s*{name}\s", line))
         assert re.search(r"%\s+\[-?[\d.]+%, -?[\d.]+%\]", row)
@@ -55,11 +80,17 @@ def test_evaluate_keeps_names_difference_and_verdict_at_every_width(folder, colu
     assert re.search(r"weather=heavy snow, selection 20%", done)
     assert "[low, high]: 95 % interval over units" in done
     # The verdict is what is read last.
-    assert " ".join(done.split()).rpartition("selection 20%, against random: ")[2].endswith(".")
+    assert (
+        " ".join(done.split())
+        .rpartition("selection 20%, against random: ")[2]
+        .endswith(".")
+    )
 
 
 def test_a_pipe_is_as_wide_as_columns_says_and_otherwise_endless(folder, monkeypatch):
-    words = judging(folder, "-s", folder / "mine.csv", "--by", "weather", "--simultaneous")
+    words = judging(
+        folder, "-s", folder / "mine.csv", "--by", "weather", "--simultaneous"
+    )
     monkeypatch.delenv("COLUMNS", raising=False)
     assert max(map(len, run_process(*words).out.splitlines())) > 140
     for columns in (80, 100):
@@ -69,7 +100,10 @@ def test_a_pipe_is_as_wide_as_columns_says_and_otherwise_endless(folder, monkeyp
     assert max(map(len, run_process(*words).out.splitlines())) > 140
     # Messages stay one line each, so that a program can read them.
     monkeypatch.setenv("COLUMNS", "40")
-    assert run_process("evaluate", folder / "no-such-folder-of-this-name").err.count("\n") == 1
+    assert (
+        run_process("evaluate", folder / "no-such-folder-of-this-name").err.count("\n")
+        == 1
+    )
 
 
 def test_a_pipe_gets_every_column_in_one_line(folder):
@@ -77,7 +111,15 @@ def test_a_pipe_gets_every_column_in_one_line(folder):
     assert terminal.look()["width"] > 1000
     assert "Left out" not in done
     head = [line for line in done.splitlines() if line.startswith("budget ")][-1]
-    for name in ("escalated", "gain", "benefit", "harm", "nDG 95 %", "vs random 95 %", "vs random, all rows"):
+    for name in (
+        "escalated",
+        "gain",
+        "benefit",
+        "harm",
+        "nDG 95 %",
+        "vs random 95 %",
+        "vs random, all rows",
+    ):
         assert name in head
 
 
@@ -86,7 +128,17 @@ def test_several_score_files_follow_one_option(folder):
     once = judged(folder, "-s", *files, "--json")
     often = judged(folder, *(word for file in files for word in ("-s", file)), "--json")
     assert once == often
-    before = call("evaluate", "-s", files[0], folder / "values.csv", "--alpha", "0.2", "--draws", "40", "--json")
+    before = call(
+        "evaluate",
+        "-s",
+        files[0],
+        folder / "values.csv",
+        "--alpha",
+        "0.2",
+        "--draws",
+        "40",
+        "--json",
+    )
     assert before == judged(folder, "-s", files[0], "--json")
 
 
@@ -101,16 +153,41 @@ def test_words_are_repeated_only_after_what_stands_alone_and_never_past_two_dash
         alone.command()(flatten(function))
         return _expand_lists(typer.main.get_command(alone).params, given)
 
-    assert words(evaluate, "v", "-s", "a", "b", "--seed", "1") == ["v", "-s", "a", "-s", "b", "--seed", "1"]
+    assert words(evaluate, "v", "-s", "a", "b", "--seed", "1") == [
+        "v",
+        "-s",
+        "a",
+        "-s",
+        "b",
+        "--seed",
+        "1",
+    ]
     assert words(evaluate, "-s", "a", "v", "--json") == ["-s", "a", "v", "--json"]
-    assert words(evaluate, "v", "--alpha", "0.1", "0.2") == ["v", "--alpha", "0.1", "--alpha", "0.2"]
+    assert words(evaluate, "v", "--alpha", "0.1", "0.2") == [
+        "v",
+        "--alpha",
+        "0.1",
+        "--alpha",
+        "0.2",
+    ]
     assert words(evaluate, "v", "--json", "x") == ["v", "--json", "x"]
     assert words(evaluate, "v", "-s", "a", "--", "b") == ["v", "-s", "a", "--", "b"]
-    assert words(compare, "v", "--alpha", "0.1", "a", "b") == ["v", "--alpha", "0.1", "a", "b"]
+    assert words(compare, "v", "--alpha", "0.1", "a", "b") == [
+        "v",
+        "--alpha",
+        "0.1",
+        "a",
+        "b",
+    ]
 
 
 @pytest.mark.parametrize(
-    "words", [(), *((name,) for name in COMMANDS), *(("analyse", name) for name in ANALYSES if name not in REPORT_ONLY)]
+    "words",
+    [
+        (),
+        *((name,) for name in COMMANDS),
+        *(("analyse", name) for name in ANALYSES if name not in REPORT_ONLY),
+    ],
 )
 def test_every_command_answers_to_h(words):
     assert call(*words, "-h").startswith("Usage:")
@@ -119,10 +196,18 @@ def test_every_command_answers_to_h(words):
 def test_help_lists_commands_under_headings_one_line_each(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = run("-h").out.splitlines()
-    heads = [line.removesuffix(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
+    heads = [
+        line.removesuffix(":")
+        for line in lines
+        if line.endswith(":") and not line.startswith(" ")
+    ]
     assert heads == ["Options", *GROUPS]
     first = lines.index(f"{heads[1]}:")
-    listed = [re.fullmatch(r"  ([a-z-]+) +[A-Z].*\.", line) for line in lines[first:] if line.startswith("  ")]
+    listed = [
+        re.fullmatch(r"  ([a-z-]+) +[A-Z].*\.", line)
+        for line in lines[first:]
+        if line.startswith("  ")
+    ]
     assert all(listed)  # no summary goes on in a second line
     assert [line[1] for line in listed if line] == list(COMMANDS)
     assert max(map(len, lines)) <= 80
@@ -132,13 +217,31 @@ def test_help_lists_commands_under_headings_one_line_each(monkeypatch):
 def test_options_of_evaluate_are_grouped_and_say_what_is_allowed():
     text = call("evaluate", "-h")
     heads = re.findall(r"^(\w[\w ]+):$", text, flags=re.MULTILINE)
-    first = ["Arguments", "What is judged", "Files of another form", "Budgets", "Intervals"]
+    first = [
+        "Arguments",
+        "What is judged",
+        "Files of another form",
+        "Budgets",
+        "Intervals",
+    ]
     assert heads == [*first, "Further tables", "Options", "Output"]
     told = " ".join(text.split())
-    for words in ("selection, latency, energy", "mj_gpu", "error, or worst", "console, csv, markdown", "jetson-agx"):
+    for words in (
+        "selection, latency, energy",
+        "mj_gpu",
+        "error, or worst",
+        "console, csv, markdown",
+        "jetson-agx",
+    ):
         assert words in told
     built = " ".join(call("build", "-h").split())
-    for words in ("receding-horizon", "Pedestrian", "monocular", "profile-320", "probabilities, raw or none"):
+    for words in (
+        "receding-horizon",
+        "Pedestrian",
+        "monocular",
+        "profile-320",
+        "probabilities, raw or none",
+    ):
         assert words in built
 
 
@@ -148,11 +251,18 @@ def test_options_of_evaluate_are_grouped_and_say_what_is_allowed():
         (("ev",), ["evaluate"]),
         (("analyse", "half"), ["half-widths"]),
         (("evaluate", "v.csv", "--form"), ["--format"]),
-        (("evaluate", "v.csv", "--budget", ""), ["selection", "latency", "energy", "money"]),
+        (
+            ("evaluate", "v.csv", "--budget", ""),
+            ["selection", "latency", "energy", "money"],
+        ),
     ],
 )
 def test_a_shell_completes_commands_options_and_values(words, offered, monkeypatch):
-    line = {"_DEEPVAL_COMPLETE": "complete_bash", "COMP_WORDS": f"deepval {' '.join(words)}", "COMP_CWORD": len(words)}
+    line = {
+        "_DEEPVAL_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"deepval {' '.join(words)}",
+        "COMP_CWORD": len(words),
+    }
     for name, text in line.items():
         monkeypatch.setenv(name, str(text))
     assert run().out.split() == offered
@@ -160,7 +270,10 @@ def test_a_shell_completes_commands_options_and_values(words, offered, monkeypat
 
 def test_the_version_costs_next_to_nothing():
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    code = "import sys; sys.argv = ['deepval', '--version']; from deepval.cli import main; main(); print(*sys.modules)"
+    code = (
+        "import sys; sys.argv = ['deepval', '--version']; from deepval.cli import "
+        "main; main(); print(*sys.modules)"
+    )
     done = run_process(code, program=PYTHON)
     assert done.code == 0, done.err
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -170,8 +283,9 @@ def test_the_version_costs_next_to_nothing():
 
 
 def test_exchanged_files_are_recognised(folder):
-    assert "this looks like scores: it has input, score. Are values and scores exchanged?" in refusal(
-        "evaluate", folder / "mine.csv", "-s", folder / "values.csv"
+    assert (
+        "this looks like scores: it has input, score. Are values and scores exchanged?"
+        in refusal("evaluate", folder / "mine.csv", "-s", folder / "values.csv")
     )
     assert "this looks like values: it has unit, input, loss_cheap" in refusal(
         "evaluate", folder / "values.csv", "-s", folder / "values.csv"
@@ -182,13 +296,24 @@ def test_exchanged_files_are_recognised(folder):
     ("text", "sentence"),
     [
         ("input;score\nf0;1.5\n", "it has semicolons between cells: 'input;score'."),
-        ("input;score\nf0;1,5\n", "it has semicolons between cells and commas in its numbers: 'input;score'."),
+        (
+            "input;score\nf0;1,5\n",
+            "it has semicolons between cells and commas in its numbers: 'input;score'.",
+        ),
         ("input\tscore\nf0\t1.5\n", "it has tabs between cells"),
-        ("input,score\nf0,1,5\n", "Check that numbers have a decimal point, not a comma"),
-        ('input,score\nf0,"1,5"\n', "holds '1,5'. That is a decimal comma: write 1.5, or give --decimal ,."),
+        (
+            "input,score\nf0,1,5\n",
+            "Check that numbers have a decimal point, not a comma",
+        ),
+        (
+            'input,score\nf0,"1,5"\n',
+            "holds '1,5'. That is a decimal comma: write 1.5, or give --decimal ,.",
+        ),
     ],
 )
-def test_other_separators_and_decimal_commas_are_named(folder, tmp_path, text, sentence):
+def test_other_separators_and_decimal_commas_are_named(
+    folder, tmp_path, text, sentence
+):
     path = tmp_path / "other.csv"
     path.write_text(text)
     assert sentence in refusal(*judging(folder, "-s", path))
@@ -197,12 +322,26 @@ def test_other_separators_and_decimal_commas_are_named(folder, tmp_path, text, s
 @pytest.mark.parametrize(
     ("words", "place", "kept"),
     [
-        (("evaluate", "v.csv"), "deepval.cli.options.read_evaluation_data", AFTER_STOP_ELSEWHERE),
-        (("analyse", "signs", "cell"), "deepval.cli.analyse.find_cells", AFTER_STOP_ELSEWHERE),
-        (("build", "--out", "x"), "deepval.cli.build_cells.sources.synthetic", AFTER_STOP["build"]),
+        (
+            ("evaluate", "v.csv"),
+            "deepval.cli.options.read_evaluation_data",
+            AFTER_STOP_ELSEWHERE,
+        ),
+        (
+            ("analyse", "signs", "cell"),
+            "deepval.cli.analyse.find_cells",
+            AFTER_STOP_ELSEWHERE,
+        ),
+        (
+            ("build", "--out", "x"),
+            "deepval.cli.build_cells.sources.synthetic",
+            AFTER_STOP["build"],
+        ),
     ],
 )
-def test_a_stop_says_what_is_kept_and_how_to_go_on(words, place, kept, monkeypatch, tmp_path):
+def test_a_stop_says_what_is_kept_and_how_to_go_on(
+    words, place, kept, monkeypatch, tmp_path
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(place, lambda *_, **__: signal.raise_signal(signal.SIGINT))
     done = run(*words)
@@ -212,30 +351,43 @@ def test_a_stop_says_what_is_kept_and_how_to_go_on(words, place, kept, monkeypat
 
 @pytest.fixture(scope="module")
 def crowd(folder):
-    """The results of 70 allocators under four budgets: more rows than a terminal is for."""
+    """The results of 70 allocators under four budgets: more rows than a terminal is
+    for.
+    """
     rng = np.random.default_rng(3)
     files = []
     for i in range(70):
         files.append(folder / f"crowd-{i:02d}.csv")
-        rows = "".join(f"f{j},{score!r}\n" for j, score in enumerate(rng.random(120).tolist()))
+        rows = "".join(
+            f"f{j},{score!r}\n" for j, score in enumerate(rng.random(120).tolist())
+        )
         files[-1].write_text("input,score\n" + rows)
     return ["evaluate", folder / "values.csv", "--draws", "20", "-s", *files]
 
 
-def test_a_long_result_is_summarised_and_all_of_it_is_printed_on_request(crowd, tmp_path):
+def test_a_long_result_is_summarised_and_all_of_it_is_printed_on_request(
+    crowd, tmp_path
+):
     done = call(*crowd, "--out", tmp_path / "result.json")
     whole = call(*crowd, "--all")
     result = deepval.Result.load(tmp_path / "result.json")
     assert len(result.rows) == 4 * (70 + 4)
     words = " ".join(done.split())
-    assert "This is a summary with 120 of 576 rows" in words  # 4 x (10 + 3 + 4) verdicts, 4 x (10 + 3) gaps
+    # 4 x (10 + 3 + 4) verdicts, 4 x (10 + 3) gaps
+    assert "This is a summary with 120 of 576 rows" in words
     assert "--all prints every row" in words
     assert "This is a summary" not in whole
     at = [row for row in result.rows if row.budget.label == "selection 20%"]
-    entered = sorted((row for row in at if row.verdict), key=lambda row: row.gain or 0.0)
+    entered = sorted(
+        (row for row in at if row.verdict), key=lambda row: row.gain or 0.0
+    )
     for row in (*entered[:3], *entered[-10:]):
-        assert re.search(rf"(?m)^ *(selection 20%)? +{row.allocator} .*{row.verdict}", done)
-    counts = words.partition("selection 20%, against random: ")[2].partition(". selection 30%")[0]
+        assert re.search(
+            rf"(?m)^ *(selection 20%)? +{row.allocator} .*{row.verdict}", done
+        )
+    counts = words.partition("selection 20%, against random: ")[2].partition(
+        ". selection 30%"
+    )[0]
     for verdict in {row.verdict for row in entered}:
         assert f"{sum(row.verdict == verdict for row in entered)} {verdict}" in counts
     for row in result.rows:
@@ -252,19 +404,46 @@ def test_a_long_result_in_files_and_as_csv_or_json_has_every_row(crowd):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("evaluate", "v.csv", "--alpha", "0.1", "--alpha", "x"), "--alpha must be a number; found 'x'."),
-        (("evaluate", "v.csv", "--alpha=20%"), "--alpha must be a number; found '20%': write --alpha 0.2."),
+        (
+            ("evaluate", "v.csv", "--alpha", "0.1", "--alpha", "x"),
+            "--alpha must be a number; found 'x'.",
+        ),
+        (
+            ("evaluate", "v.csv", "--alpha=20%"),
+            "--alpha must be a number; found '20%': write --alpha 0.2.",
+        ),
         (
             ("evaluate", "v.csv", "--alpha", "0.1,0.2"),
-            "--alpha must be a number; found '0.1,0.2': repeat the option, --alpha 0.1 --alpha 0.2.",
+            (
+                "--alpha must be a number; found '0.1,0.2': repeat the option, --alpha "
+                "0.1 --alpha 0.2."
+            ),
         ),
-        (("evaluate", "v.csv", "--alpha", "a,0.2"), "--alpha must be a number; found 'a,0.2'."),
-        (("threshold", "v.csv", "--seed", "1.5"), "--seed must be a whole number; found '1.5'."),
+        (
+            ("evaluate", "v.csv", "--alpha", "a,0.2"),
+            "--alpha must be a number; found 'a,0.2'.",
+        ),
+        (
+            ("threshold", "v.csv", "--seed", "1.5"),
+            "--seed must be a whole number; found '1.5'.",
+        ),
         (("evalute", "v.csv"), "No such command 'evalute'. Did you mean 'evaluate'?"),
         (("report",), "Missing argument 'results' (help: deepval report -h)."),
         (("compare", "v.csv", "--formt", "csv"), "No such option: --formt"),
         (
-            ("build", "--dataset", "kitti", "--root", "/no/where", "--mode", "a=b", "--mode", "c=d", "--out", "x"),
+            (
+                "build",
+                "--dataset",
+                "kitti",
+                "--root",
+                "/no/where",
+                "--mode",
+                "a=b",
+                "--mode",
+                "c=d",
+                "--out",
+                "x",
+            ),
             "--root must be the folder of the data set's files; there is no /no/where.",
         ),
         (("--foo",), "No such option: --foo (help: deepval -h)."),

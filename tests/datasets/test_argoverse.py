@@ -1,4 +1,6 @@
-"""Argoverse 2 scenarios (one real file) and sensor logs (files in the real schema); faults are told."""
+"""Argoverse 2 scenarios (one real file) and sensor logs (files in the real schema);
+faults are told.
+"""
 
 import json
 import shutil
@@ -8,7 +10,13 @@ import pytest
 
 from argoverse_files import map_content, scenario_rows, write_scenario, write_sensor_log
 from deepval.datasets import open_dataset
-from deepval.datasets.logs.argoverse import CAMERA, Argoverse2, differences_mps, middle_m, read_lane_map
+from deepval.datasets.logs.argoverse import (
+    CAMERA,
+    Argoverse2,
+    differences_mps,
+    middle_m,
+    read_lane_map,
+)
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import image_points_px
 from deepval.geometry.vehicle import FUSION
@@ -32,7 +40,11 @@ def test_a_real_scenario_is_read():
     # Every roadblock of the route is led to by the one before it.
     blocks = scene.lane_map.roadblocks
     for one, other in zip(scene.route, scene.route[1:], strict=False):
-        assert {after for lane in blocks[one] for after in scene.lane_map.lanes[lane].successors} & set(blocks[other])
+        assert {
+            after
+            for lane in blocks[one]
+            for after in scene.lane_map.lanes[lane].successors
+        } & set(blocks[other])
 
 
 @pytest.mark.shared
@@ -43,10 +55,13 @@ def test_the_mean_of_the_boundaries_is_the_maps_own_centreline():
     off_m = []
     for told in json.loads(path.read_text())["lane_segments"].values():
         edges = [
-            np.array([(row["x"], row["y"]) for row in told[f"{side}_lane_boundary"]]) for side in ("left", "right")
+            np.array([(row["x"], row["y"]) for row in told[f"{side}_lane_boundary"]])
+            for side in ("left", "right")
         ]
         middle = LineString(middle_m(*edges))
-        off_m += [middle.distance(Point(row["x"], row["y"])) for row in told["centerline"]]
+        off_m += [
+            middle.distance(Point(row["x"], row["y"])) for row in told["centerline"]
+        ]
     assert max(off_m) < 0.12
     assert np.median(off_m) < 0.01
 
@@ -61,7 +76,8 @@ def test_the_position_of_av_does_not_slip_as_a_centre_would():
     bent = np.abs(np.gradient(heading, 0.1)[1:-1]) > 0.04
     assert bent.sum() > 5
     slip = moved[bent, 1] / np.gradient(heading, 0.1)[1:-1][bent]
-    # A point ahead of the rear axle slips sideways by its distance times the yaw rate: 1.4 m for the centre.
+    # A point ahead of the rear axle slips sideways by its distance times the yaw rate:
+    # 1.4 m for the centre.
     assert abs(np.median(slip)) < 0.5
 
 
@@ -73,7 +89,15 @@ def test_a_scenario(tmp_path):
     scene, truth = data.read_unit("made-scenario")
     assert log.step_s == pytest.approx(0.1)
     assert [track.id for track in log.tracks] == ["7", "8"]
-    assert truth.cls.tolist() == ["Car", "Pedestrian", "Car", "Car", "Pedestrian", "Car", "Pedestrian"]
+    assert truth.cls.tolist() == [
+        "Car",
+        "Pedestrian",
+        "Car",
+        "Car",
+        "Pedestrian",
+        "Car",
+        "Pedestrian",
+    ]
     assert scene.ego_speed_mps == pytest.approx([5.0] * 4)
     assert scene.vehicle == FUSION
     assert scene.route == ("rb_1", "rb_4")
@@ -86,7 +110,12 @@ def test_the_map(tmp_path):
     lane_map = read_lane_map(next(folder.glob("log_map*")))
     assert list(lane_map.lanes) == ["1", "2", "3", "4"]
     assert lane_map.roadblocks == {"rb_1": ("1", "2"), "rb_3": ("3",), "rb_4": ("4",)}
-    assert [lane.connector for lane in lane_map.lanes.values()] == [False, False, False, True]
+    assert [lane.connector for lane in lane_map.lanes.values()] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     assert lane_map.lanes["1"].successors == ("4",)
     assert lane_map.lanes["1"].speed_limit_mps is None
     assert lane_map.lanes["1"].centreline_m[[0, -1]].tolist() == [[-20, 0], [60, 0]]
@@ -124,7 +153,9 @@ def test_a_sensor_log(tmp_path):
     # The ground is 0.33 m below the axle, so the car of 1.6 m height stands on it.
     assert log.world_from_ego[3, :3, 3] == pytest.approx([1.5, 0, 20.0])
     assert scene.camera.height_m == pytest.approx(1.73)
-    assert image_points_px(scene.camera, np.array([100.0, 0, 1.73])) == pytest.approx([770, 1020])
+    assert image_points_px(scene.camera, np.array([100.0, 0, 1.73])) == pytest.approx(
+        [770, 1020]
+    )
     assert truth.frame.tolist() == [0, 0, 1, 2, 3]
     assert truth.cls.tolist() == ["Car", "Pedestrian", "Car", "Car", "Car"]
     assert np.isfinite(truth.height_px[0])
@@ -134,7 +165,9 @@ def test_a_sensor_log(tmp_path):
 def test_a_sensor_log_without_calibration_has_the_nominal_camera(tmp_path):
     folder = write_sensor_log(tmp_path)
     shutil.rmtree(folder / "calibration")
-    with pytest.warns(InputWarning, match="log made-log has no folder calibration: a nominal camera"):
+    with pytest.warns(
+        InputWarning, match="log made-log has no folder calibration: a nominal camera"
+    ):
         assert Argoverse2(tmp_path).read_log("made-log").camera is CAMERA
 
 
@@ -156,15 +189,36 @@ def changed(rows, place, **told):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"rows": [row for row in scenario_rows() if row[0] != "AV"]}, "must have the track AV"),
-        ({"rows": [row for row in scenario_rows() if row[0] != "AV" or row[2] != 7]}, "it is not at step 7"),
-        ({"rows": changed(scenario_rows(), 0, timestep=20)}, "timesteps must lie in the scenario's 20"),
-        ({"rows": changed(scenario_rows(), 3, timestep=0)}, "track 7: every step must have one row"),
+        (
+            {"rows": [row for row in scenario_rows() if row[0] != "AV"]},
+            "must have the track AV",
+        ),
+        (
+            {"rows": [row for row in scenario_rows() if row[0] != "AV" or row[2] != 7]},
+            "it is not at step 7",
+        ),
+        (
+            {"rows": changed(scenario_rows(), 0, timestep=20)},
+            "timesteps must lie in the scenario's 20",
+        ),
+        (
+            {"rows": changed(scenario_rows(), 3, timestep=0)},
+            "track 7: every step must have one row",
+        ),
         ({"rows": changed(scenario_rows(), 0, object_type="boat")}, "found boat"),
-        ({"rows": changed(scenario_rows(), 0, position_x=np.nan)}, "column 'position_x' must hold finite numbers; row"),
-        ({"rows": changed(scenario_rows(), 0, position_x=None)}, "every row must have a value of position_x"),
+        (
+            {"rows": changed(scenario_rows(), 0, position_x=np.nan)},
+            "column 'position_x' must hold finite numbers; row",
+        ),
+        (
+            {"rows": changed(scenario_rows(), 0, position_x=None)},
+            "every row must have a value of position_x",
+        ),
         ({"drop": "heading"}, "must have a column 'heading'"),
-        ({"content": {"lane_segments": {}}}, "must have lanes for vehicles; found none"),
+        (
+            {"content": {"lane_segments": {}}},
+            "must have lanes for vehicles; found none",
+        ),
         ({"content": {"drivable_areas": {}}}, "must have 'lane_segments'; it has none"),
         (
             {"content": {"lane_segments": {"1": {"lane_type": "BUS"}}}},
@@ -182,7 +236,13 @@ def test_faults_of_a_scenario_are_told(tmp_path, options, told):
     ("options", "told"),
     [
         ({"late": range(8, 20)}, r"from step 7 to 8 there are 0\.8 s"),
-        ({"poses": 9}, "every sweep must have an ego pose; the one at 315986560359579008 ns has none"),
+        (
+            {"poses": 9},
+            (
+                "every sweep must have an ego pose; the one at "
+                "315986560359579008 ns has none"
+            ),
+        ),
         ({"category": "SPACESHIP"}, "found SPACESHIP"),
         ({"sensor": "ring_rear_left"}, "must have the sensor ring_front_center"),
         ({"steps": 1}, "two sweeps or more; found 1"),
@@ -198,13 +258,17 @@ def test_faults_of_a_folder_are_told(tmp_path):
     with pytest.raises(InputError, match="feather; found none"):
         Argoverse2(tmp_path).unit_ids()
     folder = write_scenario(tmp_path)
-    with pytest.raises(InputError, match="units must be among made-scenario; found other"):
+    with pytest.raises(
+        InputError, match="units must be among made-scenario; found other"
+    ):
         Argoverse2(tmp_path).read_unit("other")
     next(folder.glob("log_map*")).write_text("{")
     with pytest.raises(InputError, match="must be a map in JSON"):
         Argoverse2(tmp_path).read_unit("made-scenario")
     next(folder.glob("log_map*")).unlink()
-    with pytest.raises(InputError, match=r"must hold one log_map_archive_\*\.json; found 0"):
+    with pytest.raises(
+        InputError, match=r"must hold one log_map_archive_\*\.json; found 0"
+    ):
         Argoverse2(tmp_path).read_unit("made-scenario")
     write_scenario(tmp_path / "again")
     with pytest.raises(InputError, match="units must have different names"):
@@ -215,4 +279,8 @@ def test_faults_of_a_folder_are_told(tmp_path):
 
 
 def test_the_made_map_is_as_the_real_one():
-    assert set(map_content()) == {"drivable_areas", "lane_segments", "pedestrian_crossings"}
+    assert set(map_content()) == {
+        "drivable_areas",
+        "lane_segments",
+        "pedestrian_crossings",
+    }

@@ -20,7 +20,10 @@ def drive(number, *, steps=46, **more):
     time_s = np.arange(steps) * 0.1 + 100.0 * number
     states = np.array([0, 5])
     log = worlds.log(
-        [worlds.standing(20.0 + number, 0.0, steps), worlds.standing(30.0, 3.0, steps, cls="Pedestrian")],
+        [
+            worlds.standing(20.0 + number, 0.0, steps),
+            worlds.standing(30.0, 3.0, steps, cls="Pedestrian"),
+        ],
         steps,
         time_s=time_s,
         states=states,
@@ -31,16 +34,25 @@ def drive(number, *, steps=46, **more):
 
 
 def test_drives_in_a_row():
-    first, second = drive(0, route=("a", "b", "c")), drive(1, route=("d", "e"), route_starts=np.ones(46, dtype=int))
+    first, second = (
+        drive(0, route=("a", "b", "c")),
+        drive(1, route=("d", "e"), route_starts=np.ones(46, dtype=int)),
+    )
     scene, truth = join_drives([first, second])
     assert scene.frame_ids.tolist() == ["0-0", "0-5", "1-0", "1-5"]
-    assert [scene.route_at(frame) for frame in range(4)] == [("a", "b", "c")] * 2 + [("e",)] * 2
+    assert [scene.route_at(frame) for frame in range(4)] == [("a", "b", "c")] * 2 + [
+        ("e",)
+    ] * 2
     assert truth.objects.track.tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
     assert truth.future.objects[3].track.tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
     for frame in range(4):
         alone = (first, second)[frame // 2][1]
-        np.testing.assert_array_equal(truth.objects.at(frame).corners_m, alone.objects.at(frame % 2).corners_m)
-        np.testing.assert_array_equal(truth.future.pose[frame], alone.future.pose[frame % 2])
+        np.testing.assert_array_equal(
+            truth.objects.at(frame).corners_m, alone.objects.at(frame % 2).corners_m
+        )
+        np.testing.assert_array_equal(
+            truth.future.pose[frame], alone.future.pose[frame % 2]
+        )
     assert scene.red_lights == (frozenset(),) * 4
     assert scene.ego_acceleration_mps2 is None
 
@@ -48,14 +60,18 @@ def test_drives_in_a_row():
 def test_pictures_of_one_drive_are_enough():
     (scene, truth), other = drive(0), drive(1)
     paths = (Path("a.jpg"), None)
-    assert join_drives([(replace(scene, image_paths=paths), truth), other])[0].image_paths == (*paths, None, None)
+    assert join_drives([(replace(scene, image_paths=paths), truth), other])[
+        0
+    ].image_paths == (*paths, None, None)
     assert join_drives([(scene, truth), other])[0].image_paths == ()
 
 
 def test_one_drive_stays_what_it_is():
     scene, truth = drive(0)
     alone, reference = join_drives([(scene, truth)])
-    assert [alone.route_at(t) for t in range(len(alone))] == [scene.route_at(t) for t in range(len(scene))]
+    assert [alone.route_at(t) for t in range(len(alone))] == [
+        scene.route_at(t) for t in range(len(scene))
+    ]
     np.testing.assert_array_equal(reference.objects.track, truth.objects.track)
     np.testing.assert_array_equal(reference.box_px, truth.box_px)
 
@@ -68,7 +84,11 @@ def test_no_drive_is_no_unit():
 CORNER = st.tuples(st.integers(-5, 5), st.integers(-5, 5))
 
 
-@given(st.lists(CORNER, min_size=3, max_size=7, unique=True), st.booleans(), st.integers(0, 2**32 - 1))
+@given(
+    st.lists(CORNER, min_size=3, max_size=7, unique=True),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
 def test_places_are_in_an_outline_as_shapely_has_it(corners, closed, seed):
     shapely = pytest.importorskip("shapely")
     ring = shapely.Polygon(corners)
@@ -77,7 +97,9 @@ def test_places_are_in_an_outline_as_shapely_has_it(corners, closed, seed):
     outline = np.array([*corners, *corners[: int(closed)]], dtype=float)
     places = np.random.default_rng(seed).uniform(-6, 6, (50, 2))
     lane = Lane("l", np.array([[0.0, 0], [1, 0]]), "rb", polygon_m=outline)
-    np.testing.assert_array_equal(holds(lane, places), shapely.contains_xy(ring, places))
+    np.testing.assert_array_equal(
+        holds(lane, places), shapely.contains_xy(ring, places)
+    )
 
 
 def test_a_lane_without_an_outline_is_as_wide_as_it_says():
@@ -89,19 +111,28 @@ def test_a_lane_without_an_outline_is_as_wide_as_it_says():
 def test_the_place_on_a_route_goes_on_with_the_vehicle():
     lane_map = worlds.straight_map(4)
     route = tuple(f"rb_l{place}" for place in range(4))
-    # On lane 1, beside the road, on lanes 2 and 3, and back: a vehicle does not go back along its route.
+    # On lane 1, beside the road, on lanes 2 and 3, and back: a vehicle does not go back
+    # along its route.
     place_m = np.array([[60.0, 0], [80, 9], [110, 0], [160, 0], [60, 0]])
     assert route_starts(lane_map, route, place_m=place_m).tolist() == [1, 1, 2, 2, 2]
     # The last roadblock alone is no route, unless there is no other.
     assert route_starts(lane_map, route[3:], place_m=place_m).tolist() == [0] * 5
-    assert route_starts(lane_map, ("elsewhere", *route), place_m=place_m[:1]).tolist() == [2]
+    assert route_starts(
+        lane_map, ("elsewhere", *route), place_m=place_m[:1]
+    ).tolist() == [2]
 
 
 def test_a_route_that_crosses_itself_is_no_leap():
     straight = worlds.straight_map(1).lanes["l0"]
-    lanes = {f"l{place}": replace(straight, id=f"l{place}", roadblock=f"rb{place}") for place in (0, 6)}
+    lanes = {
+        f"l{place}": replace(straight, id=f"l{place}", roadblock=f"rb{place}")
+        for place in (0, 6)
+    }
     away = replace(straight, centreline_m=straight.centreline_m + 500.0)
-    lanes |= {f"l{place}": replace(away, id=f"l{place}", roadblock=f"rb{place}") for place in range(1, 6)}
+    lanes |= {
+        f"l{place}": replace(away, id=f"l{place}", roadblock=f"rb{place}")
+        for place in range(1, 6)
+    }
     route = tuple(f"rb{place}" for place in range(7))
     place_m = np.array([[10.0, 0], [20, 9], [30, 0]])
     assert route_starts(LaneMap(lanes), route, place_m=place_m).tolist() == [0, 0, 0]

@@ -14,7 +14,12 @@ RECT = "1 0 0 0 1 0 0 0 1"
 VELO_CAM = "0 -1 0 0 0 0 -1 0 1 0 0 -0.3"
 IMU_VELO = "1 0 0 -0.8 0 1 0 0.3 0 0 1 -0.8"
 TRACKING = {"P2:": P2, "R_rect": RECT, "Tr_velo_cam": VELO_CAM, "Tr_imu_velo": IMU_VELO}
-OBJECT = {"P2:": P2, "R0_rect:": RECT, "Tr_velo_to_cam:": VELO_CAM, "Tr_imu_to_velo:": IMU_VELO}
+OBJECT = {
+    "P2:": P2,
+    "R0_rect:": RECT,
+    "Tr_velo_to_cam:": VELO_CAM,
+    "Tr_imu_to_velo:": IMU_VELO,
+}
 LABELS = """0 -1 DontCare -1 -1 -10 0 0 20 20 -1000 -1000 -1000 -10 -1 -1 -1
 0 1 Car 0 0 0 600 150 650 200 1.5 1.6 4.0 2.0 1.6 20.0 -1.5707963267948966
 1 1 Car 0 1 0 600 150 650 200 1.5 1.6 4.0 2.0 1.6 19.0 -1.5707963267948966
@@ -32,8 +37,16 @@ def write(folder, name, text):
 def kitti(tmp_path):
     root = tmp_path / "training"
     write(root, "label_02/0000.txt", LABELS)
-    write(root, "calib/0000.txt", "".join(f"{key} {value}\n" for key, value in TRACKING.items()))
-    write(root, "poses/0000.txt", "".join(f"1 0 0 0 0 1 0 0 0 0 1 {z}\n" for z in (0, 1.033, 3.099)))
+    write(
+        root,
+        "calib/0000.txt",
+        "".join(f"{key} {value}\n" for key, value in TRACKING.items()),
+    )
+    write(
+        root,
+        "poses/0000.txt",
+        "".join(f"1 0 0 0 0 1 0 0 0 0 1 {z}\n" for z in (0, 1.033, 3.099)),
+    )
     write(root, "image_02/0000/000000.png", "")
     write(root, "image_02/0000/000000.jpg", "")
     write(root, "image_02/0000/000002.jpg", "")
@@ -44,9 +57,14 @@ def test_objects_are_moved_to_the_ego_frame(kitti):
     reference = read_dataset("kitti", kitti).truths[0]
     assert reference.cls.tolist() == ["Car", "Car", "Person_sitting"]
     assert reference.occlusion.tolist() == [0, 1, 3]
-    # Camera 0 sits 0.3 + 0.8 m ahead of and 0.3 m to the right of the ego origin; ry = -90 degrees points away.
-    assert reference.objects.near_m[:2].tolist() == pytest.approx([20 - 2 + 1.1, 19 - 2 + 1.1])
-    assert reference.objects.lateral_m[0].tolist() == pytest.approx([-2 - 0.8 - 0.3, -2 + 0.8 - 0.3])
+    # Camera 0 sits 0.3 + 0.8 m ahead of and 0.3 m to the right of the ego origin; ry =
+    # -90 degrees points away.
+    assert reference.objects.near_m[:2].tolist() == pytest.approx(
+        [20 - 2 + 1.1, 19 - 2 + 1.1]
+    )
+    assert reference.objects.lateral_m[0].tolist() == pytest.approx(
+        [-2 - 0.8 - 0.3, -2 + 0.8 - 0.3]
+    )
     assert reference.objects.far_m[0] == pytest.approx(20 + 2 + 1.1)
     assert reference.objects.closing_mps.tolist() == pytest.approx([0, 1 / 0.1033, 0])
     assert reference.ignored_box_px.tolist() == [[0, 0, 20, 20]]
@@ -55,29 +73,50 @@ def test_objects_are_moved_to_the_ego_frame(kitti):
 
 def test_camera_2_sits_beside_camera_0(kitti):
     view = read(kitti / "training").scenes[0].camera
-    assert view.ego_from_cam[:3, 3].tolist() == pytest.approx([1.1, -0.3 + 72 / 720, 0.8])
+    assert view.ego_from_cam[:3, 3].tolist() == pytest.approx(
+        [1.1, -0.3 + 72 / 720, 0.8]
+    )
     assert view.height_m == pytest.approx(0.8 + 0.93)
     assert (view.fx_px, view.cx_px, view.cy_px) == (720, 610, 173)
 
 
 def test_both_spellings_of_the_calibration_are_read(kitti):
-    write(kitti, "object.txt", "".join(f"{key} {value}\n" for key, value in OBJECT.items()))
-    one, other = read_calibration(kitti / "object.txt"), read_calibration(kitti / "training/calib/0000.txt")
+    write(
+        kitti,
+        "object.txt",
+        "".join(f"{key} {value}\n" for key, value in OBJECT.items()),
+    )
+    one, other = (
+        read_calibration(kitti / "object.txt"),
+        read_calibration(kitti / "training/calib/0000.txt"),
+    )
     np.testing.assert_array_equal(one.ego_from_cam0, other.ego_from_cam0)
 
 
 def test_speed_from_poses_is_a_backward_difference_along_the_earlier_heading(kitti):
     assert read(kitti).scenes[0].ego_speed_mps.tolist() == pytest.approx([10, 10, 20])
-    turned = "1 0 0 0 0 1 0 0 0 0 1 0\n0 0 1 0 0 1 0 0 -1 0 0 1\n0 0 1 3 0 1 0 0 -1 0 0 9\n"
+    turned = (
+        "1 0 0 0 0 1 0 0 0 0 1 0\n0 0 1 0 0 1 0 0 -1 0 0 1\n0 0 1 3 0 1 0 0 -1 0 0 9\n"
+    )
     write(kitti, "training/poses/0000.txt", turned)
-    assert read(kitti).scenes[0].ego_speed_mps.tolist() == pytest.approx([1 / 0.1033, 1 / 0.1033, 3 / 0.1033])
-    write(kitti, "training/poses/0000.txt", "1 0 0 0 0 1 0 0 0 0 1 0\n" + "1 0 0 0 0 1 0 0 0 0 1 -1\n" * 2)
+    assert read(kitti).scenes[0].ego_speed_mps.tolist() == pytest.approx(
+        [1 / 0.1033, 1 / 0.1033, 3 / 0.1033]
+    )
+    write(
+        kitti,
+        "training/poses/0000.txt",
+        "1 0 0 0 0 1 0 0 0 0 1 0\n" + "1 0 0 0 0 1 0 0 0 0 1 -1\n" * 2,
+    )
     assert read(kitti).scenes[0].ego_speed_mps.tolist() == [0, 0, 0]
 
 
 def test_oxts_comes_before_poses(kitti):
     row = ["0"] * 30
-    write(kitti, "training/oxts/0000.txt", "".join(" ".join([*row[:8], v, *row[9:]]) + "\n" for v in ("3", "-1", "4")))
+    write(
+        kitti,
+        "training/oxts/0000.txt",
+        "".join(" ".join([*row[:8], v, *row[9:]]) + "\n" for v in ("3", "-1", "4")),
+    )
     assert read(kitti).scenes[0].ego_speed_mps.tolist() == [3, 0, 4]
 
 
@@ -85,7 +124,9 @@ def test_time_stamps_where_they_exist(kitti):
     write(kitti, "training/times/0000.txt", "5.0\n5.1\n5.3\n")
     drive = read(kitti).scenes[0]
     assert drive.dt_s[1:].tolist() == pytest.approx([0.1, 0.2])
-    assert drive.ego_speed_mps.tolist() == pytest.approx([1.033 / 0.1, 1.033 / 0.1, 2.066 / 0.2])
+    assert drive.ego_speed_mps.tolist() == pytest.approx(
+        [1.033 / 0.1, 1.033 / 0.1, 2.066 / 0.2]
+    )
     write(kitti, "training/times/0000.txt", "5.0\n")
     with pytest.raises(InputError, match="one per frame"):
         read(kitti)
@@ -93,12 +134,20 @@ def test_time_stamps_where_they_exist(kitti):
 
 def test_pictures_are_png_or_jpg_and_may_be_missing(kitti):
     drive = read(kitti).scenes[0]
-    assert [path and path.name for path in drive.image_paths] == ["000000.png", None, "000002.jpg"]
+    assert [path and path.name for path in drive.image_paths] == [
+        "000000.png",
+        None,
+        "000002.jpg",
+    ]
     assert drive.has_image.tolist() == [True, False, True]
     assert drive.image_source(2) == drive.image_paths[2]
-    with pytest.raises(InputError, match="frame 000001 of unit 0000 must have an image"):
+    with pytest.raises(
+        InputError, match="frame 000001 of unit 0000 must have an image"
+    ):
         drive.image_source(1)
-    with pytest.raises(InputError, match="frame 000001 of unit 0000 must have an image"):
+    with pytest.raises(
+        InputError, match="frame 000001 of unit 0000 must have an image"
+    ):
         read(kitti, require_images=True)
     assert not read(kitti, images="image_03").scenes[0].has_image.any()
 
@@ -112,7 +161,11 @@ def test_pictures_are_png_or_jpg_and_may_be_missing(kitti):
         ("label_02/0000.txt", "0 1 Car 0 0\n", "must have 17 columns.*has 5 in line 1"),
         ("label_02/0000.txt", LABELS.replace("Car", "Cow"), "has Cow"),
         ("label_02/0000.txt", LABELS.replace("20.0", "nan"), "finite"),
-        ("label_02/0000.txt", LABELS.replace("1 2 Person", "9 2 Person"), "label frames must lie in 0 to 2"),
+        (
+            "label_02/0000.txt",
+            LABELS.replace("1 2 Person", "9 2 Person"),
+            "label frames must lie in 0 to 2",
+        ),
         ("poses/0000.txt", "1 0 0 0\n", "must have 12 columns"),
         ("oxts/0000.txt", "1 0 0 0\n", "must have 30 columns"),
     ],
@@ -125,7 +178,9 @@ def test_broken_files_are_named(kitti, name, text, match):
 
 
 def oxts(*speeds):
-    return "".join(" ".join(["0"] * 8 + [str(speed)] + ["0"] * 21) + "\n" for speed in speeds)
+    return "".join(
+        " ".join(["0"] * 8 + [str(speed)] + ["0"] * 21) + "\n" for speed in speeds
+    )
 
 
 def poses(*ahead_m):
@@ -133,34 +188,96 @@ def poses(*ahead_m):
 
 
 def calibration(**changes):
-    return "".join(f"{key} {changes.get(key.rstrip(':'), value)}\n" for key, value in TRACKING.items())
+    return "".join(
+        f"{key} {changes.get(key.rstrip(':'), value)}\n"
+        for key, value in TRACKING.items()
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "text", "match"),
     [
-        ("label_02/0000.txt", LABELS.replace("1 1 Car", "1.5 1 Car"), r"whole numbers; .* in row 3 \(0000/1\.5\)"),
-        ("label_02/0000.txt", LABELS.replace("1 2 Person", "1 2.5 Person"), r"whole numbers; .* in row 4 \(0000/1\)"),
-        ("label_02/0000.txt", LABELS.replace("Person 0 3", "Person 0 0.5"), r"whole numbers; .* in row 4 \(0000/1\)"),
-        ("label_02/0000.txt", LABELS.replace("19.0", "inf"), r"finite numbers .* has inf in row 3 \(0000/1\)"),
-        ("label_02/0000.txt", LABELS.replace("100 150", "-1e300 150"), r"has -1e\+300 in row 4 \(0000/1\)"),
-        ("label_02/0000.txt", LABELS.replace("1 1 Car", "nan 1 Car"), r"has nan in row 3 \(0000/nan\)"),
-        ("oxts/0000.txt", oxts(3, 1e308, 4), r"at most 200 m/s; .* gives 1e\+308 m/s in row 2 \(0000/000001\)"),
-        ("oxts/0000.txt", oxts(3, 4, -1e308), r"gives -1e\+308 m/s in row 3 \(0000/000002\)"),
+        (
+            "label_02/0000.txt",
+            LABELS.replace("1 1 Car", "1.5 1 Car"),
+            r"whole numbers; .* in row 3 \(0000/1\.5\)",
+        ),
+        (
+            "label_02/0000.txt",
+            LABELS.replace("1 2 Person", "1 2.5 Person"),
+            r"whole numbers; .* in row 4 \(0000/1\)",
+        ),
+        (
+            "label_02/0000.txt",
+            LABELS.replace("Person 0 3", "Person 0 0.5"),
+            r"whole numbers; .* in row 4 \(0000/1\)",
+        ),
+        (
+            "label_02/0000.txt",
+            LABELS.replace("19.0", "inf"),
+            r"finite numbers .* has inf in row 3 \(0000/1\)",
+        ),
+        (
+            "label_02/0000.txt",
+            LABELS.replace("100 150", "-1e300 150"),
+            r"has -1e\+300 in row 4 \(0000/1\)",
+        ),
+        (
+            "label_02/0000.txt",
+            LABELS.replace("1 1 Car", "nan 1 Car"),
+            r"has nan in row 3 \(0000/nan\)",
+        ),
+        (
+            "oxts/0000.txt",
+            oxts(3, 1e308, 4),
+            r"at most 200 m/s; .* gives 1e\+308 m/s in row 2 \(0000/000001\)",
+        ),
+        (
+            "oxts/0000.txt",
+            oxts(3, 4, -1e308),
+            r"gives -1e\+308 m/s in row 3 \(0000/000002\)",
+        ),
         ("oxts/0000.txt", oxts(3, "nan", 4), r"has nan in row 2"),
-        ("oxts/0000.txt", oxts("inf", 3, 4), r"gives inf m/s in row 1 \(0000/000000\)|has inf in row 1"),
-        ("poses/0000.txt", poses(0, 1, 1e9), r"at most 200 m/s; .* gives .*e\+09 m/s in row 3 \(0000/000002\)"),
+        (
+            "oxts/0000.txt",
+            oxts("inf", 3, 4),
+            r"gives inf m/s in row 1 \(0000/000000\)|has inf in row 1",
+        ),
+        (
+            "poses/0000.txt",
+            poses(0, 1, 1e9),
+            r"at most 200 m/s; .* gives .*e\+09 m/s in row 3 \(0000/000002\)",
+        ),
         ("poses/0000.txt", poses(0, 1e308, 2), r"has 1e\+308 in row 2"),
         ("poses/0000.txt", poses(0, 1, "nan"), "has nan in row 3"),
         ("times/0000.txt", "0\n0.1\ninf\n", "has inf in row 3"),
-        ("calib/0000.txt", calibration(P2=P2.replace("610", "inf")), r"has inf in row 1 \(P2\)"),
-        ("calib/0000.txt", calibration(Tr_imu_velo=IMU_VELO.replace("-0.3", "1e300").replace("0.3", "1e300")),
-         r"has 1e\+300 in row 4 \(Tr_imu_velo\)"),
-        ("calib/0000.txt", calibration(R_rect="0 " * 9), "matrices that can be inverted"),
-        ("calib/0000.txt", calibration(P2=P2.replace("0 0 1 0", "0 0 0 0")), "matrices that can be inverted"),
+        (
+            "calib/0000.txt",
+            calibration(P2=P2.replace("610", "inf")),
+            r"has inf in row 1 \(P2\)",
+        ),
+        (
+            "calib/0000.txt",
+            calibration(
+                Tr_imu_velo=IMU_VELO.replace("-0.3", "1e300").replace("0.3", "1e300")
+            ),
+            r"has 1e\+300 in row 4 \(Tr_imu_velo\)",
+        ),
+        (
+            "calib/0000.txt",
+            calibration(R_rect="0 " * 9),
+            "matrices that can be inverted",
+        ),
+        (
+            "calib/0000.txt",
+            calibration(P2=P2.replace("0 0 1 0", "0 0 0 0")),
+            "matrices that can be inverted",
+        ),
     ],
-)  # fmt: skip
-def test_numbers_that_cannot_be_meant_are_refused_with_row_and_id(kitti, name, text, match):
+)
+def test_numbers_that_cannot_be_meant_are_refused_with_row_and_id(
+    kitti, name, text, match
+):
     write(kitti / "training", name, text)
     with pytest.raises(InputError, match=match) as caught:
         read(kitti)
@@ -169,7 +286,10 @@ def test_numbers_that_cannot_be_meant_are_refused_with_row_and_id(kitti, name, t
 
 @pytest.mark.parametrize(
     ("name", "match"),
-    [("calib/0000.txt", "calibration must be at"), ("poses/0000.txt", "OXTS data or poses")],
+    [
+        ("calib/0000.txt", "calibration must be at"),
+        ("poses/0000.txt", "OXTS data or poses"),
+    ],
 )
 def test_missing_files_are_named(kitti, name, match):
     (kitti / "training" / name).unlink()
@@ -184,13 +304,19 @@ def test_a_folder_that_is_not_kitti(kitti, tmp_path_factory):
     (empty / "label_02").mkdir()
     with pytest.raises(InputError, match="must hold label files"):
         read(empty)
-    with pytest.raises(InputError, match="one of argoverse2, commonroad, kitti, nuplan"):
+    with pytest.raises(
+        InputError, match="one of argoverse2, commonroad, kitti, nuplan"
+    ):
         read_dataset("kitty", kitti)
 
 
 def test_a_unit_that_was_asked_for_needs_labels(kitti):
     for part in ("calib", "poses"):
-        write(kitti / "training", f"{part}/0009.txt", (kitti / f"training/{part}/0000.txt").read_text())
+        write(
+            kitti / "training",
+            f"{part}/0009.txt",
+            (kitti / f"training/{part}/0000.txt").read_text(),
+        )
     with pytest.raises(InputError, match="units must be among 0000; found 0009"):
         read(kitti, ["0009"])
 
@@ -229,7 +355,11 @@ def test_scenes_check_themselves():
 
 
 def test_data_sets_pair_scenes_with_truths():
-    whole = Recording("x", (scene(3, unit="a"), scene(2, unit="b")), (truth([], 3, unit="a"), truth([], 2, unit="b")))
+    whole = Recording(
+        "x",
+        (scene(3, unit="a"), scene(2, unit="b")),
+        (truth([], 3, unit="a"), truth([], 2, unit="b")),
+    )
     assert read_units(whole, ["b"]).units == ("b",)
     with pytest.raises(InputError, match="found z"):
         read_units(whole, ["z"])

@@ -1,4 +1,6 @@
-"""nuPlan logs and maps: files in the real schema are read as they were written, and faults are told in a sentence."""
+"""nuPlan logs and maps: files in the real schema are read as they were written, and
+faults are told in a sentence.
+"""
 
 import hashlib
 import os
@@ -52,7 +54,8 @@ def test_a_log_is_a_unit_of_its_scenarios(written, unit):
     dataset = open_dataset("nuplan", written)
     assert dataset.unit_ids() == (LOG,)
     assert set(dataset.files(LOG)) == {f"{LOG}.db", GPKG}
-    # Scenarios of 120, 120 and 30 steps; 79 steps of the first two have 4 s ahead: 24 of them are 3 apart.
+    # Scenarios of 120, 120 and 30 steps; 79 steps of the first two have 4 s ahead: 24
+    # of them are 3 apart.
     assert len(scene) == truth.frames == 2 * 24
     assert scene.frame_ids[[0, 1, 24]].tolist() == [
         f"{token(1, 0).hex()}-0000",
@@ -73,12 +76,17 @@ def test_ego_states_are_those_of_the_sweeps(unit):
     x = ORIGIN_M[0] + 20 + 5 * scene.time_s
     np.testing.assert_allclose(scene.world_from_ego[:, 0, 3], x, atol=1e-6)
     np.testing.assert_allclose(scene.world_from_ego[:, 2, 3], 10.0)
-    np.testing.assert_allclose(truth.future.pose[..., 0], np.broadcast_to(5 * truth.future.times_s, (48, 8)), atol=1e-6)
+    np.testing.assert_allclose(
+        truth.future.pose[..., 0],
+        np.broadcast_to(5 * truth.future.times_s, (48, 8)),
+        atol=1e-6,
+    )
 
 
 def test_each_scenario_has_its_own_route(unit):
     scene, _ = unit
-    # The first scenario ends on lane 1; in the second the connectors are reached at x = 100, 4 s after its start.
+    # The first scenario ends on lane 1; in the second the connectors are reached at x =
+    # 100, 4 s after its start.
     assert {scene.route_at(frame) for frame in range(24)} == {("100", "200")}
     reached = 20 + 5 * scene.time_s[24:] >= 100
     assert reached.any()
@@ -91,16 +99,27 @@ def test_each_scenario_has_its_own_route(unit):
 def test_red_lights_shut_their_connector_at_their_time(unit):
     scene, _ = unit
     # Red for the first 80 sweeps, 4 s.
-    assert [shut == {"11"} for shut in scene.red_lights] == [time < 4 - 1e-9 for time in scene.time_s]
+    assert [shut == {"11"} for shut in scene.red_lights] == [
+        time < 4 - 1e-9 for time in scene.time_s
+    ]
     assert set(scene.red_lights) == {frozenset(), frozenset({"11"})}
 
 
 def test_tracks_are_where_and_what_they_were(unit):
     _, truth = unit
     first = truth.objects.at(0)
-    assert first.cls.tolist() == ["Car", "Cyclist", "Traffic_cone", "Barrier", "Static", "Static"]
+    assert first.cls.tolist() == [
+        "Car",
+        "Cyclist",
+        "Traffic_cone",
+        "Barrier",
+        "Static",
+        "Static",
+    ]
     np.testing.assert_allclose(first.centre_m[0], [20, 0], atol=1e-6)
-    np.testing.assert_allclose([first.near_m[0], first.far_m[0]], [20 - 2.25, 20 + 2.25], atol=1e-6)
+    np.testing.assert_allclose(
+        [first.near_m[0], first.far_m[0]], [20 - 2.25, 20 + 2.25], atol=1e-6
+    )
     np.testing.assert_allclose(first.velocity_mps[:2], [[5, 0], [2, 0]], atol=1e-9)
     np.testing.assert_allclose(first.velocity_mps[2:], 0, atol=1e-9)
     walked = truth.cls == "Pedestrian"
@@ -110,7 +129,9 @@ def test_tracks_are_where_and_what_they_were(unit):
 
 def test_tracks_of_another_scenario_are_others(unit):
     _, truth = unit
-    first, second = (set(truth.objects.track[truth.frame // 24 == part].tolist()) for part in (0, 1))
+    first, second = (
+        set(truth.objects.track[truth.frame // 24 == part].tolist()) for part in (0, 1)
+    )
     assert not first & second
     ahead = truth.future.objects[-1]
     assert set(ahead.track[ahead.frame >= 24].tolist()) <= second | {max(second) + 1}
@@ -132,12 +153,20 @@ def test_lanes_are_those_of_the_map(unit):
         lane = lane_map.lanes[str(key)]
         np.testing.assert_allclose(lane.centreline_m, line + ORIGIN_M, atol=1e-6)
         np.testing.assert_allclose(lane.polygon_m, outline + ORIGIN_M, atol=1e-6)
-        assert (lane.roadblock, lane.speed_limit_mps, lane.connector) == (str(group), limit, False)
+        assert (lane.roadblock, lane.speed_limit_mps, lane.connector) == (
+            str(group),
+            limit,
+            False,
+        )
     for key, (group, before, after, line, outline, limit) in files.CONNECTORS.items():
         lane = lane_map.lanes[str(key)]
         np.testing.assert_allclose(lane.centreline_m, line + ORIGIN_M, atol=1e-6)
         np.testing.assert_allclose(lane.polygon_m, outline + ORIGIN_M, atol=1e-6)
-        assert (lane.roadblock, lane.speed_limit_mps, lane.connector) == (str(group), limit, True)
+        assert (lane.roadblock, lane.speed_limit_mps, lane.connector) == (
+            str(group),
+            limit,
+            True,
+        )
         assert lane.successors == (str(after),)
         assert str(key) in lane_map.lanes[str(before)].successors
     areas = files.AREAS
@@ -152,7 +181,10 @@ def test_lanes_are_those_of_the_map(unit):
             np.testing.assert_allclose(outline, told + ORIGIN_M, atol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"projected": True}, {"meta": False}, {"projected": True, "meta": False}])
+@pytest.mark.parametrize(
+    "options",
+    [{"projected": True}, {"meta": False}, {"projected": True, "meta": False}],
+)
 def test_a_map_in_metres_or_without_its_zone_is_the_same_map(unit, tmp_path, options):
     path = tmp_path / "map.gpkg"
     files.write_map(path, **options)
@@ -161,17 +193,25 @@ def test_a_map_in_metres_or_without_its_zone_is_the_same_map(unit, tmp_path, opt
     # The far lane is on the route, so it stays.
     assert set(lane_map.lanes) - set(unit[0].lane_map.lanes) == {"6"}
     for key, lane in unit[0].lane_map.lanes.items():
-        np.testing.assert_allclose(lane_map.lanes[key].centreline_m, lane.centreline_m, atol=1e-6)
+        np.testing.assert_allclose(
+            lane_map.lanes[key].centreline_m, lane.centreline_m, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("z", [False, True])
 def test_areas_of_many_points_are_read(unit, root, z):
     """A car park of two parts with 3,000 points each."""
     turn = np.linspace(0, 2 * np.pi, 3000)
-    rings = [ORIGIN_M + [x, 16] + 8 * np.column_stack([np.cos(turn), np.sin(turn)]) for x in (30, 60)]
+    rings = [
+        ORIGIN_M + [x, 16] + 8 * np.column_stack([np.cos(turn), np.sin(turn)])
+        for x in (30, 60)
+    ]
     parts = [files.lon_lat_deg(np.concatenate([ring[:-1], ring[:1]])) for ring in rings]
     with closing(sqlite3.connect(root / GPKG)) as db:
-        db.execute("UPDATE carpark_areas SET geom = ?", (files.blob(files.POLYGONS, parts, z=z),))
+        db.execute(
+            "UPDATE carpark_areas SET geom = ?",
+            (files.blob(files.POLYGONS, parts, z=z),),
+        )
         db.commit()
     areas = Nuplan(root).read_unit(LOG)[0].lane_map.drivable_m
     assert [len(area) for area in areas[:2]] == [3000, 3000]
@@ -180,7 +220,10 @@ def test_areas_of_many_points_are_read(unit, root, z):
 
 def test_scenarios_with_a_gap_are_left_out_with_a_note(root, unit):
     changed(root / DB, "DELETE FROM lidar_pc WHERE rowid BETWEEN 50 AND 53")
-    with pytest.warns(InputWarning, match=r"in 1 of 3 scenarios they do not, .* these scenarios are left out"):
+    with pytest.warns(
+        InputWarning,
+        match=r"in 1 of 3 scenarios they do not, .* these scenarios are left out",
+    ):
         scene, _ = Nuplan(root).read_unit(LOG)
     np.testing.assert_array_equal(scene.frame_ids, unit[0].frame_ids[24:])
     # A chosen scenario does not depend on the others.
@@ -197,7 +240,12 @@ def test_zones_by_their_number():
 
 def test_the_camera_is_the_one_of_the_log(unit, tmp_path):
     camera = unit[0].camera
-    assert (camera.fx_px, camera.fy_px, camera.cx_px, camera.cy_px) == (1500, 1510, 950, 550)
+    assert (camera.fx_px, camera.fy_px, camera.cx_px, camera.cy_px) == (
+        1500,
+        1510,
+        950,
+        550,
+    )
     assert (camera.width_px, camera.height_px) == (1920, 1080)
     # It looks along x, its own y is down.
     expected = [[0, 0, 1, 1.5], [-1, 0, 0, 0], [0, -1, 0, 1.6], [0, 0, 0, 1]]
@@ -208,7 +256,10 @@ def test_the_camera_is_the_one_of_the_log(unit, tmp_path):
 
 @pytest.mark.parametrize("protocol", range(2, 6))
 def test_camera_measures_of_any_python_are_read(protocol):
-    for name, values in {"Translation": [1.5, 0.0, 1], "CameraIntrinsic": [[1.0, 0, 2], [0, 1, 3], [0, 0, 1]]}.items():
+    for name, values in {
+        "Translation": [1.5, 0.0, 1],
+        "CameraIntrinsic": [[1.0, 0, 2], [0, 1, 3], [0, 0, 1]],
+    }.items():
         assert unpickle(files.pickled(name, values, protocol)) == values
 
 
@@ -227,18 +278,33 @@ def test_pictures_are_the_nearest_of_the_front_camera(root):
     for sweep in range(0, sum(files.SCENES), 2):
         (folder / f"{sweep:06d}.jpg").write_bytes(b"")
     (folder / "000006.jpg").unlink()
-    # Of sweep 12 the picture is gone from the log: those 20 ms after sweeps 10 and 14 are 80 and 120 ms away.
+    # Of sweep 12 the picture is gone from the log: those 20 ms after sweeps 10 and 14
+    # are 80 and 120 ms away.
     changed(root / DB, "DELETE FROM image WHERE filename_jpg LIKE '%CAM_F0/000012.jpg'")
     whole = read_drives(root / DB, root / "maps")[0].log
-    with pytest.warns(InputWarning, match="2 of 48 states have no CAM_F0 picture and are left out"):
+    with pytest.warns(
+        InputWarning, match="2 of 48 states have no CAM_F0 picture and are left out"
+    ):
         scene, truth = Nuplan(root).read_unit(LOG)
     # The second and third state are left out, with their truth.
-    assert [path.name for path in scene.image_paths][:3] == ["000000.jpg", "000018.jpg", "000024.jpg"]
-    assert (len(scene), truth.frames, scene.image_paths[22].name) == (46, 46, "000240.jpg")
-    assert scene.frame_ids[:3].tolist() == [whole.frame_ids[state] for state in (0, 3, 4)]
+    assert [path.name for path in scene.image_paths][:3] == [
+        "000000.jpg",
+        "000018.jpg",
+        "000024.jpg",
+    ]
+    assert (len(scene), truth.frames, scene.image_paths[22].name) == (
+        46,
+        46,
+        "000240.jpg",
+    )
+    assert scene.frame_ids[:3].tolist() == [
+        whole.frame_ids[state] for state in (0, 3, 4)
+    ]
 
 
-@pytest.mark.parametrize("given", ["nuplan", "nuplan/nuplan-v1.1", "nuplan/nuplan-v1.1/splits/mini"])
+@pytest.mark.parametrize(
+    "given", ["nuplan", "nuplan/nuplan-v1.1", "nuplan/nuplan-v1.1/splits/mini"]
+)
 def test_the_owners_layout_is_read_from_any_of_its_folders(root, tmp_path, given):
     data = tmp_path / "nuplan"
     splits = data / "nuplan-v1.1" / "splits" / "mini"
@@ -248,7 +314,9 @@ def test_the_owners_layout_is_read_from_any_of_its_folders(root, tmp_path, given
         (root / "maps").rename(data / "maps")
     (data / "nuplan-v1.1" / "sensor_blobs" / LOG / "CAM_F0").mkdir(parents=True)
     for sweep in range(0, sum(files.SCENES), 2):
-        (data / "nuplan-v1.1" / "sensor_blobs" / LOG / "CAM_F0" / f"{sweep:06d}.jpg").write_bytes(b"")
+        (
+            data / "nuplan-v1.1" / "sensor_blobs" / LOG / "CAM_F0" / f"{sweep:06d}.jpg"
+        ).write_bytes(b"")
     scene, _ = Nuplan(tmp_path / given).read_unit(LOG)
     assert len(scene) == 48
     assert all(scene.image_paths)
@@ -260,7 +328,11 @@ def logs_of(root, count):
         path = (root / DB).with_name(f"log-{number}.db")
         shutil.copy(root / DB, path)
         for table, column in (("scene", "token"), ("lidar_pc", "scene_token")):
-            changed(path, f"UPDATE {table} SET {column} = CAST(x'{number:08x}' || substr({column}, 5) AS BLOB)")
+            changed(
+                path,
+                f"UPDATE {table} SET {column} = CAST(x'{number:08x}' || "
+                f"substr({column}, 5) AS BLOB)",
+            )
 
 
 def test_a_sample_follows_the_rule(root):
@@ -274,15 +346,23 @@ def test_a_sample_follows_the_rule(root):
     expected, left = {}, 5
     for log in sorted((f"log-{number}" for number in range(4)), key=rank):
         with closing(sqlite3.connect((root / DB).with_name(f"{log}.db"))) as db:
-            rows = db.execute("SELECT hex(scene_token) FROM lidar_pc GROUP BY scene_token HAVING COUNT(*) > 126")
+            rows = db.execute(
+                "SELECT hex(scene_token) FROM lidar_pc GROUP BY scene_token HAVING "
+                "COUNT(*) > 126"
+            )
             tokens = sorted((row[0].lower() for row in rows), key=rank)[: min(2, left)]
         left -= len(tokens)
         expected |= {log: set(tokens)} if tokens else {}
     assert set(data.unit_ids()) == set(expected)
     assert data.select(["sample:5"]) == data.unit_ids()
-    read = {unit: {name.split("-")[0] for name in data.read_unit(unit)[0].frame_ids} for unit in data.unit_ids()}
+    read = {
+        unit: {name.split("-")[0] for name in data.read_unit(unit)[0].frame_ids}
+        for unit in data.unit_ids()
+    }
     assert read == expected
-    assert {unit: set(data.choice(unit)["scenes"]) for unit in data.unit_ids()} == expected
+    assert {
+        unit: set(data.choice(unit)["scenes"]) for unit in data.unit_ids()
+    } == expected
 
 
 def test_scenarios_are_chosen_by_token_and_type(root):
@@ -291,9 +371,12 @@ def test_scenarios_are_chosen_by_token_and_type(root):
     scenes = list(dict.fromkeys(name.split("-")[0] for name in whole.frame_ids))
     one = data.for_units([scenes[1]]).read_unit(LOG)[0]
     np.testing.assert_array_equal(one.frame_ids, whole.frame_ids[24:])
-    # A token of a sweep, as nuPlan names its scenarios, chooses the scene that the sweep is in.
+    # A token of a sweep, as nuPlan names its scenarios, chooses the scene that the
+    # sweep is in.
     sweep = token(3, 250).hex()
-    np.testing.assert_array_equal(data.for_units([sweep]).read_unit(LOG)[0].frame_ids, one.frame_ids)
+    np.testing.assert_array_equal(
+        data.for_units([sweep]).read_unit(LOG)[0].frame_ids, one.frame_ids
+    )
     tagged = data.for_units(["type:following_lane_with_lead"])
     assert len(tagged.read_unit(LOG)[0]) == len(whole)
 
@@ -318,7 +401,11 @@ def test_the_choice_of_scenarios_and_the_pictures_are_part_of_a_cells_id(root):
 
     def spec(units=None):
         data = open_dataset("nuplan", root).for_units(units)
-        (one,) = specs(Material(data, modes, data.select(None)), geometries=["tracks"], systems=["idm-safety"])
+        (one,) = specs(
+            Material(data, modes, data.select(None)),
+            geometries=["tracks"],
+            systems=["idm-safety"],
+        )
         return one
 
     scenes = [token(1, scene).hex() for scene in (0, 1)]
@@ -374,24 +461,66 @@ DAMAGE = {
     "no table": (DB, ["DROP TABLE lidar_box"], "must have a table lidar_box"),
     "a view": (
         DB,
-        ["ALTER TABLE lidar_box RENAME TO boxes", "CREATE VIEW lidar_box AS SELECT * FROM boxes"],
+        [
+            "ALTER TABLE lidar_box RENAME TO boxes",
+            "CREATE VIEW lidar_box AS SELECT * FROM boxes",
+        ],
         "must have a table lidar_box",
     ),
-    "no column": (DB, ["ALTER TABLE ego_pose DROP COLUMN vx"], "table ego_pose must have a column vx"),
+    "no column": (
+        DB,
+        ["ALTER TABLE ego_pose DROP COLUMN vx"],
+        "table ego_pose must have a column vx",
+    ),
     "no log": (DB, ["DELETE FROM log"], "table log must have one row; it has 0"),
-    "no scenario": (DB, ["DELETE FROM scene"], r"must have a scenario of 6\.3 s or more; it has none"),
-    "unknown map": (DB, ["UPDATE log SET map_version = 'us-tx-austin'"], "must be one of sg-one-north.*us-tx-austin"),
-    "no map": (DB, ["UPDATE log SET map_version = 'sg-one-north'"], "must name the version of sg-one-north"),
+    "no scenario": (
+        DB,
+        ["DELETE FROM scene"],
+        r"must have a scenario of 6\.3 s or more; it has none",
+    ),
+    "unknown map": (
+        DB,
+        ["UPDATE log SET map_version = 'us-tx-austin'"],
+        "must be one of sg-one-north.*us-tx-austin",
+    ),
+    "no map": (
+        DB,
+        ["UPDATE log SET map_version = 'sg-one-north'"],
+        "must name the version of sg-one-north",
+    ),
     "a hole": (
         DB,
         ["DELETE FROM lidar_pc WHERE rowid % 240 BETWEEN 50 AND 53"],
-        r"at 20 Hz; in 3 of 3 scenarios they do not, first after timestamp 1629122402400000: leave the log out",
+        (
+            r"at 20 Hz; in 3 of 3 scenarios they do not, first after timestamp "
+            r"1629122402400000: leave the log out"
+        ),
     ),
-    "no pose": (DB, ["DELETE FROM ego_pose WHERE rowid = 5"], "every sweep must have a timestamp and an ego pose"),
-    "words": (DB, ["UPDATE ego_pose SET x = 'east' WHERE rowid = 5"], "ego poses: must be numbers"),
-    "no rotation": (DB, ["UPDATE ego_pose SET qw = 0"], "a quaternion must not be all zeros"),
-    "no speed": (DB, ["UPDATE lidar_box SET vx = NULL"], "track .* where it is valid it must be finite"),
-    "no size": (DB, ["UPDATE lidar_box SET width = 0"], "its length and width must be positive"),
+    "no pose": (
+        DB,
+        ["DELETE FROM ego_pose WHERE rowid = 5"],
+        "every sweep must have a timestamp and an ego pose",
+    ),
+    "words": (
+        DB,
+        ["UPDATE ego_pose SET x = 'east' WHERE rowid = 5"],
+        "ego poses: must be numbers",
+    ),
+    "no rotation": (
+        DB,
+        ["UPDATE ego_pose SET qw = 0"],
+        "a quaternion must not be all zeros",
+    ),
+    "no speed": (
+        DB,
+        ["UPDATE lidar_box SET vx = NULL"],
+        "track .* where it is valid it must be finite",
+    ),
+    "no size": (
+        DB,
+        ["UPDATE lidar_box SET width = 0"],
+        "its length and width must be positive",
+    ),
     "category": (
         DB,
         ["UPDATE category SET name = 'ufo' WHERE name = 'vehicle'"],
@@ -399,15 +528,38 @@ DAMAGE = {
     ),
     "token": (
         DB,
-        ["UPDATE scene SET token = 'a' || name", "UPDATE lidar_pc SET scene_token = 'ascene-000'"],
+        [
+            "UPDATE scene SET token = 'a' || name",
+            "UPDATE lidar_pc SET scene_token = 'ascene-000'",
+        ],
         "must be blobs; found 'ascene-000'",
     ),
-    "camera": (DB, ["UPDATE camera SET intrinsic = x'00'"], "intrinsic of CAM_F0 must be numbers"),
-    "camera shape": (DB, ["UPDATE camera SET intrinsic = translation"], r"intrinsic of CAM_F0 .* found \(3,\)"),
+    "camera": (
+        DB,
+        ["UPDATE camera SET intrinsic = x'00'"],
+        "intrinsic of CAM_F0 must be numbers",
+    ),
+    "camera shape": (
+        DB,
+        ["UPDATE camera SET intrinsic = translation"],
+        r"intrinsic of CAM_F0 .* found \(3,\)",
+    ),
     "layer": (GPKG, ["DROP TABLE lanes_polygons"], "must have a table lanes_polygons"),
-    "layer column": (GPKG, ["ALTER TABLE lane_connectors DROP COLUMN entry_lane_fid"], "a column entry_lane_fid"),
-    "no geometry": (GPKG, ["UPDATE crosswalks SET geom = x'1234'"], "layer crosswalks, row 1: .* GeoPackage blob"),
-    "null geometry": (GPKG, ["UPDATE crosswalks SET geom = NULL"], "layer crosswalks, row 1: .* GeoPackage blob"),
+    "layer column": (
+        GPKG,
+        ["ALTER TABLE lane_connectors DROP COLUMN entry_lane_fid"],
+        "a column entry_lane_fid",
+    ),
+    "no geometry": (
+        GPKG,
+        ["UPDATE crosswalks SET geom = x'1234'"],
+        "layer crosswalks, row 1: .* GeoPackage blob",
+    ),
+    "null geometry": (
+        GPKG,
+        ["UPDATE crosswalks SET geom = NULL"],
+        "layer crosswalks, row 1: .* GeoPackage blob",
+    ),
     "cut geometry": (
         GPKG,
         ["UPDATE intersections SET geom = substr(geom, 1, length(geom) - 1)"],
@@ -415,12 +567,25 @@ DAMAGE = {
     ),
     "a point": (
         GPKG,
-        ["UPDATE crosswalks SET geom = x'" + "4750000100000000" + "0101000000" + "00" * 16 + "'"],
+        [
+            "UPDATE crosswalks SET geom = x'"
+            + "4750000100000000"
+            + "0101000000"
+            + "00" * 16
+            + "'"
+        ],
         "lines or polygons; found one of type 1",
     ),
     "a lie": (
         GPKG,
-        ["UPDATE crosswalks SET geom = x'" + "4750000100000000" + "0103000000" + "FFFFFFFF" + "00" * 16 + "'"],
+        [
+            "UPDATE crosswalks SET geom = x'"
+            + "4750000100000000"
+            + "0103000000"
+            + "FFFFFFFF"
+            + "00" * 16
+            + "'"
+        ],
         "a geometry must be whole",
     ),
     "envelope": (
@@ -441,12 +606,31 @@ DAMAGE = {
     ),
     "open ring": (
         GPKG,
-        ["UPDATE crosswalks SET geom = x'47500001000000000103000000010000000300000000" + "00" * 46 + "3F'"],
+        [
+            (
+                "UPDATE crosswalks SET geom = "
+                "x'47500001000000000103000000010000000300000000"
+            )
+            + "00" * 46
+            + "3F'"
+        ],
         "a geometry must be whole",
     ),
-    "no columns listed": (GPKG, ["DELETE FROM gpkg_geometry_columns"], "one geometry column; .* lists 0"),
-    "system": (GPKG, ["UPDATE gpkg_spatial_ref_sys SET organization_coordsys_id = 3857"], "found 3857"),
-    "zone": (GPKG, ["UPDATE meta SET value = 'EPSG:2154'"], "must be a UTM zone such as EPSG:32619; it is EPSG:2154"),
+    "no columns listed": (
+        GPKG,
+        ["DELETE FROM gpkg_geometry_columns"],
+        "one geometry column; .* lists 0",
+    ),
+    "system": (
+        GPKG,
+        ["UPDATE gpkg_spatial_ref_sys SET organization_coordsys_id = 3857"],
+        "found 3857",
+    ),
+    "zone": (
+        GPKG,
+        ["UPDATE meta SET value = 'EPSG:2154'"],
+        "must be a UTM zone such as EPSG:32619; it is EPSG:2154",
+    ),
     "no baseline": (
         GPKG,
         ["DELETE FROM baseline_paths WHERE lane_fid = 3"],
@@ -460,7 +644,11 @@ DAMAGE = {
         ],
         "no lane may have the number of a lane connector; 4 is both",
     ),
-    "half a lane": (GPKG, ["UPDATE lanes_polygons SET lane_fid = 1.5 WHERE lane_fid = 1"], "must be whole; found 1.5"),
+    "half a lane": (
+        GPKG,
+        ["UPDATE lanes_polygons SET lane_fid = 1.5 WHERE lane_fid = 1"],
+        "must be whole; found 1.5",
+    ),
 }
 
 
@@ -489,12 +677,16 @@ def test_half_a_file_is_told(root, share):
 
 def test_a_missing_map_is_told_with_its_place(root):
     (root / GPKG).unlink()
-    with pytest.raises(InputError, match=f"must be at .*{GPKG}, according to .*nuplan-maps-v1.0.json"):
+    with pytest.raises(
+        InputError, match=f"must be at .*{GPKG}, according to .*nuplan-maps-v1.0.json"
+    ):
         Nuplan(root).read_unit(LOG)
 
 
 def test_a_version_is_no_way_out_of_the_folder(root):
-    (root / "maps" / "nuplan-maps-v1.0.json").write_text(f'{{"{LOCATION}": {{"version": "../../.."}}}}')
+    (root / "maps" / "nuplan-maps-v1.0.json").write_text(
+        f'{{"{LOCATION}": {{"version": "../../.."}}}}'
+    )
     with pytest.raises(InputError, match=r"must name the version .* found '\.\./"):
         Nuplan(root).read_unit(LOG)
 
@@ -516,7 +708,9 @@ def test_a_camera_that_asks_to_run_something_is_refused(root, monkeypatch, tmp_p
     with closing(sqlite3.connect(root / DB)) as db:
         db.execute("UPDATE camera SET translation = ?", (pickle.dumps(Asks()),))
         db.commit()
-    with pytest.raises(InputError, match=r"translation of CAM_F0 must be numbers .*nothing was run"):
+    with pytest.raises(
+        InputError, match=r"translation of CAM_F0 must be numbers .*nothing was run"
+    ):
         Nuplan(root).read_unit(LOG)
     assert not (tmp_path / "was_run").exists()
 

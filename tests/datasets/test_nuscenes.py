@@ -1,4 +1,6 @@
-"""nuScenes tables -> scenes and truths: formulas on made tables, faults of tables, and the shared mini set."""
+"""nuScenes tables -> scenes and truths: formulas on made tables, faults of tables, and
+the shared mini set.
+"""
 
 import csv
 import json
@@ -20,7 +22,13 @@ from deepval.cells.folder import read_cell
 from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import specs, split
 from deepval.datasets import nuscenes, nuscenes_store
-from deepval.datasets.nuscenes import AHEAD_S, NuScenes, _ahead, expansion_lane_map, read_expansion
+from deepval.datasets.nuscenes import (
+    AHEAD_S,
+    NuScenes,
+    _ahead,
+    expansion_lane_map,
+    read_expansion,
+)
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import image_points_px
 from deepval.perception.placing import oracle_cuboids
@@ -35,42 +43,93 @@ CAMERA = [0.5, -0.5, 0.5, -0.5]
 
 
 def tables(folder: Path, *, frames: int = 10, **changed) -> dict:
-    """Tables of one made scene: the ego drives 2.5 m per keyframe along 0.5 rad, a car keeps 20 m ahead."""
+    """Tables of one made scene: the ego drives 2.5 m per keyframe along 0.5 rad, a car
+    keeps 20 m ahead.
+    """
     ahead = np.array([np.cos(0.5), np.sin(0.5), 0.0])
     made: dict = {
-        "scene": [{"token": "sc", "name": "scene-1", "first_sample_token": "s0", "nbr_samples": frames,
-                   "log_token": "lo"}],
+        "scene": [
+            {
+                "token": "sc",
+                "name": "scene-1",
+                "first_sample_token": "s0",
+                "nbr_samples": frames,
+                "log_token": "lo",
+            }
+        ],
         "log": [{"token": "lo", "location": "here"}],
         "sample": [],
         "sample_data": [],
         "ego_pose": [],
-        "sensor": [{"token": "cam", "channel": "CAM_FRONT"}, {"token": "lid", "channel": "LIDAR_TOP"}],
-        "calibrated_sensor": [
-            {"token": "cc", "sensor_token": "cam", "translation": [1.7, 0.0, 1.5], "rotation": CAMERA,
-             "camera_intrinsic": [[1000.0, 0, 800.0], [0, 1000.0, 450.0], [0, 0, 1]]},
-            {"token": "cl", "sensor_token": "lid", "translation": [0, 0, 0], "rotation": [1, 0, 0, 0],
-             "camera_intrinsic": []},
+        "sensor": [
+            {"token": "cam", "channel": "CAM_FRONT"},
+            {"token": "lid", "channel": "LIDAR_TOP"},
         ],
-        "category": [{"token": "c0", "name": "vehicle.car"}, {"token": "c1", "name": "animal"}],
-        "instance": [{"token": "i0", "category_token": "c0"}, {"token": "i1", "category_token": "c1"}],
+        "calibrated_sensor": [
+            {
+                "token": "cc",
+                "sensor_token": "cam",
+                "translation": [1.7, 0.0, 1.5],
+                "rotation": CAMERA,
+                "camera_intrinsic": [[1000.0, 0, 800.0], [0, 1000.0, 450.0], [0, 0, 1]],
+            },
+            {
+                "token": "cl",
+                "sensor_token": "lid",
+                "translation": [0, 0, 0],
+                "rotation": [1, 0, 0, 0],
+                "camera_intrinsic": [],
+            },
+        ],
+        "category": [
+            {"token": "c0", "name": "vehicle.car"},
+            {"token": "c1", "name": "animal"},
+        ],
+        "instance": [
+            {"token": "i0", "category_token": "c0"},
+            {"token": "i1", "category_token": "c1"},
+        ],
         "sample_annotation": [],
-    }  # fmt: skip
+    }
     for k in range(frames):
         ego = [100.0, 200.0, 0.0] + 2.5 * k * ahead
-        made["sample"].append({"token": f"s{k}", "timestamp": 1_000_000 + 500_000 * k, "scene_token": "sc",
-                               "next": f"s{k + 1}" if k + 1 < frames else ""})  # fmt: skip
+        made["sample"].append(
+            {
+                "token": f"s{k}",
+                "timestamp": 1_000_000 + 500_000 * k,
+                "scene_token": "sc",
+                "next": f"s{k + 1}" if k + 1 < frames else "",
+            }
+        )
         for sensor, calibrated in (("cam", "cc"), ("lid", "cl")):
-            made["sample_data"].append({"token": f"{sensor}{k}", "sample_token": f"s{k}", "ego_pose_token": f"p{k}",
-                                        "calibrated_sensor_token": calibrated, "is_key_frame": True,
-                                        "filename": f"samples/{sensor}/{k}.jpg"})  # fmt: skip
-        made["ego_pose"].append({"token": f"p{k}", "translation": ego.tolist(), "rotation": HALF_TURN})
+            made["sample_data"].append(
+                {
+                    "token": f"{sensor}{k}",
+                    "sample_token": f"s{k}",
+                    "ego_pose_token": f"p{k}",
+                    "calibrated_sensor_token": calibrated,
+                    "is_key_frame": True,
+                    "filename": f"samples/{sensor}/{k}.jpg",
+                }
+            )
+        made["ego_pose"].append(
+            {"token": f"p{k}", "translation": ego.tolist(), "rotation": HALF_TURN}
+        )
         for instance, side in (("i0", 20.0), ("i1", 10.0)):
             made["sample_annotation"].append(
-                {"token": f"{instance}-{k}", "sample_token": f"s{k}", "instance_token": instance,
-                 "translation": (ego + side * ahead + [0, 0, 0.8]).tolist(), "size": [2.0, 4.0, 1.6],
-                 "rotation": HALF_TURN, "prev": f"{instance}-{k - 1}" if k else "",
-                 "next": f"{instance}-{k + 1}" if k + 1 < frames else "", "num_lidar_pts": int(k != 5),
-                 "num_radar_pts": 0})  # fmt: skip
+                {
+                    "token": f"{instance}-{k}",
+                    "sample_token": f"s{k}",
+                    "instance_token": instance,
+                    "translation": (ego + side * ahead + [0, 0, 0.8]).tolist(),
+                    "size": [2.0, 4.0, 1.6],
+                    "rotation": HALF_TURN,
+                    "prev": f"{instance}-{k - 1}" if k else "",
+                    "next": f"{instance}-{k + 1}" if k + 1 < frames else "",
+                    "num_lidar_pts": int(k != 5),
+                    "num_radar_pts": 0,
+                }
+            )
     made |= changed
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in made.items():
@@ -99,8 +158,11 @@ def test_reference_objects_are_annotations_of_known_classes_with_a_point(made):
     assert truth.objects.near_m == pytest.approx(np.full(9, 18.0))
     assert truth.objects.lateral_m[0] == pytest.approx([-1.0, 1.0])
     assert truth.objects.closing_mps == pytest.approx(np.zeros(9), abs=1e-9)
-    # Its own velocity, in ego axes; at the ends of the track by one difference, where one is missing by two.
-    assert truth.objects.velocity_mps == pytest.approx(np.tile([5.0, 0.0], (9, 1)), abs=1e-9)
+    # Its own velocity, in ego axes; at the ends of the track by one difference, where
+    # one is missing by two.
+    assert truth.objects.velocity_mps == pytest.approx(
+        np.tile([5.0, 0.0], (9, 1)), abs=1e-9
+    )
 
 
 def test_image_boxes_are_the_projected_corners(made):
@@ -117,33 +179,56 @@ def test_the_logged_future_is_linear_between_keyframes(made):
     assert future.valid.sum(axis=1).tolist() == [16, 16, 14, 12, 10, 8, 6, 4, 2, 0]
     assert future.pose[0, :, 0] == pytest.approx(1.25 * np.arange(1, 17))
     assert future.pose[0, :, 1:] == pytest.approx(np.zeros((16, 2)), abs=1e-9)
-    assert future.objects[7].frame.tolist() == [0, 2, 3, 4, 5]  # the annotation without a point is no object
+    # the annotation without a point is no object
+    assert future.objects[7].frame.tolist() == [0, 2, 3, 4, 5]
     assert future.objects[7].near_m == pytest.approx(np.full(5, 28.0))
-    assert future.objects[8].frame.tolist() == [2, 3, 4]  # between keyframes, both have it
+    # between keyframes, both have it
+    assert future.objects[8].frame.tolist() == [2, 3, 4]
     assert future.objects[8].near_m == pytest.approx(np.full(3, 29.25))
 
 
 def test_the_time_stamps_decide_what_the_future_is(tmp_path):
-    # Nine keyframes follow the first one, 3.999999 s to the last but one; the second has less than 4 s left.
-    us = [0, 500_001, 900_000, 1_400_000, 2_000_000, 2_500_000, 3_000_000, 3_500_000, 3_999_999, 4_500_000]
+    # Nine keyframes follow the first one, 3.999999 s to the last but one; the second
+    # has less than 4 s left.
+    us = [
+        0,
+        500_001,
+        900_000,
+        1_400_000,
+        2_000_000,
+        2_500_000,
+        3_000_000,
+        3_500_000,
+        3_999_999,
+        4_500_000,
+    ]
     samples = tables(tmp_path / "v1.0-mini")["sample"]
-    stamped = [{**row, "timestamp": 7_000_000 + stamp} for row, stamp in zip(samples, us, strict=True)]
+    stamped = [
+        {**row, "timestamp": 7_000_000 + stamp}
+        for row, stamp in zip(samples, us, strict=True)
+    ]
     tables(tmp_path / "v1.0-mini", sample=stamped)
     future = NuScenes(tmp_path).read_unit("scene-1")[1].future
     assert future.valid.all(axis=1).tolist() == [True, *[False] * 9]
-    driven_m = np.interp(0.25 * np.arange(1, 17), np.array(us) / 1e6, 2.5 * np.arange(10))
+    driven_m = np.interp(
+        0.25 * np.arange(1, 17), np.array(us) / 1e6, 2.5 * np.arange(10)
+    )
     assert future.pose[0, :, 0] == pytest.approx(driven_m)
     assert future.objects[15].near_m[0] == pytest.approx(18 + driven_m[-1])
 
 
 def test_headings_turn_the_short_way_between_keyframes(tmp_path):
-    """The ego and the car turn from 175 to -175 degrees within one keyframe, quaternions of opposite signs."""
+    """The ego and the car turn from 175 to -175 degrees within one keyframe,
+    quaternions of opposite signs.
+    """
     here = tables(tmp_path / "v1.0-mini", frames=2)
     turned = [[np.cos(a), 0.0, 0.0, np.sin(a)] for a in np.radians([87.5, -87.5])]
     for table in ("ego_pose", "sample_annotation"):
         for row in here[table]:
             row["rotation"] = turned[int(row["token"][-1])]
-    scene, truth = NuScenes(tables(tmp_path / "v1.0-mini", frames=2, **here) and tmp_path).read_unit("scene-1")
+    scene, truth = NuScenes(
+        tables(tmp_path / "v1.0-mini", frames=2, **here) and tmp_path
+    ).read_unit("scene-1")
     assert len(scene) == 2
     assert truth.future.pose[0, 0, 2] == pytest.approx(np.radians(5))
     edge = np.diff(truth.future.objects[0].corners_m[0], axis=0)
@@ -156,27 +241,54 @@ def test_headings_turn_the_short_way_between_keyframes(tmp_path):
     ("changed", "sentence"),
     [
         ({"ego_pose": None}, "nuScenes needs the table ego_pose"),
-        ({"category": []}, "instance i0 names category 'c0', which category.json does not have"),
-        ({"ego_pose": [{"token": "p0", "translation": [0, 0, 0], "rotation": [1, 0, 0, 0]}]}, "names ego_pose 'p1'"),
+        (
+            {"category": []},
+            "instance i0 names category 'c0', which category.json does not have",
+        ),
+        (
+            {
+                "ego_pose": [
+                    {"token": "p0", "translation": [0, 0, 0], "rotation": [1, 0, 0, 0]}
+                ]
+            },
+            "names ego_pose 'p1'",
+        ),
         ({"sample_data": []}, "every keyframe must have a LIDAR_TOP sweep"),
         (
             {
                 "scene": [
-                    {"token": "sc", "name": "scene-1", "first_sample_token": "s0", "nbr_samples": 11, "log_token": "lo"}
+                    {
+                        "token": "sc",
+                        "name": "scene-1",
+                        "first_sample_token": "s0",
+                        "nbr_samples": 11,
+                        "log_token": "lo",
+                    }
                 ]
             },
             "11 keyframes",
         ),
-        ({"sample": [{"token": "s0", "timestamp": 1, "next": "s0"}]}, "run in a circle"),
+        (
+            {"sample": [{"token": "s0", "timestamp": 1, "next": "s0"}]},
+            "run in a circle",
+        ),
         ({"scene": {"token": 1}}, "must be a list of records"),
-        ({"ego_pose": {"token": 1}}, "ego_pose.json must be a list of records with tokens; it is not"),
-        ({"sample_data": [3]}, "sample_data.json must be a list of records with tokens; it is not"),
+        (
+            {"ego_pose": {"token": 1}},
+            "ego_pose.json must be a list of records with tokens; it is not",
+        ),
+        (
+            {"sample_data": [3]},
+            "sample_data.json must be a list of records with tokens; it is not",
+        ),
         ({"sample_annotation": [{"token": 7}]}, "with text as 'token'; record 0 has 7"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:the tables in")
 @pytest.mark.parametrize("enough", [nuscenes_store.ENOUGH, 0])
-def test_faults_of_tables_are_one_sentence(tmp_path, monkeypatch, changed, sentence, enough):
+def test_faults_of_tables_are_one_sentence(
+    tmp_path, monkeypatch, changed, sentence, enough
+):
     monkeypatch.setattr(nuscenes_store, "ENOUGH", enough)
     monkeypatch.setenv("DEEPVAL_CACHE", str(tmp_path / "cache"))
     tables(tmp_path / "v1.0-mini", **changed)
@@ -185,34 +297,54 @@ def test_faults_of_tables_are_one_sentence(tmp_path, monkeypatch, changed, sente
 
 
 def test_the_folder_of_tables_is_the_only_one_or_the_one_that_has_the_units(tmp_path):
-    with pytest.raises(InputError, match=r"must hold a folder of tables such as v1.0-trainval; .* has none"):
+    with pytest.raises(
+        InputError,
+        match=r"must hold a folder of tables such as v1.0-trainval; .* has none",
+    ):
         NuScenes(tmp_path).unit_ids()
     tables(tmp_path / "v1.0-mini")
     (tmp_path / "v1.0-trainval01_blobs").mkdir()  # without tables
     data = NuScenes(tmp_path)
     assert data.unit_ids() == ("scene-1",)
     row = {"first_sample_token": "s0", "nbr_samples": 10, "log_token": "lo"}
-    tables(tmp_path / "v1.0-trainval", scene=[{"token": n, "name": f"scene-{n}", **row} for n in "12"])
+    tables(
+        tmp_path / "v1.0-trainval",
+        scene=[{"token": n, "name": f"scene-{n}", **row} for n in "12"],
+    )
     for units in (None, ["scene-1"], ["scene-3"]):
         with pytest.raises(
-            InputError, match=r"has v1\.0-mini, v1\.0-trainval: give one as --root, such as .*trainval,"
+            InputError,
+            match=(
+                r"has v1\.0-mini, v1\.0-trainval: give one "
+                r"as --root, such as .*trainval,"
+            ),
         ):
             data.for_units(units).unit_ids()
     assert data.for_units(["scene-2"]).folder.name == "v1.0-trainval"
-    assert data.for_units(["scene-1", "scene-2"]).select(["scene-1", "scene-2"]) == ("scene-1", "scene-2")
-    assert NuScenes(tmp_path, version="v1.0-mini").for_units(["scene-2"]).unit_ids() == ("scene-1",)
+    assert data.for_units(["scene-1", "scene-2"]).select(["scene-1", "scene-2"]) == (
+        "scene-1",
+        "scene-2",
+    )
+    assert NuScenes(tmp_path, version="v1.0-mini").for_units(
+        ["scene-2"]
+    ).unit_ids() == ("scene-1",)
     assert NuScenes(tmp_path / "v1.0-mini").unit_ids() == ("scene-1",)
 
 
 def test_the_name_of_a_list_stands_for_its_scenes(tmp_path):
     row = {"first_sample_token": "s0", "nbr_samples": 10, "log_token": "lo"}
     names = sorted(NuScenes(tmp_path).unit_lists["trainval01"])
-    tables(tmp_path / "v1.0-trainval", scene=[{"token": n, "name": n, **row} for n in (*names, "scene-0103")])
+    tables(
+        tmp_path / "v1.0-trainval",
+        scene=[{"token": n, "name": n, **row} for n in (*names, "scene-0103")],
+    )
     tables(tmp_path / "v1.0-mini")
     data = NuScenes(tmp_path).for_units(["trainval01"])
     assert data.select(["trainval01"]) == tuple(names)
     assert len(data.select(["trainval01", "scene-0103"])) == 86
-    with pytest.raises(InputError, match=r"scene-0030 and others \(86 in all\); found trainval1\."):
+    with pytest.raises(
+        InputError, match=r"scene-0030 and others \(86 in all\); found trainval1\."
+    ):
         data.select(["trainval1"])
 
 
@@ -224,20 +356,38 @@ def test_trainval01_has_the_papers_scenes_keyframes_and_futures():
     for row in rows:
         stamps.setdefault(row["scene_name"], []).append(int(row["timestamp"]))
     assert sorted(stamps) == NuScenes(".").unit_lists["trainval01"]
-    ahead = [_ahead((np.array(us) - us[0]) / 1e6, AHEAD_S[-1]).valid.sum() for us in map(sorted, stamps.values())]
+    ahead = [
+        _ahead((np.array(us) - us[0]) / 1e6, AHEAD_S[-1]).valid.sum()
+        for us in map(sorted, stamps.values())
+    ]
     assert (len(stamps), len(rows), sum(ahead)) == (85, 3376, 2655)
     roles = split("nuscenes", stamps)
     assert (len(roles.test), len(roles.validation)) == (24, 13)
-    facts = next(cell.definition["dataset"] for cell in read_track("core").cells if "nuscenes" in cell.name)
-    assert (facts["unit_list"], facts["units"], facts["inputs"]) == ("trainval01", 85, 3376)
+    facts = next(
+        cell.definition["dataset"]
+        for cell in read_track("core").cells
+        if "nuscenes" in cell.name
+    )
+    assert (facts["unit_list"], facts["units"], facts["inputs"]) == (
+        "trainval01",
+        85,
+        3376,
+    )
     assert (facts["test_units"], facts["validation_units"]) == (24, 13)
 
 
 def box(token: str, x: float, kind: str) -> dict:
     ahead = np.array([np.cos(0.5), np.sin(0.5), 0.0])
     place = np.array([100.0, 200.0, 0.8]) + (2.5 * int(token[1:]) + x) * ahead
-    return {"sample_token": token, "translation": place.tolist(), "size": [1.0, 3.0, 1.5], "rotation": HALF_TURN,
-            "velocity": [0.0, 0.0], "detection_name": kind, "detection_score": 0.9}  # fmt: skip
+    return {
+        "sample_token": token,
+        "translation": place.tolist(),
+        "size": [1.0, 3.0, 1.5],
+        "rotation": HALF_TURN,
+        "velocity": [0.0, 0.0],
+        "detection_name": kind,
+        "detection_score": 0.9,
+    }
 
 
 def test_results_must_list_every_sample_of_a_scene(made, tmp_path):
@@ -246,15 +396,23 @@ def test_results_must_list_every_sample_of_a_scene(made, tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps({"results": listed}))
     files = [ModeFile(name, tmp_path / f"{name}.json") for name in ("all", "some")]
     with pytest.raises(
-        InputError, match="mode some: results must list every sample of a scene, and 6 of 10 of scene-1"
+        InputError,
+        match=(
+            "mode some: results must list every sample of a "
+            "scene, and 6 of 10 of scene-1"
+        ),
     ):
         list(built(specs(from_files(made, files), geometries=["cuboids"])))
 
 
 def test_detections_have_the_classes_of_the_data_set(made, tmp_path):
     rows = [box("s0", 20.0, "construction_vehicle"), box("s0", 30.0, "bicycle")]
-    (tmp_path / "a.json").write_text(json.dumps({"results": {"s0": rows} | {f"s{k}": [] for k in range(1, 10)}}))
-    material = from_files(made, [ModeFile("a", tmp_path / "a.json"), ModeFile("b", tmp_path / "a.json")])
+    (tmp_path / "a.json").write_text(
+        json.dumps({"results": {"s0": rows} | {f"s{k}": [] for k in range(1, 10)}})
+    )
+    material = from_files(
+        made, [ModeFile("a", tmp_path / "a.json"), ModeFile("b", tmp_path / "a.json")]
+    )
     found = material.modes[0].reader.detections(*made.read_unit("scene-1"))
     assert found.cls.tolist() == ["construction_vehicle", "bicycle"]
 
@@ -276,10 +434,17 @@ def cuboid_report(x_m: list[float], kinds: list[str]) -> Detections:
     )
 
 
-def test_oracle_geometry_of_cuboids_takes_the_nearest_reference_of_the_super_class_within_2_m(made):
+def test_oracle_geometry_of_cuboids_takes_the_nearest_reference_of_the_super_class_within_2_m(  # noqa: E501
+    made,
+):
     scene, truth = made.read_unit("scene-1")
-    found = oracle_cuboids(cuboid_report([21.9, 22.1, 20.0], ["truck", "car", "pedestrian"]), scene, truth=truth)
-    assert found.corners_m[0] == pytest.approx(truth.objects.corners_m[0])  # 1.9 m away: on the reference
+    found = oracle_cuboids(
+        cuboid_report([21.9, 22.1, 20.0], ["truck", "car", "pedestrian"]),
+        scene,
+        truth=truth,
+    )
+    # 1.9 m away: on the reference
+    assert found.corners_m[0] == pytest.approx(truth.objects.corners_m[0])
     assert found.velocity_mps[0] == pytest.approx([5.0, 0.0])
     assert found.near_m[1] == pytest.approx(20.6)  # 2.1 m away: where it was put
     assert found.near_m[2] == pytest.approx(18.5)  # a pedestrian is no vehicle
@@ -299,11 +464,16 @@ def test_mini_has_404_keyframes_of_which_320_have_a_future():
 def same(one, other) -> bool:
     """Whether two trees of dataclasses hold the same numbers."""
     if is_dataclass(one):
-        return all(same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one))
+        return all(
+            same(getattr(one, part.name), getattr(other, part.name))
+            for part in fields(one)
+        )
     if isinstance(one, dict):
         return same([*one.items()], [*other.items()])
     if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
+        return len(one) == len(other) and all(
+            same(*pair) for pair in zip(one, other, strict=True)
+        )
     if isinstance(one, np.ndarray):
         return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
     return one == other
@@ -323,22 +493,32 @@ def test_mini_is_the_same_if_its_tables_are_stored_by_scene(tmp_path, monkeypatc
     mini = NuScenes(shared_data("nuscenes"))
     whole = [mini.read_unit(unit) for unit in mini.unit_ids()]
     stored = read_large(mini.root, monkeypatch, tmp_path)
-    with pytest.warns(InputWarning, match="are large: they are read once, in a minute or two, and stored in"):
+    with pytest.warns(
+        InputWarning,
+        match="are large: they are read once, in a minute or two, and stored in",
+    ):
         stored.unit_ids()
-    assert all(same(stored.read_unit(scene.unit), (scene, truth)) for scene, truth in whole)
+    assert all(
+        same(stored.read_unit(scene.unit), (scene, truth)) for scene, truth in whole
+    )
     assert not same(stored.read_unit("scene-0103"), whole[0])
     nuscenes._tables.cache_clear()
-    monkeypatch.setattr(nuscenes_store, "stream_rows", None)  # a second time nothing is streamed
+    # a second time nothing is streamed
+    monkeypatch.setattr(nuscenes_store, "stream_rows", None)
     assert same(NuScenes(mini.root).read_unit("scene-1100"), whole[-1])
     (folder,) = (tmp_path / "nuscenes").iterdir()
     (folder / "00.parquet").write_text("no Parquet")
-    with pytest.raises(InputError, match=f"must be a file of stored tables.*: delete {folder}"):
+    with pytest.raises(
+        InputError, match=f"must be a file of stored tables.*: delete {folder}"
+    ):
         NuScenes(mini.root).read_unit("scene-0061")
     nuscenes._tables.cache_clear()
 
 
 @pytest.mark.filterwarnings("ignore:the tables in")
-def test_stored_tables_follow_their_files_and_an_unwritable_folder_is_one_sentence(tmp_path, monkeypatch):
+def test_stored_tables_follow_their_files_and_an_unwritable_folder_is_one_sentence(
+    tmp_path, monkeypatch
+):
     tables(tmp_path / "v1.0-mini")
     data = read_large(tmp_path, monkeypatch, tmp_path / "cache")
     assert len(data.read_unit("scene-1")[0]) == 10
@@ -347,16 +527,35 @@ def test_stored_tables_follow_their_files_and_an_unwritable_folder_is_one_senten
     assert len(data.read_unit("scene-1")[0]) == 6
     assert len(list((tmp_path / "cache" / "nuscenes").iterdir())) == 2
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"must be writable \(.*\): set DEEPVAL_CACHE to another folder"):
+    with pytest.raises(
+        InputError,
+        match=r"must be writable \(.*\): set DEEPVAL_CACHE to another folder",
+    ):
         read_large(tmp_path, monkeypatch, tmp_path / "file").read_unit("scene-1")
 
 
 @pytest.mark.parametrize("block", [1, 7, 2**20])
 @pytest.mark.parametrize(
     "text",
-    ["[]", " [ ] ", '[{"token": "é[{]"} ,{"token": "b", "x": [1, {"y": 2}]}\n]\n', "[{}", "[{},]", "[{} {}]", "[{}] x",
-     "[", "", "{}", '[{"a": 01}]', "[,]", '[{"a": "\\ud83d\\ude00"}]', "[1]", "\ufeff[{}]", "[" * 5000],
-)  # fmt: skip
+    [
+        "[]",
+        " [ ] ",
+        '[{"token": "é[{]"} ,{"token": "b", "x": [1, {"y": 2}]}\n]\n',
+        "[{}",
+        "[{},]",
+        "[{} {}]",
+        "[{}] x",
+        "[",
+        "",
+        "{}",
+        '[{"a": 01}]',
+        "[,]",
+        '[{"a": "\\ud83d\\ude00"}]',
+        "[1]",
+        "\ufeff[{}]",
+        "[" * 5000,
+    ],
+)
 def test_streamed_rows_are_those_of_the_whole_file(tmp_path, monkeypatch, text, block):
     monkeypatch.setattr(nuscenes_store, "BLOCK", block)
     path = tmp_path / "ego_pose.json"
@@ -366,7 +565,9 @@ def test_streamed_rows_are_those_of_the_whole_file(tmp_path, monkeypatch, text, 
         assert all(isinstance(row, dict) for row in whole)
         assert isinstance(whole, list)
     except (ValueError, RecursionError, AssertionError):
-        with pytest.raises(InputError, match=r"must be a (table in JSON|list of records)"):
+        with pytest.raises(
+            InputError, match=r"must be a (table in JSON|list of records)"
+        ):
             list(nuscenes_store.stream_rows(path))
     else:
         assert list(nuscenes_store.stream_rows(path)) == whole
@@ -375,7 +576,10 @@ def test_streamed_rows_are_those_of_the_whole_file(tmp_path, monkeypatch, text, 
 @pytest.mark.shared
 def test_two_detectors_on_two_scenes_make_a_cell_that_is_judged_on_all_units(tmp_path):
     root = shared_data("nuscenes")
-    files = [ModeFile(name, root / "results" / f"detector_{name.lower()}.json") for name in "AB"]
+    files = [
+        ModeFile(name, root / "results" / f"detector_{name.lower()}.json")
+        for name in "AB"
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         material = from_files(NuScenes(root), files, units=["scene-0103", "scene-0916"])
@@ -385,28 +589,65 @@ def test_two_detectors_on_two_scenes_make_a_cell_that_is_judged_on_all_units(tmp
 
 
 def expansion() -> dict:
-    """A straight lane of 20 m, a connector that bends left by a quarter with radius 10 m, and a lane after it."""
+    """A straight lane of 20 m, a connector that bends left by a quarter with radius 10
+    m, and a lane after it.
+    """
 
-    def piece(start: list[float], shape: str, radius: float, lengths: list[float]) -> dict:
-        return {"start_pose": start, "end_pose": None, "shape": shape, "radius": radius, "segment_length": lengths}
+    def piece(
+        start: list[float], shape: str, radius: float, lengths: list[float]
+    ) -> dict:
+        return {
+            "start_pose": start,
+            "end_pose": None,
+            "shape": shape,
+            "radius": radius,
+            "segment_length": lengths,
+        }
 
     corners = [(0, -2), (20, -2), (20, 2), (0, 2)]
     quarter = np.pi / 2
     return {
-        "node": [{"token": f"n{k}", "x": x, "y": y} for k, (x, y) in enumerate(corners)],
-        "line": [{"token": "l0", "node_tokens": ["n0", "n1"]}, {"token": "l1", "node_tokens": []}],
-        "polygon": [{"token": "p0", "exterior_node_tokens": ["n0", "n1", "n2", "n3"], "holes": []}],
-        "lane": [{"token": "a", "polygon_token": "p0"}, {"token": "c", "polygon_token": "p0"}],
+        "node": [
+            {"token": f"n{k}", "x": x, "y": y} for k, (x, y) in enumerate(corners)
+        ],
+        "line": [
+            {"token": "l0", "node_tokens": ["n0", "n1"]},
+            {"token": "l1", "node_tokens": []},
+        ],
+        "polygon": [
+            {
+                "token": "p0",
+                "exterior_node_tokens": ["n0", "n1", "n2", "n3"],
+                "holes": [],
+            }
+        ],
+        "lane": [
+            {"token": "a", "polygon_token": "p0"},
+            {"token": "c", "polygon_token": "p0"},
+        ],
         "lane_connector": [{"token": "b"}],
         "road_segment": [{"token": "r", "polygon_token": "p0"}],
-        "road_divider": [{"token": "d", "line_token": "l0"}, {"token": "e", "line_token": "l1"}],
+        "road_divider": [
+            {"token": "d", "line_token": "l0"},
+            {"token": "e", "line_token": "l1"},
+        ],
         "lane_divider": [],
         "ped_crossing": [{"token": "x", "polygon_token": "p0"}],
         "carpark_area": [],
-        "connectivity": {"a": {"incoming": [], "outgoing": ["b"]}, "b": {"incoming": ["a"], "outgoing": ["c"]}},
+        "connectivity": {
+            "a": {"incoming": [], "outgoing": ["b"]},
+            "b": {"incoming": ["a"], "outgoing": ["c"]},
+        },
         "arcline_path_3": {
             "a": [piece([0.0, 0.0, 0.0], "LSR", 999.0, [0.0, 20.0, 0.0])],
-            "b": [piece([20.0, 0.0, 0.0], "LSL", 10.0, [10 * quarter / 2, 0.0, 10 * quarter / 2])],
+            "b": [
+                piece(
+                    [20.0, 0.0, 0.0],
+                    "LSL",
+                    10.0,
+                    [10 * quarter / 2, 0.0, 10 * quarter / 2],
+                )
+            ],
             "c": [piece([30.0, 10.0, quarter], "RSR", 50.0, [0.0, 5.0, 0.0])],
         },
     }
@@ -434,8 +675,17 @@ def test_a_file_that_is_no_expansion_is_refused(tmp_path):
 def test_a_scene_has_the_road_of_the_expansion_and_the_route_that_was_driven(tmp_path):
     tables(tmp_path / "v1.0-mini")
     road = expansion() | {"connectivity": {}}
-    road["arcline_path_3"] = {"a": [{"start_pose": [100.0, 200.0, 0.5], "end_pose": None, "shape": "LSR",
-                                     "radius": 9.0, "segment_length": [0.0, 60.0, 0.0]}]}  # fmt: skip
+    road["arcline_path_3"] = {
+        "a": [
+            {
+                "start_pose": [100.0, 200.0, 0.5],
+                "end_pose": None,
+                "shape": "LSR",
+                "radius": 9.0,
+                "segment_length": [0.0, 60.0, 0.0],
+            }
+        ]
+    }
     (tmp_path / "maps" / "expansion").mkdir(parents=True)
     (tmp_path / "maps" / "expansion" / "here.json").write_text(json.dumps(road))
     data = NuScenes(tmp_path)
@@ -448,20 +698,26 @@ def test_a_scene_has_the_road_of_the_expansion_and_the_route_that_was_driven(tmp
 
 @pytest.mark.shared
 def test_the_road_of_a_mini_scene_comes_from_its_record():
-    data = NuScenes(shared_data("nuscenes"), maps=shared_data("scenarionet_nuscenes_mini"))
+    data = NuScenes(
+        shared_data("nuscenes"), maps=shared_data("scenarionet_nuscenes_mini")
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         scene, _ = data.read_unit("scene-0103")
         assert data.read_unit("scene-0061")[0].lane_map is None
     assert scene.lane_map is not None
-    assert {kind: len(lines) > 0 for kind, lines in scene.lane_map.dividers_m.items()} == {"road": True, "lane": True}
+    assert {
+        kind: len(lines) > 0 for kind, lines in scene.lane_map.dividers_m.items()
+    } == {"road": True, "lane": True}
     reference = json.loads(shared_data("planner_reference", "routes.json").read_text())
     told = reference["0103"] if "0103" in reference else reference["scene-0103"]
     assert list(scene.route) == told["route_roadblock_ids"]
 
 
 @pytest.mark.filterwarnings("ignore:1 unit is too few for a split")
-def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(tmp_path, monkeypatch):
+def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     tables(tmp_path / "nuscenes" / "v1.0-mini")
     for k in range(10):
@@ -469,48 +725,101 @@ def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(tmp_path
         path.parent.mkdir(parents=True, exist_ok=True)
         cv2.imwrite(str(path), np.full((90, 160, 3), 40 + 20 * k, dtype=np.uint8))
     onnx_models.yolov8(tmp_path / "made.onnx")
-    asked = ("--dataset", "nuscenes", "--root", "nuscenes", "-w", "made.onnx", "--size", 64, "--size", 96)
+    asked = (
+        "--dataset",
+        "nuscenes",
+        "--root",
+        "nuscenes",
+        "-w",
+        "made.onnx",
+        "--size",
+        64,
+        "--size",
+        96,
+    )
     done = run("perceive", *asked, "--samples", 0, "--out", "cache")
     assert done.code == 0, done.err
     assert "on 10 frames of 1 unit (" in done.out
-    modes = [word for size in (64, 96) for word in ("--mode", f"made-{size}=cache/made-{size}")]
+    modes = [
+        word
+        for size in (64, 96)
+        for word in ("--mode", f"made-{size}=cache/made-{size}")
+    ]
     built_by = run(
-        "build", "--dataset", "nuscenes", "--root", "nuscenes", *modes, "--geometry", "monocular", "--geometry",
-        "oracle", "--out", "cells",
-    )  # fmt: skip
+        "build",
+        "--dataset",
+        "nuscenes",
+        "--root",
+        "nuscenes",
+        *modes,
+        "--geometry",
+        "monocular",
+        "--geometry",
+        "oracle",
+        "--out",
+        "cells",
+    )
     assert built_by.code == 0, built_by.err
     assert len(read_cell(tmp_path / "cells" / "braking-monocular").table) == 10
     (tmp_path / "nuscenes" / "samples" / "cam" / "3.jpg").unlink()
     missing = run("perceive", *asked, "--samples", 0, "--out", "again", notes=True)
     left_out = "left out for lack of one: 1 frame, among them 0 whole units"
-    assert f"nuscenes: pictures of 9 frames in 1 unit; {left_out}" in " ".join(missing.err.split())
+    assert f"nuscenes: pictures of 9 frames in 1 unit; {left_out}" in " ".join(
+        missing.err.split()
+    )
     assert "on 9 frames of 1 unit (" in missing.out
     shutil.rmtree(tmp_path / "nuscenes" / "samples")
     empty = run("perceive", *asked, "--samples", 0, "--out", "none")
     assert empty.code == 2
-    assert "Pictures of nuscenes must lie below nuscenes; none of 1 unit has one" in empty.err
+    assert (
+        "Pictures of nuscenes must lie below nuscenes; none of 1 unit has one"
+        in empty.err
+    )
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # one unit
-def test_pictures_in_the_real_layout_are_in_the_page_and_in_the_gallery(tmp_path, monkeypatch):
-    """The full mode alone sees the car in frame 9, and something that is not there in frame 4."""
+def test_pictures_in_the_real_layout_are_in_the_page_and_in_the_gallery(
+    tmp_path, monkeypatch
+):
+    """The full mode alone sees the car in frame 9, and something that is not there in
+    frame 4.
+    """
     monkeypatch.chdir(tmp_path)
     rows = tables(tmp_path / "nuscenes" / "v1.0-mini")["sample_data"]
     for row in rows:
-        row["filename"] = f"samples/CAM_FRONT/n015-2018-11-21__CAM_FRONT__{row['token']}.jpg"
+        row["filename"] = (
+            f"samples/CAM_FRONT/n015-2018-11-21__CAM_FRONT__{row['token']}.jpg"
+        )
     tables(tmp_path / "nuscenes" / "v1.0-mini", sample_data=rows)
     (tmp_path / "nuscenes" / "samples" / "CAM_FRONT").mkdir(parents=True)
     for row in rows:
-        cv2.imwrite(f"nuscenes/{row['filename']}", np.full((900, 1600, 3), 90, dtype=np.uint8))
+        cv2.imwrite(
+            f"nuscenes/{row['filename']}", np.full((900, 1600, 3), 90, dtype=np.uint8)
+        )
     car, ghost = (741.0, 360.0, 859.0, 542.0), (700.0, 300.0, 900.0, 700.0)
-    boxes = {"small": [(0, car), (4, car)], "large": [*((k, car) for k in range(10)), (4, ghost)]}
+    boxes = {
+        "small": [(0, car), (4, car)],
+        "large": [*((k, car) for k in range(10)), (4, ghost)],
+    }
     for mode, reported in boxes.items():
         columns = {"unit": "scene-1", "cls": "car"}
-        at = [dict(zip(("x1", "y1", "x2", "y2"), box, strict=True)) for _, box in reported]
-        lines = [columns | {"frame": k, "score": 0.9 - k / 100} | box for (k, _), box in zip(reported, at, strict=True)]
+        at = [
+            dict(zip(("x1", "y1", "x2", "y2"), box, strict=True)) for _, box in reported
+        ]
+        lines = [
+            columns | {"frame": k, "score": 0.9 - k / 100} | box
+            for (k, _), box in zip(reported, at, strict=True)
+        ]
         pq.write_table(pa.Table.from_pylist(lines), f"{mode}.parquet")
-    files = ("--root", tmp_path / "nuscenes", "--mode", "small=small.parquet", "--mode", "large=large.parquet")
+    files = (
+        "--root",
+        tmp_path / "nuscenes",
+        "--mode",
+        "small=small.parquet",
+        "--mode",
+        "large=large.parquet",
+    )
     run("build", "--dataset", "nuscenes", *files, "--out", "cells")
     run("score", "cells/braking-monocular", "ego-speed", "--units", "all")
     page = ("report", "cells/braking-monocular", "--images", "--out", "page.html")
@@ -518,10 +827,24 @@ def test_pictures_in_the_real_layout_are_in_the_page_and_in_the_gallery(tmp_path
     assert (tmp_path / "page.html").read_text().count("data:image/jpeg") == 2
     elsewhere = run(*page, "--image-root", "nuscenes/v1.0-mini")
     assert elsewhere.code == 2
-    assert "nuscenes/v1.0-mini does not: give the folder above image_02, samples or sensor_blobs" in elsewhere.err
-    gallery = run("analyse", "gallery", "cells/braking-monocular", *files, "--figure", "gallery.png", "--json")
+    assert (
+        "nuscenes/v1.0-mini does not: give the folder above "
+        "image_02, samples or sensor_blobs"
+    ) in elsewhere.err
+    gallery = run(
+        "analyse",
+        "gallery",
+        "cells/braking-monocular",
+        *files,
+        "--figure",
+        "gallery.png",
+        "--json",
+    )
     assert gallery.code == 0, gallery.err
-    shown = [(row["input"], row["change"], Path(row["picture"]).name) for row in json.loads(gallery.out)]
+    shown = [
+        (row["input"], row["change"], Path(row["picture"]).name)
+        for row in json.loads(gallery.out)
+    ]
     assert shown == [
         ("scene-1/s4", "added", "n015-2018-11-21__CAM_FRONT__cam4.jpg"),
         ("scene-1/s9", "recovered", "n015-2018-11-21__CAM_FRONT__cam9.jpg"),
@@ -531,15 +854,29 @@ def test_pictures_in_the_real_layout_are_in_the_page_and_in_the_gallery(tmp_path
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--units", "all"), "have no lane map (scene-1): give --maps with their maps."),
+        (
+            ("--units", "all"),
+            "have no lane map (scene-1): give --maps with their maps.",
+        ),
         (("--units", "scene-2"), "units must be among scene-1; found scene-2"),
         (("--units", "all", "--maps", "nowhere"), "nowhere"),
     ],
 )
-def test_a_training_without_roads_writes_nothing(words, sentence, tmp_path, monkeypatch):
+def test_a_training_without_roads_writes_nothing(
+    words, sentence, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     tables(tmp_path / "nuscenes" / "v1.0-mini")
-    done = run("train-planner", "--dataset", "nuscenes", "--root", "nuscenes", *words, "--out", "planner")
+    done = run(
+        "train-planner",
+        "--dataset",
+        "nuscenes",
+        "--root",
+        "nuscenes",
+        *words,
+        "--out",
+        "planner",
+    )
     assert done.code == 2
     assert sentence in done.err
     assert not (tmp_path / "planner").exists()
@@ -553,10 +890,25 @@ def test_faults_are_told_by_the_command_and_nothing_is_written(tmp_path, monkeyp
     for name, changed, sentence in (
         ("missing", {"ego_pose": None}, "nuScenes needs the table ego_pose"),
         ("dangling", {"category": []}, "instance i0 names category 'c0'"),
-        ("partial", {}, "results must list every sample of a scene, and 6 of 10 of scene-1"),
+        (
+            "partial",
+            {},
+            "results must list every sample of a scene, and 6 of 10 of scene-1",
+        ),
     ):
         tables(tmp_path / name / "v1.0-mini", **changed)
-        done = run("build", "--dataset", "nuscenes", "--root", name, *modes, "--geometry", "cuboids", "--out", "cells")
+        done = run(
+            "build",
+            "--dataset",
+            "nuscenes",
+            "--root",
+            name,
+            *modes,
+            "--geometry",
+            "cuboids",
+            "--out",
+            "cells",
+        )
         assert done.code == 2
         assert sentence in done.err
         assert not (tmp_path / "cells").exists()

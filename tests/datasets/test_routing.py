@@ -1,4 +1,6 @@
-"""The route behind a driven path: matched to the lane graph, going on straight, at least two roadblocks left."""
+"""The route behind a driven path: matched to the lane graph, going on straight, at
+least two roadblocks left.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +12,12 @@ from log_worlds import straight_map
 
 
 def lane(key, *points, after=(), roadblock=None):
-    return Lane(key, np.array(points, dtype=float), roadblock or f"rb_{key}", successors=tuple(after))
+    return Lane(
+        key,
+        np.array(points, dtype=float),
+        roadblock or f"rb_{key}",
+        successors=tuple(after),
+    )
 
 
 def lane_map(*lanes):
@@ -65,7 +72,10 @@ def test_the_way_driven_is_taken_and_then_the_straightest():
     bent = lane("bent", (28, 60), (20, 68))
     fork2 = lane("fork2", (28, 60), (28, 90))
     roads = lane_map(fork, left, ahead, far, bent, fork2)
-    assert route_of(roads, driven(*[(x, 0) for x in range(5, 15)])).lanes == ("fork", "ahead")
+    assert route_of(roads, driven(*[(x, 0) for x in range(5, 15)])).lanes == (
+        "fork",
+        "ahead",
+    )
     turned = driven((15, 0), (18, 0), (24, 0.8), (27.8, 4.5), (28, 9))
     turned[3:, 2] = 1.5
     assert route_of(roads, turned).lanes == ("fork", "left", "far", "fork2")
@@ -84,7 +94,9 @@ def test_changing_lanes_within_a_roadblock_stays_on_it():
 
 
 def test_a_ring_of_lanes_ends():
-    round_ = lane_map(lane("a", (0, 0), (9, 0), after="b"), lane("b", (9, 0), (0, 0.1), after="a"))
+    round_ = lane_map(
+        lane("a", (0, 0), (9, 0), after="b"), lane("b", (9, 0), (0, 0.1), after="a")
+    )
     assert route_of(round_, driven((3, 0))).lanes == ("a", "b")
 
 

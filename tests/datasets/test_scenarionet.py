@@ -1,4 +1,6 @@
-"""ScenarioNet records: lanes, routes and objects as the published planners' reference has them; faults are told."""
+"""ScenarioNet records: lanes, routes and objects as the published planners' reference
+has them; faults are told.
+"""
 
 import copy
 import functools
@@ -18,15 +20,22 @@ from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
 from shared import shared_data
 
-SCENES = tuple(f"scene-{number}" for number in ("0103", "0553", "0757", "0916", "1077", "1100"))
-KINDS = {"VEHICLE": "vehicle", "PEDESTRIAN": "person", "BICYCLE": "cyclist", "TRAFFIC_CONE": "static"} | {
-    "BARRIER": "static"
-}
+SCENES = tuple(
+    f"scene-{number}" for number in ("0103", "0553", "0757", "0916", "1077", "1100")
+)
+KINDS = {
+    "VEHICLE": "vehicle",
+    "PEDESTRIAN": "person",
+    "BICYCLE": "cyclist",
+    "TRAFFIC_CONE": "static",
+} | {"BARRIER": "static"}
 
 
 @functools.cache
 def real_record(scene):
-    return read_record(ScenarioNet(shared_data("scenarionet_nuscenes_mini")).paths[scene])
+    return read_record(
+        ScenarioNet(shared_data("scenarionet_nuscenes_mini")).paths[scene]
+    )
 
 
 @functools.cache
@@ -47,18 +56,29 @@ def test_lanes_are_those_of_the_reference(scene):
     for key, told in reference.items():
         lane = lanes[key]
         assert lane.connector == told["connector"]
-        assert [after for after in lane.successors if after in lanes] == told["successors"]
+        assert [after for after in lane.successors if after in lanes] == told[
+            "successors"
+        ]
         assert np.abs(lane.centreline_m - told["centreline"]).max() < 1e-6
         if not lane.connector:
-            mine, theirs = Polygon(lane.polygon_m).buffer(0), Polygon(told["polygon"], told["holes"])
+            mine, theirs = (
+                Polygon(lane.polygon_m).buffer(0),
+                Polygon(told["polygon"], told["holes"]),
+            )
             assert mine.symmetric_difference(theirs).area < 1e-3
-    assert list(lanes) == [key for key, one in record["map_features"].items() if one["type"].startswith("LANE")]
+    assert list(lanes) == [
+        key
+        for key, one in record["map_features"].items()
+        if one["type"].startswith("LANE")
+    ]
 
 
 @pytest.mark.shared
 @pytest.mark.parametrize("scene", SCENES)
 def test_routes_are_those_of_the_reference(scene):
-    told = json.loads(shared_data("planner_reference", "routes.json").read_text())[scene]
+    told = json.loads(shared_data("planner_reference", "routes.json").read_text())[
+        scene
+    ]
     log = real_log(scene)
     assert list(log.route) == told["route_roadblock_ids"]
     assert log.route_starts[log.states].tolist() == told["keyframe_route_start"]
@@ -70,7 +90,8 @@ def test_objects_and_ego_are_those_of_the_reference(scene):
     from deepval.geometry.classes import SUPER_CLASS
 
     table = pq.read_table(
-        shared_data("planner_reference", "objects.parquet"), filters=[("scene", "==", scene), ("branch", "==", "gt")]
+        shared_data("planner_reference", "objects.parquet"),
+        filters=[("scene", "==", scene), ("branch", "==", "gt")],
     ).to_pandas()
     table = table.sort_values(["keyframe_index", "n"], kind="stable")
     log = real_log(scene)
@@ -78,23 +99,36 @@ def test_objects_and_ego_are_those_of_the_reference(scene):
     objects = truth.objects
     assert objects.frame.tolist() == table.keyframe_index.tolist()
     assert [log.tracks[number].id for number in objects.track] == table.id.tolist()
-    # Kinds are those that the planners tell apart: trailers and construction vehicles are vehicles there too.
+    # Kinds are those that the planners tell apart: trailers and construction vehicles
+    # are vehicles there too.
     kinds = [SUPER_CLASS[str(name)] for name in objects.cls]
     assert kinds == [KINDS[kind] for kind in table.type]
     pose = seen.world_from_ego[objects.frame]
-    corners = np.einsum("oij,ocj->oci", pose[:, :2, :2], objects.corners_m) + pose[:, None, :2, 3]
+    corners = (
+        np.einsum("oij,ocj->oci", pose[:, :2, :2], objects.corners_m)
+        + pose[:, None, :2, 3]
+    )
     assert np.abs(corners.mean(axis=1) - table[["x", "y"]]).to_numpy().max() < 1e-9
     ahead = corners[:, 0] - corners[:, 3]
     assert np.abs(np.linalg.norm(ahead, axis=1) - table.length).max() < 1e-9
-    assert np.abs(np.linalg.norm(corners[:, 0] - corners[:, 1], axis=1) - table.width).max() < 1e-9
+    assert (
+        np.abs(
+            np.linalg.norm(corners[:, 0] - corners[:, 1], axis=1) - table.width
+        ).max()
+        < 1e-9
+    )
     off = np.arctan2(ahead[:, 1], ahead[:, 0]) - table.heading.to_numpy()
     assert np.abs(np.sin(off / 2)).max() < 1e-8
     velocity = np.einsum("oij,oj->oi", pose[:, :2, :2], objects.velocity_mps)
     assert np.abs(velocity - table[["vx", "vy"]]).to_numpy().max() < 1e-9
     ego = pq.read_table(
-        shared_data("planner_reference", "keyframes.parquet"), filters=[("scene", "==", scene)]
+        shared_data("planner_reference", "keyframes.parquet"),
+        filters=[("scene", "==", scene)],
     ).to_pandas()
-    assert np.abs(seen.world_from_ego[:, :2, 3] - ego[["ego_x", "ego_y"]]).to_numpy().max() < 1e-9
+    assert (
+        np.abs(seen.world_from_ego[:, :2, 3] - ego[["ego_x", "ego_y"]]).to_numpy().max()
+        < 1e-9
+    )
     heading = np.arctan2(seen.world_from_ego[:, 1, 0], seen.world_from_ego[:, 0, 0])
     assert np.abs(np.sin((heading - ego.ego_heading) / 2)).max() < 1e-9
     assert np.abs(seen.ego_speed_mps - ego.ego_speed).max() < 1e-9
@@ -109,7 +143,9 @@ def test_the_data_set_reads_a_scene():
     assert list(data.files("scene-0757")) == ["sd_nuscenes_v1.0-mini_scene-0757.pkl"]
     scene, truth = data.read_unit("scene-0757")
     assert (scene.unit, len(scene), truth.frames) == ("scene-0757", 41, 41)
-    with pytest.raises(InputError, match=r"units must be among scene-0103, .* found scene-9"):
+    with pytest.raises(
+        InputError, match=r"units must be among scene-0103, .* found scene-9"
+    ):
         data.read_unit("scene-9")
 
 
@@ -124,14 +160,21 @@ def made_record(steps=11):
             "valid": np.ones(steps),
         }
         state |= {
-            part: np.full((steps, 1), told) for part, told in zip(("length", "width", "height"), size, strict=True)
+            part: np.full((steps, 1), told)
+            for part, told in zip(("length", "width", "height"), size, strict=True)
         }
         return {"type": kind, "state": state, "metadata": {"type": category}}
 
     x = np.arange(steps) * 0.5
     line = np.column_stack([np.linspace(-5, 60, 14), np.zeros(14), np.zeros(14)])
     ring = np.array([[-5, -2], [60, -2], [60, 2], [-5, 2], [-5, -2]], dtype=float)
-    lane = {"type": "LANE_SURFACE_STREET", "polyline": line, "polygon": ring, "entry_lanes": [], "exit_lanes": ["b"]}
+    lane = {
+        "type": "LANE_SURFACE_STREET",
+        "polyline": line,
+        "polygon": ring,
+        "entry_lanes": [],
+        "exit_lanes": ["b"],
+    }
     bend = {
         "type": "LANE_SURFACE_UNSTRUCTURE",
         "polyline": line + np.array([65.0, 0, 0]),
@@ -144,17 +187,33 @@ def made_record(steps=11):
         "metadata": {"dataset": "other", "sdc_id": "ego", "ts": np.arange(steps) * 0.1},
         "tracks": {
             "ego": made(x, 0.0, size=(5.0, 2.0, 1.6), kind="VEHICLE", category=""),
-            "bus": made(x + 20, 0.0, size=(11.0, 2.8, 3.2), kind="VEHICLE", category="vehicle.bus.rigid"),
+            "bus": made(
+                x + 20,
+                0.0,
+                size=(11.0, 2.8, 3.2),
+                kind="VEHICLE",
+                category="vehicle.bus.rigid",
+            ),
             "ambulance": made(
-                x + 40, 0.0, size=(6.0, 2.2, 2.8), kind="VEHICLE", category="vehicle.emergency.ambulance"
+                x + 40,
+                0.0,
+                size=(6.0, 2.2, 2.8),
+                kind="VEHICLE",
+                category="vehicle.emergency.ambulance",
             ),
         },
-        "map_features": {"a": lane, "b": bend, "c": {"type": "CROSSWALK", "polygon": ring}},
+        "map_features": {
+            "a": lane,
+            "b": bend,
+            "c": {"type": "CROSSWALK", "polygon": ring},
+        },
         "dynamic_map_states": {},
     }
 
 
-def test_a_record_of_another_source_has_its_centre_in_the_middle_of_the_vehicle(tmp_path):
+def test_a_record_of_another_source_has_its_centre_in_the_middle_of_the_vehicle(
+    tmp_path,
+):
     folder = tmp_path / "deep" / "er"
     folder.mkdir(parents=True)
     (folder / "sd_other_v1_made.pkl").write_bytes(pickle.dumps(made_record()))
@@ -193,26 +252,52 @@ HOLE_S = np.arange(11) * 0.1 + 0.7 * (np.arange(11) > 3)
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
-        (lambda r: without(r, "tracks", "ego"), "must have the track of its ego .* no track 'ego'"),
+        (
+            lambda r: without(r, "tracks", "ego"),
+            "must have the track of its ego .* no track 'ego'",
+        ),
         (lambda r: without(r, "metadata", "sdc_id"), "no track None"),
         (lambda r: without(r, "metadata", "ts"), "must have a time stamp per step"),
-        (lambda r: put(r, "metadata", "ts", to=HOLE_S), r"from step 3 to 4 there are 0\.8 s"),
-        (lambda r: put(r, "metadata", "ts", to=np.arange(9) * 0.1), "track ego must have 9 rows of valid"),
+        (
+            lambda r: put(r, "metadata", "ts", to=HOLE_S),
+            r"from step 3 to 4 there are 0\.8 s",
+        ),
+        (
+            lambda r: put(r, "metadata", "ts", to=np.arange(9) * 0.1),
+            "track ego must have 9 rows of valid",
+        ),
         (
             lambda r: put(r, "tracks", "bus", "state", "heading", to=np.zeros(7)),
             "track bus .* 11 rows of heading.* found 7",
         ),
-        (lambda r: put(r, "tracks", "bus", "state", "velocity", to=np.zeros(11)), "2 numbers a step as velocity"),
-        (lambda r: put(r, "tracks", "bus", "state", "width", to=None), "must have numbers as width"),
-        (lambda r: put(r, "tracks", "ego", "state", "valid", to=np.arange(11) != 4), "it is not at step 4"),
+        (
+            lambda r: put(r, "tracks", "bus", "state", "velocity", to=np.zeros(11)),
+            "2 numbers a step as velocity",
+        ),
+        (
+            lambda r: put(r, "tracks", "bus", "state", "width", to=None),
+            "must have numbers as width",
+        ),
+        (
+            lambda r: put(r, "tracks", "ego", "state", "valid", to=np.arange(11) != 4),
+            "it is not at step 4",
+        ),
         (lambda r: put(r, "tracks", "ambulance", "type", to="BOAT"), "found 'BOAT'"),
         (lambda r: put(r, "map_features", to={}), "map must have lanes; made has none"),
         (
             lambda r: put(r, "map_features", "a", "polyline", to=[1, 2]),
             "feature a: its polyline must be rows of x and y",
         ),
-        (lambda r: put(r, "map_features", "a", "polyline", to=np.zeros((3, 2))), "two points or more; found 1"),
-        (lambda r: put(r, "tracks", "ego", "state", "position", to=np.full((11, 3), 1e4)), "must lie on the map"),
+        (
+            lambda r: put(r, "map_features", "a", "polyline", to=np.zeros((3, 2))),
+            "two points or more; found 1",
+        ),
+        (
+            lambda r: put(
+                r, "tracks", "ego", "state", "position", to=np.full((11, 3), 1e4)
+            ),
+            "must lie on the map",
+        ),
     ],
 )
 def test_faults_are_told(harm, told):

@@ -1,4 +1,6 @@
-"""The synthetic world: seeded, consistent with geometry, in the paper's regime, and silent about its reference."""
+"""The synthetic world: seeded, consistent with geometry, in the paper's regime, and
+silent about its reference.
+"""
 
 import pickle
 import types
@@ -25,7 +27,14 @@ from deepval.datasets.synthetic import (
     visible,
     visible_share,
 )
-from deepval.datasets.synthetic.bodies import WEATHERS, Look, fill_ellipse, fill_polygon, pack, unpack
+from deepval.datasets.synthetic.bodies import (
+    WEATHERS,
+    Look,
+    fill_ellipse,
+    fill_polygon,
+    pack,
+    unpack,
+)
 from deepval.datasets.synthetic.render import Pictures, pictures_of, write_picture
 from deepval.datasets.synthetic.traffic import STREETS, Drive
 from deepval.errors import InputError
@@ -50,8 +59,13 @@ def make_world(seed, *, settings=None, modes=None, units=None):
     settings = settings or WorldSettings()
     data, sets = read_units(Synthetic(seed=seed, settings=settings), units), {}
     for name, size in (modes or MODES).items():
-        reader, pairs = Simulated(seed, settings, size), zip(data.scenes, data.truths, strict=True)
-        detections = {scene.unit: reader.detections(scene, truth) for scene, truth in pairs}
+        reader, pairs = (
+            Simulated(seed, settings, size),
+            zip(data.scenes, data.truths, strict=True),
+        )
+        detections = {
+            scene.unit: reader.detections(scene, truth) for scene, truth in pairs
+        }
         sets[name] = DetectionSet(name, "probabilities", detections)
     return types.SimpleNamespace(dataset=data, modes=sets)
 
@@ -70,7 +84,11 @@ def test_the_default_world_is_what_the_splits_expect(world):
     assert world.dataset.name == "synthetic"
     assert world.dataset.units == tuple(f"scene-{place:02d}" for place in range(48))
     assert {len(scene) for scene in world.dataset.scenes} == {40}
-    assert list(world.modes) == list(MODES) == ["yolov8s-320", "yolov8s-384", "yolov8s-512", "yolov8s-640"]
+    assert (
+        list(world.modes)
+        == list(MODES)
+        == ["yolov8s-320", "yolov8s-384", "yolov8s-512", "yolov8s-640"]
+    )
     for mode in world.modes.values():
         assert mode.scores == "probabilities"
         assert set(mode.units) == set(world.dataset.units)
@@ -80,11 +98,18 @@ def test_the_default_world_is_what_the_splits_expect(world):
 
 
 def test_the_world_has_variety(world):
-    classes = set(np.concatenate([truth.cls for truth in world.dataset.truths]).tolist())
+    classes = set(
+        np.concatenate([truth.cls for truth in world.dataset.truths]).tolist()
+    )
     assert {"Car", "Van", "Truck", "Pedestrian", "Cyclist"} <= classes
-    levels = np.bincount(np.concatenate([truth.occlusion for truth in world.dataset.truths]), minlength=4)
+    levels = np.bincount(
+        np.concatenate([truth.occlusion for truth in world.dataset.truths]), minlength=4
+    )
     assert (levels > 20).all()
-    parts = [SceneParts(place, seed=0, settings=WorldSettings()) for place in range(WorldSettings().scenes)]
+    parts = [
+        SceneParts(place, seed=0, settings=WorldSettings())
+        for place in range(WorldSettings().scenes)
+    ]
     assert {part.drive.street for part in parts} == set(STREETS)
     assert len({part.look.weather for part in parts}) >= 4
     speeds = np.concatenate([scene.ego_speed_mps for scene in world.dataset.scenes])
@@ -92,23 +117,47 @@ def test_the_world_has_variety(world):
 
 
 def test_equal_seeds_make_equal_worlds_and_others_do_not():
-    one, again, other = make_world(3, settings=SMALL), make_world(3, settings=SMALL), make_world(4, settings=SMALL)
+    one, again, other = (
+        make_world(3, settings=SMALL),
+        make_world(3, settings=SMALL),
+        make_world(4, settings=SMALL),
+    )
     for place in range(SMALL.scenes):
         same(one.dataset.truths[place], again.dataset.truths[place], COLUMNS)
-        same(one.dataset.scenes[place], again.dataset.scenes[place], ("ego_speed_mps", "time_s", "frame_ids"))
+        same(
+            one.dataset.scenes[place],
+            again.dataset.scenes[place],
+            ("ego_speed_mps", "time_s", "frame_ids"),
+        )
         for mode in MODES:
             unit = one.dataset.units[place]
-            same(one.modes[mode][unit], again.modes[mode][unit], ("frame", "cls", "score", "box_px"))
-    np.testing.assert_array_equal(one.dataset.scenes[0].images[5], again.dataset.scenes[0].images[5])
-    assert not np.array_equal(one.dataset.scenes[0].ego_speed_mps, other.dataset.scenes[0].ego_speed_mps)
+            same(
+                one.modes[mode][unit],
+                again.modes[mode][unit],
+                ("frame", "cls", "score", "box_px"),
+            )
+    np.testing.assert_array_equal(
+        one.dataset.scenes[0].images[5], again.dataset.scenes[0].images[5]
+    )
+    assert not np.array_equal(
+        one.dataset.scenes[0].ego_speed_mps, other.dataset.scenes[0].ego_speed_mps
+    )
 
 
 def test_a_scene_depends_on_neither_the_others_nor_their_number():
     whole = make_world(3, settings=SMALL)
-    alone = make_world(3, settings=replace(SMALL, scenes=20), units=["scene-04"], modes={"only": 640})
+    alone = make_world(
+        3, settings=replace(SMALL, scenes=20), units=["scene-04"], modes={"only": 640}
+    )
     same(whole.dataset.truths[4], alone.dataset.truths[0], COLUMNS)
-    same(whole.modes["yolov8s-640"]["scene-04"], alone.modes["only"]["scene-04"], ("frame", "score", "box_px"))
-    np.testing.assert_array_equal(whole.dataset.scenes[4].images[7], alone.dataset.scenes[0].images[7])
+    same(
+        whole.modes["yolov8s-640"]["scene-04"],
+        alone.modes["only"]["scene-04"],
+        ("frame", "score", "box_px"),
+    )
+    np.testing.assert_array_equal(
+        whole.dataset.scenes[4].images[7], alone.dataset.scenes[0].images[7]
+    )
     backwards = [SceneParts(place, seed=3, settings=SMALL) for place in (5, 4)][1]
     same(whole.dataset.truths[4], backwards.truth(), COLUMNS)
 
@@ -131,14 +180,25 @@ def test_boxes_are_the_projected_cuboids_clipped_to_the_picture():
     relative = points[ahead] - camera.ego_from_cam[:3, 3]
     u = camera.cx_px - camera.fx_px * relative[..., 1] / relative[..., 0]
     v = camera.cy_px - camera.fy_px * relative[..., 2] / relative[..., 0]
-    whole = np.stack([u.min(axis=1), v.min(axis=1), u.max(axis=1), v.max(axis=1)], axis=-1)
-    np.testing.assert_allclose(truth.box_px[ahead], np.clip(whole, 0, [1242, 375, 1242, 375]), rtol=1e-9, atol=1e-9)
+    whole = np.stack(
+        [u.min(axis=1), v.min(axis=1), u.max(axis=1), v.max(axis=1)], axis=-1
+    )
+    np.testing.assert_allclose(
+        truth.box_px[ahead],
+        np.clip(whole, 0, [1242, 375, 1242, 375]),
+        rtol=1e-9,
+        atol=1e-9,
+    )
 
 
 def test_still_objects_come_nearer_by_the_way_driven():
     for place in (0, 1, 3):
         part = SceneParts(place, seed=0, settings=WorldSettings())
-        truth, drive, still = part.truth(), part.drive, np.ptp(part.drive.actors.s_m, axis=1) == 0
+        truth, drive, still = (
+            part.truth(),
+            part.drive,
+            np.ptp(part.drive.actors.s_m, axis=1) == 0,
+        )
         speed = part.scene().ego_speed_mps
         np.testing.assert_allclose(np.diff(drive.s_m), speed[1:] * 0.1, rtol=1e-9)
         centre = truth.objects.corners_m.mean(axis=1)
@@ -146,7 +206,9 @@ def test_still_objects_come_nearer_by_the_way_driven():
             mine = truth.objects.track == track
             steps = np.diff(truth.frame[mine]) == 1
             driven = speed[truth.frame[mine][1:]] * 0.1
-            np.testing.assert_allclose(-np.diff(centre[mine, 0])[steps], driven[steps], atol=1e-9)
+            np.testing.assert_allclose(
+                -np.diff(centre[mine, 0])[steps], driven[steps], atol=1e-9
+            )
 
 
 def test_closing_speeds_are_differences_of_ranges(world):
@@ -156,12 +218,16 @@ def test_closing_speeds_are_differences_of_ranges(world):
         for before, now in pairwise(mine):
             if truth.frame[now] == truth.frame[before] + 1:
                 step = (truth.objects.near_m[before] - truth.objects.near_m[now]) / 0.1
-                assert truth.objects.closing_mps[now] == pytest.approx(step, rel=1e-9, abs=1e-9)
+                assert truth.objects.closing_mps[now] == pytest.approx(
+                    step, rel=1e-9, abs=1e-9
+                )
 
 
 def test_nobody_drives_through_the_vehicle_ahead(world):
     for scene, truth in zip(world.dataset.scenes, world.dataset.truths, strict=True):
-        inside = (truth.objects.lateral_m[:, 1] > -0.5) & (truth.objects.lateral_m[:, 0] < 0.5)
+        inside = (truth.objects.lateral_m[:, 1] > -0.5) & (
+            truth.objects.lateral_m[:, 0] < 0.5
+        )
         vehicle = np.isin(truth.cls, ["Car", "Van", "Truck", "Bus"])
         assert (truth.objects.near_m[inside & vehicle] > 0.5).all(), scene.unit
 
@@ -172,11 +238,27 @@ def test_occlusion_grows_with_what_stands_before():
     shares = []
     for right in (100.0, 130, 160, 190, 220):
         box[0, 2] = max(right, 106)
-        shares.append(visible_share(frame[:2], box[:2], distance_m=np.array([5.0, 9.0]), size_px=(1242, 375))[1])
+        shares.append(
+            visible_share(
+                frame[:2], box[:2], distance_m=np.array([5.0, 9.0]), size_px=(1242, 375)
+            )[1]
+        )
     assert shares == sorted(shares, reverse=True)
     assert shares[-1] == 0
-    assert visible_share(frame[:2], box[:2], distance_m=np.array([9.0, 5.0]), size_px=(1242, 375))[1] == 1
-    assert occlusion_level(np.array([1.0, 0.85, 0.6, 0.5, 0.2, 0.05])).tolist() == [0, 0, 1, 1, 2, 3]
+    assert (
+        visible_share(
+            frame[:2], box[:2], distance_m=np.array([9.0, 5.0]), size_px=(1242, 375)
+        )[1]
+        == 1
+    )
+    assert occlusion_level(np.array([1.0, 0.85, 0.6, 0.5, 0.2, 0.05])).tolist() == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        3,
+    ]
 
 
 def test_what_is_half_covered_by_a_nearer_box_is_occluded(world):
@@ -211,11 +293,15 @@ def test_hidden_objects_are_in_the_truth_but_the_detector_does_not_see_them(worl
 
 
 def reachable(start):
-    """Every object that attributes, items and closures lead to from `start`, classes and modules aside."""
+    """Every object that attributes, items and closures lead to from `start`, classes
+    and modules aside.
+    """
     found, waiting = {}, [start]
     while waiting:
         one = waiting.pop()
-        if id(one) in found or isinstance(one, type | types.ModuleType | str | bytes | int | float):
+        if id(one) in found or isinstance(
+            one, type | types.ModuleType | str | bytes | int | float
+        ):
             continue
         found[id(one)] = one
         if isinstance(one, dict):
@@ -229,7 +315,11 @@ def reachable(start):
         waiting += list(getattr(one, "__dict__", {}).values())
         for kind in type(one).__mro__:
             slots = getattr(kind, "__slots__", ())
-            waiting += [getattr(one, name) for name in slots if name != "__weakref__" and hasattr(one, name)]
+            waiting += [
+                getattr(one, name)
+                for name in slots
+                if name != "__weakref__" and hasattr(one, name)
+            ]
     return list(found.values())
 
 
@@ -237,11 +327,19 @@ def test_a_scene_leads_to_nothing_of_the_reference(world):
     scene, truth = world.dataset.scenes[0], world.dataset.truths[0]
     scene.images[0]
     things = reachable(scene)
-    assert not [one for one in things if isinstance(one, Truth | Drive | Look | SceneParts | np.random.Generator)]
+    assert not [
+        one
+        for one in things
+        if isinstance(one, Truth | Drive | Look | SceneParts | np.random.Generator)
+    ]
     secret = [truth.box_px, truth.objects.corners_m, truth.objects.near_m]
-    arrays = [one for one in things if isinstance(one, np.ndarray) and one.dtype.kind == "f"]
+    arrays = [
+        one for one in things if isinstance(one, np.ndarray) and one.dtype.kind == "f"
+    ]
     for one in arrays:
-        assert not any(np.isin(part.ravel(), one.ravel()).mean() > 0.2 for part in secret)
+        assert not any(
+            np.isin(part.ravel(), one.ravel()).mean() > 0.2 for part in secret
+        )
 
 
 def test_the_walk_above_finds_a_reference_that_can_be_reached(world):
@@ -290,7 +388,8 @@ def test_painters_are_forgotten_with_their_pictures():
 def test_pictures_show_light_motion_and_objects():
     part = SceneParts(0, seed=0, settings=WorldSettings())
     dark, bright = (
-        pictures_of(part.drive, Look(weather, 1.0, 7), camera=part.camera)[10] for weather in ("night", "sun")
+        pictures_of(part.drive, Look(weather, 1.0, 7), camera=part.camera)[10]
+        for weather in ("night", "sun")
     )
     assert dark.mean() < 60 < 90 < bright.mean()
     later = pictures_of(part.drive, Look("sun", 1.0, 7), camera=part.camera)[12]
@@ -308,20 +407,29 @@ def test_objects_change_the_picture_where_their_boxes_are():
         actors=part.drive.actors._replace(**{"s_m": part.drive.actors.s_m + 1e4}),
     )
     look = Look("cloud", 1.0, 7)
-    full, empty = (pictures_of(drive, look, camera=part.camera)[20] for drive in (part.drive, nobody))
+    full, empty = (
+        pictures_of(drive, look, camera=part.camera)[20]
+        for drive in (part.drive, nobody)
+    )
     changed = (full.astype(int) != empty).any(axis=-1)
     inside = np.zeros_like(changed)
     for x1, y1, x2, y2 in truth.box_px[truth.frame == 20]:
-        inside[max(int(y1) - 3, 0) : int(y2) + 12, max(int(x1) - 12, 0) : int(x2) + 12] = True
+        inside[
+            max(int(y1) - 3, 0) : int(y2) + 12, max(int(x1) - 12, 0) : int(x2) + 12
+        ] = True
     assert changed.sum() > 1000
     assert inside[changed].mean() > 0.97
 
 
 def test_polygons_and_ellipses_cover_their_area():
     canvas = np.zeros((60, 80), dtype=np.uint32)
-    fill_polygon(canvas, np.array([[10.0, 5.0], [50.0, 5.0], [50.0, 45.0], [10.0, 45.0]]), 7)
+    fill_polygon(
+        canvas, np.array([[10.0, 5.0], [50.0, 5.0], [50.0, 45.0], [10.0, 45.0]]), 7
+    )
     assert (canvas == 7).sum() == 40 * 40
-    fill_polygon(canvas, np.array([[10.0, 50.0], [20.0, 50.0], [20.0, 55.0], [10.0, 55.0]]), 9)
+    fill_polygon(
+        canvas, np.array([[10.0, 50.0], [20.0, 50.0], [20.0, 55.0], [10.0, 55.0]]), 9
+    )
     assert (canvas == 9).sum() == 10 * 5
     fill_ellipse(canvas, (40.0, 30.0), (20.0, 10.0), 3)
     assert (canvas == 3).sum() == pytest.approx(np.pi * 20 * 10, rel=0.02)
@@ -337,7 +445,9 @@ def test_few_rows_are_filled_like_many(monkeypatch):
     rng = np.random.default_rng(0)
     for _ in range(300):
         angle = np.sort(rng.uniform(0, 2 * np.pi, 4))
-        points = rng.uniform(-5, 45, 2) + np.column_stack([np.cos(angle), np.sin(angle)]) * rng.uniform(1, 20, 2)
+        points = rng.uniform(-5, 45, 2) + np.column_stack(
+            [np.cos(angle), np.sin(angle)]
+        ) * rng.uniform(1, 20, 2)
         drawn = []
         for few in (0, 1000):
             monkeypatch.setattr(module, "FEW_ROWS", few)
@@ -355,27 +465,48 @@ def test_packing_is_undone_by_unpacking():
 def test_pictures_can_be_written_and_found_again(tmp_path):
     from PIL import Image
 
-    world = read_world(tmp_path, units=["scene-01"], seed=2, scenes=3, frames=2, picture_format="png")
+    world = read_world(
+        tmp_path, units=["scene-01"], seed=2, scenes=3, frames=2, picture_format="png"
+    )
     (scene,) = world.scenes
-    drawn = read_world(None, units=["scene-01"], seed=2, scenes=3, frames=2).scenes[0].images
+    drawn = (
+        read_world(None, units=["scene-01"], seed=2, scenes=3, frames=2)
+        .scenes[0]
+        .images
+    )
     assert scene.images is None
     assert scene.has_image.all()
     assert all(path is not None and path.suffix == ".png" for path in scene.image_paths)
-    np.testing.assert_array_equal(np.asarray(Image.open(scene.image_source(1))), drawn[1])
+    np.testing.assert_array_equal(
+        np.asarray(Image.open(scene.image_source(1))), drawn[1]
+    )
     stamp = scene.image_paths[0].stat().st_mtime_ns
-    again = read_world(tmp_path, units=["scene-01"], seed=2, scenes=3, frames=2, picture_format="png").scenes[0]
+    again = read_world(
+        tmp_path, units=["scene-01"], seed=2, scenes=3, frames=2, picture_format="png"
+    ).scenes[0]
     assert again.image_paths[0].stat().st_mtime_ns == stamp
-    other = read_world(tmp_path, units=["scene-01"], seed=3, scenes=3, frames=2, picture_format="png").scenes[0]
+    other = read_world(
+        tmp_path, units=["scene-01"], seed=3, scenes=3, frames=2, picture_format="png"
+    ).scenes[0]
     assert other.image_paths[0] != scene.image_paths[0]
     write_picture(drawn[0], tmp_path / "one.jpg")
-    assert np.abs(np.asarray(Image.open(tmp_path / "one.jpg")).astype(int) - drawn[0]).mean() < 6
+    assert (
+        np.abs(
+            np.asarray(Image.open(tmp_path / "one.jpg")).astype(int) - drawn[0]
+        ).mean()
+        < 6
+    )
     with pytest.raises(InputError, match="jpg or png"):
-        read_world(tmp_path, units=["scene-01"], scenes=3, frames=2, picture_format="gif")
+        read_world(
+            tmp_path, units=["scene-01"], scenes=3, frames=2, picture_format="gif"
+        )
 
 
 def test_the_world_is_in_the_table_of_data_sets():
     assert "synthetic" in DATASETS
-    found = read_dataset("synthetic", seed=1, settings=WorldSettings(scenes=2, frames=3))
+    found = read_dataset(
+        "synthetic", seed=1, settings=WorldSettings(scenes=2, frames=3)
+    )
     assert found.units == ("scene-00", "scene-01")
     with pytest.raises(InputError, match="must be read from a folder"):
         read_dataset("kitti")

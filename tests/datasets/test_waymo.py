@@ -1,4 +1,6 @@
-"""Waymo scenarios in JSON form are read as they were written, in either manner of names, and faults are told."""
+"""Waymo scenarios in JSON form are read as they were written, in either manner of
+names, and faults are told.
+"""
 
 import json
 
@@ -39,12 +41,18 @@ def test_the_ego_is_its_rear_axle(unit):
     np.testing.assert_allclose(scene.ego_speed_mps, 5.0)
     # The Zoe's rear axle is 0.84 m from the rear of its 4.084 m.
     behind_m = 5 * (0.5 - 0.84 / 4.084)
-    np.testing.assert_allclose(scene.world_from_ego[:, 0, 3], 10 + 5 * scene.time_s - behind_m)
+    np.testing.assert_allclose(
+        scene.world_from_ego[:, 0, 3], 10 + 5 * scene.time_s - behind_m
+    )
     np.testing.assert_allclose(scene.world_from_ego[:, 2, 3], 0.0, atol=1e-12)
     assert scene.vehicle.length_m == pytest.approx(5.0)
     assert scene.vehicle.wheel_base_m == pytest.approx(5 * 2.588 / 4.084)
-    np.testing.assert_allclose(scene.vehicle.centres_m(np.array([10 - behind_m, 0, 0]))[0], 10)
-    np.testing.assert_allclose(truth.future.pose[..., 0], np.broadcast_to(5 * truth.future.times_s, (11, 8)))
+    np.testing.assert_allclose(
+        scene.vehicle.centres_m(np.array([10 - behind_m, 0, 0]))[0], 10
+    )
+    np.testing.assert_allclose(
+        truth.future.pose[..., 0], np.broadcast_to(5 * truth.future.times_s, (11, 8))
+    )
 
 
 def test_tracks_are_where_they_were(unit):
@@ -60,12 +68,23 @@ def test_lanes_and_roadblocks(unit):
     lane_map = unit[0].lane_map
     # Neither the bike lane nor the lane of one point.
     assert list(lane_map.lanes) == ["1", "2", "3", "4", "5"]
-    assert lane_map.roadblocks == {"rb_1": ("1", "2"), "rb_3": ("3",), "rb_4": ("4",), "rb_5": ("5",)}
+    assert lane_map.roadblocks == {
+        "rb_1": ("1", "2"),
+        "rb_3": ("3",),
+        "rb_4": ("4",),
+        "rb_5": ("5",),
+    }
     lane = lane_map.lanes["1"]
     assert lane.successors == ("3",)
     assert lane.speed_limit_mps == pytest.approx(25 * 1609.344 / 3600)
     assert (lane.half_width_m, len(lane.polygon_m)) == (1.75, 0)
-    assert [lane.connector for lane in lane_map.lanes.values()] == [False, False, True, True, False]
+    assert [lane.connector for lane in lane_map.lanes.values()] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
     assert lane_map.lanes["3"].speed_limit_mps is None
     assert len(lane_map.crosswalks_m) == len(lane_map.drivable_m) == 1
 
@@ -90,7 +109,10 @@ def test_the_route_is_that_of_the_driven_path(unit):
 
 def test_red_lights_are_stops_at_their_step(unit):
     scene, _ = unit
-    expected = [{"3", "4"} if step < 20 else {"3"} if step < 40 else set() for step in range(0, 51, 5)]
+    expected = [
+        {"3", "4"} if step < 20 else {"3"} if step < 40 else set()
+        for step in range(0, 51, 5)
+    ]
     assert [set(shut) for shut in scene.red_lights] == expected
 
 
@@ -101,7 +123,9 @@ def same(unit, other):
     assert truth.cls.tolist() == other[1].cls.tolist()
     np.testing.assert_array_equal(truth.objects.corners_m, other[1].objects.corners_m)
     for key, lane in scene.lane_map.lanes.items():
-        np.testing.assert_array_equal(lane.centreline_m, other[0].lane_map.lanes[key].centreline_m)
+        np.testing.assert_array_equal(
+            lane.centreline_m, other[0].lane_map.lanes[key].centreline_m
+        )
 
 
 def test_names_in_the_manner_of_the_definition_are_read(tmp_path, unit):
@@ -113,14 +137,21 @@ def test_names_in_the_manner_of_the_definition_are_read(tmp_path, unit):
 def test_numbers_for_enumerations_and_ids_are_read(tmp_path, unit):
     message = files.scenario()
     kinds = {"TYPE_VEHICLE": 1, "TYPE_PEDESTRIAN": 2, "TYPE_OTHER": 4}
-    lights = {"LANE_STATE_ARROW_STOP": 1, "LANE_STATE_STOP": 4, "LANE_STATE_GO": 6, "LANE_STATE_FLASHING_STOP": 7}
+    lights = {
+        "LANE_STATE_ARROW_STOP": 1,
+        "LANE_STATE_STOP": 4,
+        "LANE_STATE_GO": 6,
+        "LANE_STATE_FLASHING_STOP": 7,
+    }
     for track in message["tracks"]:
         track["objectType"] = kinds[track["objectType"]]
     for feature in message["mapFeatures"]:
         feature["id"] = int(feature["id"])
         if "lane" in feature:
             feature["lane"]["type"] = 3 if "BIKE" in feature["lane"]["type"] else 2
-            feature["lane"]["exitLanes"] = [int(each) for each in feature["lane"].get("exitLanes", [])]
+            feature["lane"]["exitLanes"] = [
+                int(each) for each in feature["lane"].get("exitLanes", [])
+            ]
     for step in message["dynamicMapStates"]:
         for each in step["laneStates"]:
             each["lane"], each["state"] = int(each["lane"]), lights[each["state"]]
@@ -134,7 +165,9 @@ def test_numbers_that_are_left_out_are_0(tmp_path, unit):
             for key in [key for key, value in state.items() if value == 0.0]:
                 del state[key]
     del message["tracks"][0]["states"][0]
-    message["tracks"][0]["states"].insert(0, files.state(30.0, 0.0, size=(4.5, 1.9, 1.5), speed=5.0))
+    message["tracks"][0]["states"].insert(
+        0, files.state(30.0, 0.0, size=(4.5, 1.9, 1.5), speed=5.0)
+    )
     same(unit, read(tmp_path, message))
 
 
@@ -151,7 +184,10 @@ def turned(message, angle):
 
     def turn(point, x="x", y="y"):
         if point.get("valid", True):
-            point[x], point[y] = cos * point[x] - sin * point[y], sin * point[x] + cos * point[y]
+            point[x], point[y] = (
+                cos * point[x] - sin * point[y],
+                sin * point[x] + cos * point[y],
+            )
 
     for track in message["tracks"]:
         for state in track["states"]:
@@ -171,9 +207,13 @@ def turned(message, angle):
 def test_the_form_of_gpudrive_is_read_as_the_message(tmp_path, degrees, angle):
     message = turned(files.scenario(), angle)
     scene, truth = read(tmp_path / "message", message)
-    other, other_truth = read(tmp_path / "gpudrive", files.as_gpudrive(message, degrees=degrees))
+    other, other_truth = read(
+        tmp_path / "gpudrive", files.as_gpudrive(message, degrees=degrees)
+    )
     np.testing.assert_allclose(other.world_from_ego, scene.world_from_ego, atol=1e-9)
-    np.testing.assert_allclose(other_truth.objects.corners_m, truth.objects.corners_m, atol=1e-9)
+    np.testing.assert_allclose(
+        other_truth.objects.corners_m, truth.objects.corners_m, atol=1e-9
+    )
     assert (other.route, other.red_lights, truth.cls.tolist()) == (
         scene.route,
         scene.red_lights,
@@ -184,11 +224,17 @@ def test_the_form_of_gpudrive_is_read_as_the_message(tmp_path, degrees, angle):
         assert other.lane_map.lanes[key].successors == lane.successors
         assert other.lane_map.lanes[key].speed_limit_mps is None
     # Lanes side by side are one roadblock; the message does not say so of 3 and 4.
-    assert other.lane_map.roadblocks == {"rb_1": ("1", "2"), "rb_3": ("3", "4"), "rb_5": ("5",)}
+    assert other.lane_map.roadblocks == {
+        "rb_1": ("1", "2"),
+        "rb_3": ("3", "4"),
+        "rb_5": ("5",),
+    }
 
 
 def test_without_an_index_the_ego_is_the_last_vehicle_that_is_always_valid(tmp_path):
-    """Older files of GPUDrive have no metadata; roads without ids and positions without heights are read too."""
+    """Older files of GPUDrive have no metadata; roads without ids and positions without
+    heights are read too.
+    """
     message = files.as_gpudrive(files.scenario())
     expected, _ = read(tmp_path / "with", message)
     del message["metadata"], message["objects"][3]
@@ -196,7 +242,9 @@ def test_without_an_index_the_ego_is_the_last_vehicle_that_is_always_valid(tmp_p
         del road["id"]
     for position in message["objects"][0]["position"]:
         del position["z"]
-    with pytest.warns(InputWarning, match=f"{UNIT} does not name the ego: object 1, the last vehicle"):
+    with pytest.warns(
+        InputWarning, match=f"{UNIT} does not name the ego: object 1, the last vehicle"
+    ):
         scene, truth = read(tmp_path / "without", message)
     np.testing.assert_array_equal(scene.world_from_ego, expected.world_from_ego)
     assert set(truth.cls) == {"Car", "Pedestrian"}
@@ -222,17 +270,41 @@ def gpudrive(*keys, to):
 
 GPUDRIVE_DAMAGE = {
     "roads": (gpudrive("roads", to=3), "roads must be a list of objects"),
-    "ego": (gpudrive("metadata", "sdc_track_index", to=4), "sdc_track_index must be the number of one of 4 objects; "),
-    "no ego": (gpudrive("metadata", "sdc_track_index", to="1"), "one of 4 objects; found '1'"),
-    "lengths": (gpudrive("objects", 0, "heading", to=[0.0]), "object 0: position, heading, velocity and valid must be"),
-    "heading": (gpudrive("objects", 0, "heading", 3, to="north"), "heading must be a finite number; found 'north'"),
-    "position": (gpudrive("objects", 0, "position", 3, to=None), "object 0: positions and velocities must have x"),
-    "type": (gpudrive("objects", 0, "type", to="ufo"), "objectType must be one of .*TYPE_UFO"),
-    "light": (gpudrive("tl_states", "3", "time_index", 0, to=91), "time_index must be in 0..90; found 91"),
+    "ego": (
+        gpudrive("metadata", "sdc_track_index", to=4),
+        "sdc_track_index must be the number of one of 4 objects; ",
+    ),
+    "no ego": (
+        gpudrive("metadata", "sdc_track_index", to="1"),
+        "one of 4 objects; found '1'",
+    ),
+    "lengths": (
+        gpudrive("objects", 0, "heading", to=[0.0]),
+        "object 0: position, heading, velocity and valid must be",
+    ),
+    "heading": (
+        gpudrive("objects", 0, "heading", 3, to="north"),
+        "heading must be a finite number; found 'north'",
+    ),
+    "position": (
+        gpudrive("objects", 0, "position", 3, to=None),
+        "object 0: positions and velocities must have x",
+    ),
+    "type": (
+        gpudrive("objects", 0, "type", to="ufo"),
+        "objectType must be one of .*TYPE_UFO",
+    ),
+    "light": (
+        gpudrive("tl_states", "3", "time_index", 0, to=91),
+        "time_index must be in 0..90; found 91",
+    ),
     "lights": (gpudrive("tl_states", to=[1]), "tl_states must be an object of lanes"),
     "geometry": (gpudrive("roads", 0, "geometry", to=None), "geometry must be a list"),
-    "point": (gpudrive("roads", 0, "geometry", to=[[0, 0], [1, 0]]), "road 1: every point .* must have x and y"),
-}  # fmt: skip
+    "point": (
+        gpudrive("roads", 0, "geometry", to=[[0, 0], [1, 0]]),
+        "road 1: every point .* must have x and y",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", GPUDRIVE_DAMAGE)
@@ -245,32 +317,77 @@ def test_faults_in_the_form_of_gpudrive_are_refused(tmp_path, name):
 
 DAMAGE = {
     "a list": ([], "must hold one Waymo scenario; found list"),
-    "no scenario": ({"a": 1}, "a Waymo scenario must have a list timestampsSeconds; it has none"),
+    "no scenario": (
+        {"a": 1},
+        "a Waymo scenario must have a list timestampsSeconds; it has none",
+    ),
     "no tracks": (at("tracks", to=None), "must have a list tracks"),
     "no map": (at("mapFeatures", to={}), "must have a list mapFeatures"),
     "no lanes": (at("mapFeatures", to=[]), "must have lanes for cars"),
-    "ego beyond": (at("sdcTrackIndex", to=4), "sdcTrackIndex must be the number of one of 4 tracks; found 4"),
+    "ego beyond": (
+        at("sdcTrackIndex", to=4),
+        "sdcTrackIndex must be the number of one of 4 tracks; found 4",
+    ),
     "ego below": (at("sdcTrackIndex", to=-1), "found -1"),
     "no ego": (at("sdcTrackIndex", to=None), "found None"),
-    "ego gone": (at("tracks", 1, "states", 33, to={"valid": False}), r"the ego \(track 1\) must be valid .* not at 33"),
+    "ego gone": (
+        at("tracks", 1, "states", 33, to={"valid": False}),
+        r"the ego \(track 1\) must be valid .* not at 33",
+    ),
     "a hole": (
         at("timestampsSeconds", to=lambda times: [t + 1.0 * (t > 4.01) for t in times]),
         r"must be 0.1 s apart; from 40 to 41 there are 1.1 s",
     ),
-    "times": (at("timestampsSeconds", to=["a"] * 91), "timestampsSeconds must be numbers"),
+    "times": (
+        at("timestampsSeconds", to=["a"] * 91),
+        "timestampsSeconds must be numbers",
+    ),
     "nan": (at("timestampsSeconds", 3, to=float("nan")), "must be 0.1 s apart"),
-    "short": (at("timestampsSeconds", to=lambda times: times[:11]), "must have more than 40 steps.* it has 11"),
-    "states": (at("tracks", 0, "states", to=lambda each: each[1:]), "track 7: states must be 91"),
-    "signals": (at("dynamicMapStates", to=lambda each: each[1:]), "dynamicMapStates must be 91"),
-    "type": (at("tracks", 0, "objectType", to="TYPE_UFO"), "objectType must be one of TYPE_UNSET.*'TYPE_UFO'"),
+    "short": (
+        at("timestampsSeconds", to=lambda times: times[:11]),
+        "must have more than 40 steps.* it has 11",
+    ),
+    "states": (
+        at("tracks", 0, "states", to=lambda each: each[1:]),
+        "track 7: states must be 91",
+    ),
+    "signals": (
+        at("dynamicMapStates", to=lambda each: each[1:]),
+        "dynamicMapStates must be 91",
+    ),
+    "type": (
+        at("tracks", 0, "objectType", to="TYPE_UFO"),
+        "objectType must be one of TYPE_UNSET.*'TYPE_UFO'",
+    ),
     "type list": (at("tracks", 0, "objectType", to=[1]), "objectType must be one of"),
-    "word": (at("tracks", 0, "states", 4, "centerX", to="east"), "centerX must be a finite number; found 'east'"),
-    "infinite": (at("tracks", 0, "states", 4, "centerX", to="Infinity"), "centerX must be a finite number"),
-    "size": (at("tracks", 0, "states", 4, "length", to=0.0), "length and width must be positive"),
-    "ego size": (at("tracks", 1, "states", 4, "length", to=-1.0), "length and width must be positive"),
-    "line": (at("mapFeatures", 0, "lane", "polyline", to=3), "polyline must be a list; found 3"),
-    "point": (at("mapFeatures", 0, "lane", "polyline", 0, "x", to="NaN"), "x must be a finite number; found 'NaN'"),
-    "far": (at("mapFeatures", to=[files.lane(1, files.points(9000, 9100, 0.0))]), "no lane is within"),
+    "word": (
+        at("tracks", 0, "states", 4, "centerX", to="east"),
+        "centerX must be a finite number; found 'east'",
+    ),
+    "infinite": (
+        at("tracks", 0, "states", 4, "centerX", to="Infinity"),
+        "centerX must be a finite number",
+    ),
+    "size": (
+        at("tracks", 0, "states", 4, "length", to=0.0),
+        "length and width must be positive",
+    ),
+    "ego size": (
+        at("tracks", 1, "states", 4, "length", to=-1.0),
+        "length and width must be positive",
+    ),
+    "line": (
+        at("mapFeatures", 0, "lane", "polyline", to=3),
+        "polyline must be a list; found 3",
+    ),
+    "point": (
+        at("mapFeatures", 0, "lane", "polyline", 0, "x", to="NaN"),
+        "x must be a finite number; found 'NaN'",
+    ),
+    "far": (
+        at("mapFeatures", to=[files.lane(1, files.points(9000, 9100, 0.0))]),
+        "no lane is within",
+    ),
 }
 
 

@@ -1,4 +1,6 @@
-"""Engines give the same results in the same order, whoever works and whoever is lost."""
+"""Engines give the same results in the same order, whoever works and whoever is
+lost.
+"""
 
 import os
 import subprocess
@@ -18,19 +20,28 @@ ITEMS = [str(number) for number in range(12)]
 
 @pytest.fixture(scope="module")
 def two():
-    """Two processes, used by several tests: workers that did their work are used again."""
+    """Two processes, used by several tests: workers that did their work are used
+    again.
+    """
     with engine("local", workers=2) as running:
         yield running
 
 
 def test_results_come_in_the_order_of_the_items(two):
     with engine("local", workers=1) as alone:
-        assert list(alone.map(square, ITEMS)) == list(two.map(square, ITEMS)) == [int(i) ** 2 for i in ITEMS]
+        assert (
+            list(alone.map(square, ITEMS))
+            == list(two.map(square, ITEMS))
+            == [int(i) ** 2 for i in ITEMS]
+        )
     assert list(two.map(square, [])) == []
 
 
 def test_what_a_lost_worker_was_at_is_given_to_another(two, tmp_path):
-    with pytest.warns(InputWarning, match=r"A worker was lost \(by signal 9 \(Killed\)\); \d+ is given to another"):
+    with pytest.warns(
+        InputWarning,
+        match=r"A worker was lost \(by signal 9 \(Killed\)\); \d+ is given to another",
+    ):
         found = list(two.map(partial(killed_once, str(tmp_path)), ITEMS))
     assert found == [int(i) ** 2 for i in ITEMS]
     assert sorted(mark.name for mark in tmp_path.iterdir()) == ["0", "10", "5"]
@@ -42,7 +53,11 @@ def test_an_item_that_ends_every_worker_is_blamed(two):
         found = two.map(always_killed, ITEMS)
         assert [next(found) for _ in range(3)] == [0, 1, 2]
         with pytest.raises(
-            InputError, match="Work on 3 ended 3 workers one after the other, the last one with exit code 7"
+            InputError,
+            match=(
+                "Work on 3 ended 3 workers one after the other, the "
+                "last one with exit code 7"
+            ),
         ):
             next(found)
     assert list(two.map(square, ITEMS[:3])) == [0, 1, 4]
@@ -63,7 +78,10 @@ def test_errors_are_raised_where_the_result_would_stand(two):
         ({"name": "dask"}, "An engine must be one of local, ray; found 'dask'."),
         ({"workers": 0}, "An engine needs at least one worker; found 0."),
         ({"memory_mb": 0}, "Memory of a worker must be a whole number of MB; found 0."),
-        ({"address": "10.0.0.1:6379"}, "An address belongs to a Ray cluster: give --engine ray with it."),
+        (
+            {"address": "10.0.0.1:6379"},
+            "An address belongs to a Ray cluster: give --engine ray with it.",
+        ),
     ],
 )
 def test_engines_that_there_are_not(settings, sentence):
@@ -81,7 +99,10 @@ def test_a_worker_that_asks_for_more_memory_than_it_may_have_says_so():
         assert next(found) == 20
         with pytest.raises(
             InputError,
-            match=r"Work on 400 needs more memory than a worker has, which is bounded to 200 MB by --worker-memory",
+            match=(
+                r"Work on 400 needs more memory than a worker has, which is bounded to "
+                r"200 MB by --worker-memory"
+            ),
         ):
             next(found)
         assert list(bounded.map(filled_mb, ["20"])) == [20]
@@ -109,7 +130,9 @@ class _Nobody(Crew):
 
 class _Once(Worker):
     def begin(self, work, item):
-        self.found = Done(work(item)) if item == "0" else driver.LostWorker("with its machine")
+        self.found = (
+            Done(work(item)) if item == "0" else driver.LostWorker("with its machine")
+        )
 
     def dismiss(self):
         pass
@@ -131,10 +154,15 @@ def test_a_clock_that_leaps_hurries_nobody(two, monkeypatch):
     assert clock.now > driver.GIVE_UP_S
 
 
-def test_nobody_to_work_is_told_within_half_a_minute_and_ends_with_what_to_do(monkeypatch):
+def test_nobody_to_work_is_told_within_half_a_minute_and_ends_with_what_to_do(
+    monkeypatch,
+):
     clock = _Clock()
     monkeypatch.setattr(driver, "time", clock)
-    with Engine(_Nobody(clock)) as left_alone, warnings.catch_warnings(record=True) as told:
+    with (
+        Engine(_Nobody(clock)) as left_alone,
+        warnings.catch_warnings(record=True) as told,
+    ):
         warnings.simplefilter("always")
         found = left_alone.map(square, ["0", "1", "2"])
         assert next(found) == 0
@@ -142,10 +170,16 @@ def test_nobody_to_work_is_told_within_half_a_minute_and_ends_with_what_to_do(mo
             next(found)
     remarks = [str(one.message) for one in told]
     assert remarks[0] == "A worker was lost (with its machine); 1 is given to another."
-    assert remarks[1].startswith("No worker has been available for 12 s (the machine is gone); 2 units are waiting")
+    assert remarks[1].startswith(
+        "No worker has been available for 12 s (the machine "
+        "is gone); 2 units are waiting"
+    )
     assert len(remarks[1:]) * driver.PATIENCE_S <= clock.now <= driver.GIVE_UP_S + 30
     assert len(remarks[1:]) > driver.GIVE_UP_S / 30
-    assert "(the machine is gone) and 2 units are waiting: add a machine to the cluster" in str(refusal.value)
+    assert (
+        "(the machine is gone) and 2 units are waiting: add a machine to the cluster"
+        in str(refusal.value)
+    )
 
 
 LINGERING = """
@@ -165,10 +199,14 @@ if __name__ == "__main__":
 
 
 def test_a_kill_leaves_no_worker_behind(tmp_path):
-    """Their common output ends when the last of them is gone, which must not wait for their work to be done."""
+    """Their common output ends when the last of them is gone, which must not wait for
+    their work to be done.
+    """
     script = tmp_path / "lingering.py"
     script.write_text(LINGERING, encoding="utf-8")
-    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=os.environ) as process:
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, env=os.environ
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"at work\n"
         process.kill()

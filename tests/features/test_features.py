@@ -1,4 +1,6 @@
-"""The 65 features: hand arithmetic, the braking rule's demands to the bit, what is null, and what never matters."""
+"""The 65 features: hand arithmetic, the braking rule's demands to the bit, what is
+null, and what never matters.
+"""
 
 import runpy
 from collections import Counter
@@ -18,16 +20,43 @@ from driving import camera
 from in_memory import read_dataset, read_detections
 from project import ROOT
 from shared import shared_data
-from view_worlds import CALIBRATION, MODES, car_px, car_view, glances_of, random_view, shuffled, until
+from view_worlds import (
+    CALIBRATION,
+    MODES,
+    car_px,
+    car_view,
+    glances_of,
+    random_view,
+    shuffled,
+    until,
+)
 
 FRONT = FEATURE_SETS["cheap+memory"]
-WIDTHS_M = {"required": 1.2, "required_wider_03": 1.5, "required_wider_08": 2.0, "required_narrower_04": 1.2 - 0.4}
-IMAGE = ("brightness", "contrast", "edge_density", "sharpness", "difference_mean", "difference_max")
+WIDTHS_M = {
+    "required": 1.2,
+    "required_wider_03": 1.5,
+    "required_wider_08": 2.0,
+    "required_narrower_04": 1.2 - 0.4,
+}
+IMAGE = (
+    "brightness",
+    "contrast",
+    "edge_density",
+    "sharpness",
+    "difference_mean",
+    "difference_max",
+)
 
 
 def named(view, frame=-1):
     """Features of one frame by name."""
-    return dict(zip(FEATURE_NAMES, cheap_features(Sight(view).glances[frame]).tolist(), strict=True))
+    return dict(
+        zip(
+            FEATURE_NAMES,
+            cheap_features(Sight(view).glances[frame]).tolist(),
+            strict=True,
+        )
+    )
 
 
 def null(features):
@@ -43,7 +72,9 @@ def stopping(range_m, speed):
 
 
 def same_bits(view, *, images=True):
-    """Assert that the unit and its frames one by one give the same features; return their number."""
+    """Assert that the unit and its frames one by one give the same features; return
+    their number.
+    """
     unit = rows(view, images=images)
     single = [FRONT.row(seen) for seen in glances_of(view, images=images)]
     assert unit.tobytes() == np.array(single).reshape(unit.shape).tobytes()
@@ -56,14 +87,20 @@ def rows(view, *, images=True):
 
 
 def check_demands(view):
-    """Assert that lift, links, closing speeds and demands are to the bit those of the braking system's own rule."""
+    """Assert that lift, links, closing speeds and demands are to the bit those of the
+    braking system's own rule.
+    """
     used, run = view.mode.used(view.detections.score), view.detections.run
     objects = monocular_objects(view.detections.where(used), view.scene)
     features = rows(view, images=False)
     for name, corridor_m in WIDTHS_M.items():
         settings = BrakingSettings(corridor_m=corridor_m)
-        needed = required_deceleration_mps2(objects, view.scene.ego_speed_mps, settings=settings)
-        np.testing.assert_array_equal(features[:, FEATURE_NAMES.index(name)], np.where(run, needed, np.nan))
+        needed = required_deceleration_mps2(
+            objects, view.scene.ego_speed_mps, settings=settings
+        )
+        np.testing.assert_array_equal(
+            features[:, FEATURE_NAMES.index(name)], np.where(run, needed, np.nan)
+        )
 
 
 def test_there_are_65_features_in_four_groups():
@@ -79,18 +116,26 @@ def test_there_are_65_features_in_four_groups():
 
 def test_the_page_of_features_is_up_to_date():
     page = runpy.run_path(str(ROOT / "tools" / "make_feature_table.py"))["page"]()
-    assert (ROOT / "docs" / "generated" / "features.md").read_text(encoding="utf-8") == page
+    assert (ROOT / "docs" / "generated" / "features.md").read_text(
+        encoding="utf-8"
+    ) == page
 
 
 def test_confidence_and_uncertainty_of_three_boxes():
-    rows = [(0, 0.5, 20.0, -1.0, 1.0), (0, 0.9, 30.0, 3.0, 5.0), (0, 0.2, 40.0, -6.0, -4.0)]
+    rows = [
+        (0, 0.5, 20.0, -1.0, 1.0),
+        (0, 0.9, 30.0, 3.0, 5.0),
+        (0, 0.2, 40.0, -6.0, -4.0),
+    ]
     found = named(car_view(rows, mode=CheapMode("probabilities", 0.25)))
     mean = (0.9 + 0.5 + 0.2) / 3
     entropy = [-p * np.log(p) - (1 - p) * np.log(1 - p) for p in (0.9, 0.5, 0.2)]
     expected = {
         "confidence_sum": 1.6,
         "confidence_mean": mean,
-        "confidence_std": np.sqrt(((0.9 - mean) ** 2 + (0.5 - mean) ** 2 + (0.2 - mean) ** 2) / 3),
+        "confidence_std": np.sqrt(
+            ((0.9 - mean) ** 2 + (0.5 - mean) ** 2 + (0.2 - mean) ** 2) / 3
+        ),
         "confidence_min": 0.2,
         "confidence_q25": (0.2 + 0.5) / 2,
         "confidence_q50": 0.5,
@@ -117,26 +162,39 @@ def test_confidence_and_uncertainty_of_three_boxes():
     assert {"confidence_fourth", "confidence_fifth"} <= null(found)
 
 
-def test_boxes_below_a_tenth_say_nothing_of_confidence_and_certain_ones_have_no_entropy():
+def test_boxes_below_a_tenth_say_nothing_of_confidence_and_certain_ones_have_no_entropy():  # noqa: E501
     found = named(car_view([(0, 1.0, 20.0, -1.0, 1.0), (0, 0.09, 30.0, 3.0, 5.0)]))
-    assert (found["confidence_sum"], found["entropy_sum"], found["doubt_sum"]) == (1.0, 0.0, 0.0)
+    assert (found["confidence_sum"], found["entropy_sum"], found["doubt_sum"]) == (
+        1.0,
+        0.0,
+        0.0,
+    )
 
 
 def test_overlaps_of_boxes():
-    # Two boxes of one class, the second shifted by a fifth of the width: IoU = 0.8 / 1.2.
+    # Two boxes of one class, the second shifted by a fifth of the width: IoU = 0.8 /
+    # 1.2.
     view = car_view([(0, 0.9, 20.0, -1.0, 1.0), (0, 0.2, 20.0, -0.6, 1.4)])
     found = named(view)
     assert found["suppression_pairs"] == 1
-    assert found["suppression_sum"] == found["suppression_max"] == pytest.approx(0.8 / 1.2)
+    assert (
+        found["suppression_sum"] == found["suppression_max"] == pytest.approx(0.8 / 1.2)
+    )
     assert found["overlap_sum"] == found["overlap_max"] == 0.0  # the second is not used
     both = named(replace(view, mode=CheapMode("probabilities")))
     assert both["overlap_sum"] == both["overlap_max"] == pytest.approx(0.8 / 1.2)
 
 
 def test_counts_areas_and_motion():
-    rows = [(0, 0.9, 20.0, -1.0, 1.0), (0, 0.9, 40.0, 6.0, 8.0), (1, 0.9, 19.0, -1.0, 1.0)]
+    rows = [
+        (0, 0.9, 20.0, -1.0, 1.0),
+        (0, 0.9, 40.0, 6.0, 8.0),
+        (1, 0.9, 19.0, -1.0, 1.0),
+    ]
     view = car_view(rows, 2)
-    view = replace(view, scene=replace(view.scene, ego_speed_mps=np.array([10.0, 11.0])))
+    view = replace(
+        view, scene=replace(view.scene, ego_speed_mps=np.array([10.0, 11.0]))
+    )
     found = named(view)
     width, height = 2.0 / (19.0 - 1.1), 1.53 / (19.0 - 1.1)
     expected = {
@@ -159,16 +217,39 @@ def test_counts_areas_and_motion():
 
 def test_classes_are_counted_by_kind():
     view = car_view([(0, 0.9, 20.0, 2.0 * y, 2.0 * y + 1) for y in range(9)])
-    names = ["Car", "Van", "Truck", "Bus", "Tram", "Misc", "Pedestrian", "Person_sitting", "Cyclist"]
-    found = named(replace(view, detections=replace(view.detections, cls=np.array(names))))
-    assert [found[f"count_{kind}"] for kind in ("car", "large", "person", "cyclist")] == [1, 5, 2, 1]
+    names = [
+        "Car",
+        "Van",
+        "Truck",
+        "Bus",
+        "Tram",
+        "Misc",
+        "Pedestrian",
+        "Person_sitting",
+        "Cyclist",
+    ]
+    found = named(
+        replace(view, detections=replace(view.detections, cls=np.array(names)))
+    )
+    assert [
+        found[f"count_{kind}"] for kind in ("car", "large", "person", "cyclist")
+    ] == [1, 5, 2, 1]
     with pytest.raises(InputError, match="classes must be among"):
-        named(replace(view, detections=replace(view.detections, cls=np.array(["Boat"] * 9))))
+        named(
+            replace(
+                view, detections=replace(view.detections, cls=np.array(["Boat"] * 9))
+            )
+        )
 
 
 def test_criticality_of_three_cars():
-    # In the corridor at 30 m; 1.4 to 3 m aside at 19 m; a box that is not used at 15 m in the corridor.
-    rows = [(0, 0.9, 30.0, -0.5, 1.5), (0, 0.8, 19.0, 1.4, 3.0), (0, 0.2, 15.0, -1.0, 0.5)]
+    # In the corridor at 30 m; 1.4 to 3 m aside at 19 m; a box that is not used at 15 m
+    # in the corridor.
+    rows = [
+        (0, 0.9, 30.0, -0.5, 1.5),
+        (0, 0.8, 19.0, 1.4, 3.0),
+        (0, 0.2, 15.0, -1.0, 0.5),
+    ]
     found = named(car_view(rows))
     expected = {
         "required": stopping(30.0, 10.0),
@@ -193,23 +274,49 @@ def test_criticality_of_three_cars():
 
 
 def test_a_box_that_grows_closes_in():
-    view = car_view([(0, 0.9, 21.1, -1.0, 1.0), (1, 0.9, 19.1, -1.0, 1.0)], 2, speed_mps=0.0)
+    view = car_view(
+        [(0, 0.9, 21.1, -1.0, 1.0), (1, 0.9, 19.1, -1.0, 1.0)], 2, speed_mps=0.0
+    )
     found = named(view)
     closing = 19.1 * (20.0 / 18.0 - 1) / 0.1
     assert found["time_to_collision_s"] == pytest.approx(19.1 / closing)
-    assert found["required_closing"] == found["required"] == pytest.approx(stopping(19.1, closing))
+    assert (
+        found["required_closing"]
+        == found["required"]
+        == pytest.approx(stopping(19.1, closing))
+    )
     assert found["headway_s"] == 10.0
 
 
 def test_a_frame_without_boxes():
     found = named(car_view([(0, 0.9, 20.0, -1.0, 1.0)], 2))
-    means = {"confidence_mean", "confidence_std", "entropy_mean", "margin_mean", "margin_min", "demanding_confidence"}
-    order = {name for name in FEATURE_NAMES if name.startswith("confidence_") and name[-1] in "nxhdt57"}
+    means = {
+        "confidence_mean",
+        "confidence_std",
+        "entropy_mean",
+        "margin_mean",
+        "margin_min",
+        "demanding_confidence",
+    }
+    order = {
+        name
+        for name in FEATURE_NAMES
+        if name.startswith("confidence_") and name[-1] in "nxhdt57"
+    }
     order |= {"confidence_min", "confidence_max", "confidence_q50"}
     assert null(found) >= means
     assert null(found) - means - set(IMAGE) <= order
-    assert (found["confidence_sum"], found["count"], found["required"], found["count_change"]) == (0, 0, 0, -1)
-    assert (found["nearest_m"], found["time_to_collision_s"], found["aside_m"]) == (80.0, 10.0, 10.0)
+    assert (
+        found["confidence_sum"],
+        found["count"],
+        found["required"],
+        found["count_change"],
+    ) == (0, 0, 0, -1)
+    assert (found["nearest_m"], found["time_to_collision_s"], found["aside_m"]) == (
+        80.0,
+        10.0,
+        10.0,
+    )
 
 
 def test_what_is_null_without_scores_threshold_pictures_or_a_frame_before():
@@ -217,13 +324,25 @@ def test_what_is_null_without_scores_threshold_pictures_or_a_frame_before():
     rows += [(1, *row[1:]) for row in rows]
     margins = {"margin_sum", "margin_mean", "margin_min", "margin_005", "margin_010"}
     suppression = {"suppression_pairs", "suppression_sum", "suppression_max"}
-    on_scores = (group("confidence") | group("uncertainty") | {"demanding_confidence"}) - suppression
+    on_scores = (
+        group("confidence") | group("uncertainty") | {"demanding_confidence"}
+    ) - suppression
     before = {"count_change", "fresh_count", "vanished_count", "ego_acceleration_mps2"}
     assert null(named(car_view(rows, 2))) == set(IMAGE)
-    assert null(named(car_view(rows, 2, mode=CheapMode("probabilities")))) == set(IMAGE) | margins
-    assert null(named(car_view(rows, 2, mode=CheapMode("none")))) == set(IMAGE) | on_scores
-    assert null(named(car_view(rows, 2, mode=CheapMode("raw", 0.5)))) == set(IMAGE) | on_scores
-    assert null(named(car_view(rows, 2, mode=CheapMode("raw", 0.5, CALIBRATION)))) == set(IMAGE)
+    assert (
+        null(named(car_view(rows, 2, mode=CheapMode("probabilities"))))
+        == set(IMAGE) | margins
+    )
+    assert (
+        null(named(car_view(rows, 2, mode=CheapMode("none")))) == set(IMAGE) | on_scores
+    )
+    assert (
+        null(named(car_view(rows, 2, mode=CheapMode("raw", 0.5))))
+        == set(IMAGE) | on_scores
+    )
+    assert null(
+        named(car_view(rows, 2, mode=CheapMode("raw", 0.5, CALIBRATION)))
+    ) == set(IMAGE)
     assert null(named(car_view(rows, 2), 0)) == set(IMAGE) | before
     pictured = car_view(rows, 2, images=np.zeros((2, 20, 30, 3), np.uint8))
     assert null(named(pictured, 0)) == {"difference_mean", "difference_max"} | before
@@ -231,8 +350,13 @@ def test_what_is_null_without_scores_threshold_pictures_or_a_frame_before():
 
 
 def test_frames_on_which_the_cheap_mode_was_not_run_say_nothing_of_boxes():
-    view = car_view([(0, 0.9, 20.0, -1.0, 1.0), (2, 0.9, 20.0, -1.0, 1.0)], 3, status=[0, 1, 0])
-    assert null(named(view, 1)) == set(FEATURE_NAMES) - {"ego_speed_mps", "ego_acceleration_mps2"}
+    view = car_view(
+        [(0, 0.9, 20.0, -1.0, 1.0), (2, 0.9, 20.0, -1.0, 1.0)], 3, status=[0, 1, 0]
+    )
+    assert null(named(view, 1)) == set(FEATURE_NAMES) - {
+        "ego_speed_mps",
+        "ego_acceleration_mps2",
+    }
     assert {"count_change", "fresh_count", "vanished_count"} <= null(named(view, 2))
 
 
@@ -241,16 +365,30 @@ def test_pictures_are_sampled_averaged_and_measured():
     level = (77 * 10 + 150 * 20 + 29 * 30) / 256
     small = grey(flat)
     assert small.shape == (75 // 2, 249 // 2)
-    assert image_statistics(small, small) == pytest.approx([level, 0, 0, 0, 0, 0], abs=1e-12)
-    # Left half black, right half 200: one of three columns of pixels is an edge, and the Laplacian is +-200 beside it.
+    assert image_statistics(small, small) == pytest.approx(
+        [level, 0, 0, 0, 0, 0], abs=1e-12
+    )
+    # Left half black, right half 200: one of three columns of pixels is an edge, and
+    # the Laplacian is +-200 beside it.
     halves = np.zeros((4, 4))
     halves[:, 2:] = 200.0
-    mean, contrast, edges, sharpness, changed, most = image_statistics(halves, np.zeros((4, 4)))
-    assert (mean, contrast, edges, sharpness, changed, most) == (100, 100, 1 / 3, 200, 100, 200)
+    mean, contrast, edges, sharpness, changed, most = image_statistics(
+        halves, np.zeros((4, 4))
+    )
+    assert (mean, contrast, edges, sharpness, changed, most) == (
+        100,
+        100,
+        1 / 3,
+        200,
+        100,
+        200,
+    )
     assert np.isnan(image_statistics(halves, np.zeros((2, 4)))[4:]).all()
     assert np.isnan(image_statistics(None, halves)).all()
     for shape in ((1, 1), (2, 5), (1, 9), (3, 3)):
-        assert np.isfinite(image_statistics(grey(np.zeros((*shape, 3), np.uint8)), None)[:2]).all()
+        assert np.isfinite(
+            image_statistics(grey(np.zeros((*shape, 3), np.uint8)), None)[:2]
+        ).all()
     with pytest.raises(InputError, match="8 bit"):
         grey(np.zeros((4, 4, 3)))
 
@@ -297,15 +435,31 @@ def test_confidence_statistics_are_those_of_numpy():
     rng = np.random.default_rng(8)
     for _ in range(60):
         p = rng.uniform(0.1, 1, rng.integers(1, 12))
-        found = named(car_view([(0, each, 20.0 + n, 2.0 * n, 2.0 * n + 1) for n, each in enumerate(p)]))
-        names = ("confidence_min", "confidence_q25", "confidence_q50", "confidence_q75", "confidence_max")
-        np.testing.assert_allclose([found[name] for name in names], np.percentile(p, [0, 25, 50, 75, 100]), rtol=1e-9)
+        found = named(
+            car_view(
+                [(0, each, 20.0 + n, 2.0 * n, 2.0 * n + 1) for n, each in enumerate(p)]
+            )
+        )
+        names = (
+            "confidence_min",
+            "confidence_q25",
+            "confidence_q50",
+            "confidence_q75",
+            "confidence_max",
+        )
+        np.testing.assert_allclose(
+            [found[name] for name in names],
+            np.percentile(p, [0, 25, 50, 75, 100]),
+            rtol=1e-9,
+        )
         assert found["confidence_std"] == pytest.approx(np.std(p), rel=1e-9, abs=1e-12)
 
 
 def test_sources_without_image_boxes_are_refused():
     view = car_view([(0, 0.9, 20.0, -1.0, 1.0)])
-    blind = replace(view, detections=replace(view.detections, box_px=np.full((1, 4), np.nan)))
+    blind = replace(
+        view, detections=replace(view.detections, box_px=np.full((1, 4), np.nan))
+    )
     for looked in (lambda: Sight(blind).glances, lambda: next(glances_of(blind))):
         with pytest.raises(InputError, match="needs image boxes"):
             looked()
@@ -314,14 +468,18 @@ def test_sources_without_image_boxes_are_refused():
 def test_the_made_up_cars_stand_where_they_are_put():
     view = car_view([(0, 0.9, 20.0, -1.0, 1.5)])
     objects = monocular_objects(view.detections, view.scene)
-    np.testing.assert_allclose(np.hstack([objects.near_m, objects.lateral_m[0]]), [20.0, -1.0, 1.5])
+    np.testing.assert_allclose(
+        np.hstack([objects.near_m, objects.lateral_m[0]]), [20.0, -1.0, 1.5]
+    )
     assert camera().fx_px == 720.0
     assert car_px(20.0, -1.0, 1.5)[0] < 610.0
 
 
 @pytest.fixture(scope="module")
 def kitti():
-    return read_dataset("kitti", shared_data("kitti_tracking"), ["0000", "0002", "0014"])
+    return read_dataset(
+        "kitti", shared_data("kitti_tracking"), ["0000", "0002", "0014"]
+    )
 
 
 @pytest.mark.shared
@@ -334,7 +492,9 @@ def kitti():
         ("YOLOv3-SORT", CheapMode("none")),
     ],
 )
-def test_real_units_give_the_same_bits_and_the_braking_rules_demand(kitti, source, mode):
+def test_real_units_give_the_same_bits_and_the_braking_rules_demand(
+    kitti, source, mode
+):
     path = shared_data("kitti_tracking", "detections", f"{source}.parquet")
     found = read_detections(path, kitti.scenes, source=Source(scores=mode.scores))
     for drive in (each for each in kitti.scenes if each.unit != "0002"):

@@ -1,11 +1,17 @@
-"""Memory: hand arithmetic on changes, extremes and lost objects, the definition of `lost`, and what is forgotten."""
+"""Memory: hand arithmetic on changes, extremes and lost objects, the definition of
+`lost`, and what is forgotten.
+"""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from deepval.allocators.feature_sets import MEMORY_FEATURES, MEMORY_NAMES, memory_features
+from deepval.allocators.feature_sets import (
+    MEMORY_FEATURES,
+    MEMORY_NAMES,
+    memory_features,
+)
 from deepval.features import FEATURE_NAMES, Sight, cheap_features
 from deepval.features.glances import PLACE, QUANTITIES
 from deepval.features.views import CheapMode, Past, frames_of
@@ -14,7 +20,13 @@ from view_worlds import car_view, glances_of, random_view
 
 
 def named(view, frame=-1):
-    return dict(zip(MEMORY_NAMES, memory_features(Sight(view).glances[frame]).tolist(), strict=True))
+    return dict(
+        zip(
+            MEMORY_NAMES,
+            memory_features(Sight(view).glances[frame]).tolist(),
+            strict=True,
+        )
+    )
 
 
 def stopping(range_m, speed):
@@ -25,7 +37,11 @@ def test_every_quantity_has_its_changes_and_extremes():
     ends = ("change_1", "change_2", "change_4", "most", "least")
     expected = {f"{quantity}_{end}" for quantity in QUANTITIES for end in ends}
     assert len(expected) == 45
-    assert {feature.name for feature in MEMORY_FEATURES if feature.group in ("change", "extreme")} == expected
+    assert {
+        feature.name
+        for feature in MEMORY_FEATURES
+        if feature.group in ("change", "extreme")
+    } == expected
     assert all(feature.formula for feature in MEMORY_FEATURES)
     assert not set(MEMORY_NAMES) & set(FEATURE_NAMES)
 
@@ -35,7 +51,11 @@ def test_changes_and_extremes_of_speed_and_count():
     view = car_view([(frame, 0.9, 30.0, 3.0, 5.0) for frame in (0, 1, 3, 5)], 6)
     view = replace(view, scene=replace(view.scene, ego_speed_mps=speed))
     found = named(view)
-    assert [found[f"ego_speed_mps_change_{lag}"] for lag in (1, 2, 4)] == [3 - 16, 3 - 8, 3 - 2]
+    assert [found[f"ego_speed_mps_change_{lag}"] for lag in (1, 2, 4)] == [
+        3 - 16,
+        3 - 8,
+        3 - 2,
+    ]
     assert (found["ego_speed_mps_most"], found["ego_speed_mps_least"]) == (16, 1)
     assert [found[f"count_change_{lag}"] for lag in (1, 2, 4)] == [1 - 0, 1 - 1, 1 - 1]
     assert (found["count_most"], found["count_least"]) == (1, 0)
@@ -50,22 +70,37 @@ def test_the_window_is_eight_frames_long():
     required = stopping(20.0, 10.0)
     largest = [named(view, frame)["required_most"] for frame in range(10)]
     assert largest == pytest.approx([required] * 8 + [0, 0])
-    assert [named(view, frame)["corridor_nearest_m_least"] for frame in (0, 7, 8)] == pytest.approx([20, 20, 80])
+    assert [
+        named(view, frame)["corridor_nearest_m_least"] for frame in (0, 7, 8)
+    ] == pytest.approx([20, 20, 80])
 
 
 def test_an_object_that_is_no_longer_seen_comes_nearer_as_the_way_is_travelled():
-    view = car_view([(0, 0.9, 30.0, -1.0, 1.0), (1, 0.9, 29.0, -1.0, 1.0), (1, 0.9, 30.0, 6.0, 8.0)], 10)
+    view = car_view(
+        [
+            (0, 0.9, 30.0, -1.0, 1.0),
+            (1, 0.9, 29.0, -1.0, 1.0),
+            (1, 0.9, 30.0, 6.0, 8.0),
+        ],
+        10,
+    )
     assert named(view, 1)["lost_required"] == 0
     closing = 29.0 * ((30.0 - 1.1) / (29.0 - 1.1) - 1) / 0.1
     for frame in range(2, 9):
         found = named(view, frame)
         way = 10.0 * 0.1 * (frame - 1)
-        assert found["lost_required"] == pytest.approx(stopping(29.0 - way, max(10.0, closing)))
+        assert found["lost_required"] == pytest.approx(
+            stopping(29.0 - way, max(10.0, closing))
+        )
         assert found["lost_nearest_m"] == pytest.approx(29.0 - way)
         assert (found["lost_count"], found["lost_corridor_count"]) == (2, 1)
         assert (found["lost_for"], found["lost_age"]) == (frame - 1, 2)
     gone = named(view, 9)
-    assert (gone["lost_required"], gone["lost_count"], gone["lost_nearest_m"]) == (0, 0, 80)
+    assert (gone["lost_required"], gone["lost_count"], gone["lost_nearest_m"]) == (
+        0,
+        0,
+        80,
+    )
     assert np.isnan([gone["lost_for"], gone["lost_age"]]).all()
 
 
@@ -76,7 +111,9 @@ def test_an_object_that_is_seen_again_is_not_lost():
 
 
 def test_steady_and_sudden_objects():
-    rows = [(frame, 0.9, 40.0, -1.0, 1.0) for frame in range(10)] + [(9, 0.9, 20.0, -1.0, 1.0)]
+    rows = [(frame, 0.9, 40.0, -1.0, 1.0) for frame in range(10)] + [
+        (9, 0.9, 20.0, -1.0, 1.0)
+    ]
     found = named(car_view(rows, 10))
     assert found["steady_required"] == pytest.approx(stopping(40.0, 10.0))
     assert found["sudden_required"] == pytest.approx(stopping(20.0, 10.0))
@@ -103,10 +140,16 @@ def test_lost_objects_are_those_of_the_definition():
         view = random_view(rng, 34, mode=CheapMode("probabilities"), failures=False)
         glances = Sight(view).glances
         unit = [[(*each[:4], each.near_m) for each in seen.objects] for seen in glances]
-        expected = lost_objects(unit, speed_mps=view.scene.ego_speed_mps, dt_s=view.scene.dt_s)
+        expected = lost_objects(
+            unit, speed_mps=view.scene.ego_speed_mps, dt_s=view.scene.dt_s
+        )
         for seen, wanted in zip(glances, expected, strict=True):
             found = sorted((each.near_m, each.missing) for each in seen.lost)
-            np.testing.assert_allclose(found, sorted((near, missing) for near, _, missing in wanted) or [], rtol=1e-9)
+            np.testing.assert_allclose(
+                found,
+                sorted((near, missing) for near, _, missing in wanted) or [],
+                rtol=1e-9,
+            )
             frames += 1
     assert frames >= 2000
 
@@ -117,28 +160,53 @@ def test_extremes_and_changes_are_those_of_a_plain_loop():
         view = random_view(rng)
         glances = Sight(view).glances
         rows = [seen.row for seen in glances]
-        memory = dict(zip(MEMORY_NAMES, np.array([memory_features(seen) for seen in glances]).T, strict=True))
+        memory = dict(
+            zip(
+                MEMORY_NAMES,
+                np.array([memory_features(seen) for seen in glances]).T,
+                strict=True,
+            )
+        )
         for frame in range(len(view)):
-            window = [row for row in rows[max(0, frame - 7) : frame + 1] if not np.isnan(row[0])]
+            window = [
+                row
+                for row in rows[max(0, frame - 7) : frame + 1]
+                if not np.isnan(row[0])
+            ]
             for place, name in enumerate(QUANTITIES):
                 if name != "ego_speed_mps" and window:
-                    assert memory[f"{name}_most"][frame] == max(row[place] for row in window)
-                    assert memory[f"{name}_least"][frame] == min(row[place] for row in window)
+                    assert memory[f"{name}_most"][frame] == max(
+                        row[place] for row in window
+                    )
+                    assert memory[f"{name}_least"][frame] == min(
+                        row[place] for row in window
+                    )
         speed = view.scene.ego_speed_mps
-        np.testing.assert_array_equal(memory["ego_speed_mps_change_4"][4:], speed[4:] - speed[:-4])
+        np.testing.assert_array_equal(
+            memory["ego_speed_mps_change_4"][4:], speed[4:] - speed[:-4]
+        )
 
 
 def test_what_is_remembered_does_not_grow():
     view = random_view(np.random.default_rng(1), 60, failures=False)
-    sizes = [(len(seen.after.rows), len(seen.after.tracks)) for seen in glances_of(view)]
+    sizes = [
+        (len(seen.after.rows), len(seen.after.tracks)) for seen in glances_of(view)
+    ]
     assert max(rows for rows, _ in sizes) == 7
     boxes = np.bincount(view.detections.frame, minlength=60)
     recent = [boxes[max(0, t - 7) : t + 1].sum() for t in range(60)]
-    assert all(tracks <= bound for (_, tracks), bound in zip(sizes, recent, strict=True))
+    assert all(
+        tracks <= bound for (_, tracks), bound in zip(sizes, recent, strict=True)
+    )
 
 
 def test_a_past_is_not_changed_by_looking_at_a_frame():
-    view = random_view(np.random.default_rng(9), 5, mode=CheapMode("probabilities", 0.25), failures=False)
+    view = random_view(
+        np.random.default_rng(9),
+        5,
+        mode=CheapMode("probabilities", 0.25),
+        failures=False,
+    )
     seen = list(glances_of(view))
     again = [memory_features(each).tobytes() for each in seen]
     assert again == [memory_features(each).tobytes() for each in glances_of(view)]

@@ -1,4 +1,6 @@
-"""Observed objects: the 18 features and the 25 nearest tracks by hand and by a slow twin, and what never matters."""
+"""Observed objects: the 18 features and the 25 nearest tracks by hand and by a slow
+twin, and what never matters.
+"""
 
 from dataclasses import replace
 from math import atan2, isnan, nan
@@ -11,7 +13,13 @@ from hypothesis import strategies as st
 from deepval.allocators import FEATURE_SETS
 from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
-from deepval.features import TRACKED_FEATURES, TRACKED_NAMES, Sight, glance, tracked_features
+from deepval.features import (
+    TRACKED_FEATURES,
+    TRACKED_NAMES,
+    Sight,
+    glance,
+    tracked_features,
+)
 from deepval.features.views import CheapMode, Past, View, connectors_m, frames_of
 from deepval.geometry.vehicle import ZOE
 from deepval.world.lanes import Lane, LaneMap
@@ -26,7 +34,13 @@ CAR = (13.244, 17.244, -0.9, 0.9)
 
 def named(view, frame=-1):
     """Features of one frame by name."""
-    return dict(zip(TRACKED_NAMES, tracked_features(Sight(view).glances[frame]).tolist(), strict=True))
+    return dict(
+        zip(
+            TRACKED_NAMES,
+            tracked_features(Sight(view).glances[frame]).tolist(),
+            strict=True,
+        )
+    )
 
 
 def one(box, velocity=(0.0, 0.0), *, cls="Car", **more):
@@ -47,11 +61,29 @@ def test_an_empty_road_requires_nothing():
     found = named(observed([], vehicle=ZOE))
     assert found["ego_speed_mps"] == 10.0
     assert {name for name, value in found.items() if value == 0} == {
-        *("count_vehicle", "count_person", "count_cyclist", "count_static", "within_10", "within_20", "within_40"),
+        *(
+            "count_vehicle",
+            "count_person",
+            "count_cyclist",
+            "count_static",
+            "within_10",
+            "within_20",
+            "within_40",
+        ),
         *("corridor_closing_mps", "required"),
     }
-    assert (found["nearest_m"], found["corridor_nearest_m"], found["time_to_collision_s"]) == (80.0, 80.0, 10.0)
-    unknown = {"ego_acceleration_mps2", "speed_mean_mps", "fresh_count", "vanished_count", "connector_m"}
+    assert (
+        found["nearest_m"],
+        found["corridor_nearest_m"],
+        found["time_to_collision_s"],
+    ) == (80.0, 80.0, 10.0)
+    unknown = {
+        "ego_acceleration_mps2",
+        "speed_mean_mps",
+        "fresh_count",
+        "vanished_count",
+        "connector_m",
+    }
     assert {name for name, value in found.items() if isnan(value)} == unknown
 
 
@@ -67,10 +99,14 @@ def test_a_car_ahead_by_hand():
 
 def test_what_drives_away_requires_nothing():
     found = one(CAR, (12.0, 0.0))
-    assert (found["corridor_closing_mps"], found["required"], found["time_to_collision_s"]) == (-2.0, 0.0, 10.0)
+    assert (
+        found["corridor_closing_mps"],
+        found["required"],
+        found["time_to_collision_s"],
+    ) == (-2.0, 0.0, 10.0)
 
 
-def test_a_velocity_that_is_not_known_is_a_standing_object_unless_a_closing_speed_was_reported():
+def test_a_velocity_that_is_not_known_is_a_standing_object_unless_a_closing_speed_was_reported():  # noqa: E501
     assert one(CAR, (nan, nan))["required"] == pytest.approx(stopping(10.0, 10.0))
     view = observed([(0, "Car", 1, CAR, (nan, nan))], vehicle=ZOE)
     told = replace(view, objects=replace(view.objects, closing_mps=np.array([3.0])))
@@ -99,25 +135,48 @@ def test_where_the_corridor_ends(box, ahead, inside):
 def test_without_a_vehicle_the_corridor_is_that_of_the_braking_rule():
     found = named(observed([(0, "Car", 1, (10.0, 14.0, 1.1, 3.0), (0.0, 0.0))]))
     assert found["corridor_nearest_m"] == 10.0
-    assert named(observed([(0, "Car", 1, (10.0, 14.0, 1.2, 3.0), (0.0, 0.0))]))["corridor_nearest_m"] == 80.0
+    assert (
+        named(observed([(0, "Car", 1, (10.0, 14.0, 1.2, 3.0), (0.0, 0.0))]))[
+            "corridor_nearest_m"
+        ]
+        == 80.0
+    )
 
 
 def test_kinds_and_distances():
     rows = [(0, "Bus", 1, (CENTRE_M + 8.0, CENTRE_M + 12.0, -1.0, 1.0), (3.0, 4.0))]
-    rows += [(0, cls, -1, (CENTRE_M - 1.0, CENTRE_M + 1.0, 19.0, 21.0), (1.0, 0.0)) for cls in ("Person_sitting", "")]
+    rows += [
+        (0, cls, -1, (CENTRE_M - 1.0, CENTRE_M + 1.0, 19.0, 21.0), (1.0, 0.0))
+        for cls in ("Person_sitting", "")
+    ]
     rows += [(0, "Barrier", 2, (-45.0, -44.0, 0.0, 1.0), (9.0, 0.0))]
     found = named(observed(rows, vehicle=ZOE))
-    assert [found[f"count_{kind}"] for kind in ("vehicle", "person", "cyclist", "static")] == [1, 1, 0, 1]
+    assert [
+        found[f"count_{kind}"] for kind in ("vehicle", "person", "cyclist", "static")
+    ] == [1, 1, 0, 1]
     assert [found[f"within_{bound}"] for bound in (10, 20, 40)] == [1, 3, 3]
-    assert found["speed_mean_mps"] == pytest.approx((5 + 1 + 1) / 3), "what is static does not move"
+    assert found["speed_mean_mps"] == pytest.approx((5 + 1 + 1) / 3), (
+        "what is static does not move"
+    )
 
 
 def test_fresh_and_vanished_go_by_track_and_need_a_frame_that_was_run():
-    rows = [(0, "Car", 1, CAR, (0, 0)), (0, "Car", 2, CAR, (0, 0)), (0, "Car", -1, CAR, (0, 0))]
-    rows += [(1, "Car", track, CAR, (0, 0)) for track in (2, 3, 4, -1, -1)] + [(3, "Car", 4, CAR, (0, 0))]
+    rows = [
+        (0, "Car", 1, CAR, (0, 0)),
+        (0, "Car", 2, CAR, (0, 0)),
+        (0, "Car", -1, CAR, (0, 0)),
+    ]
+    rows += [(1, "Car", track, CAR, (0, 0)) for track in (2, 3, 4, -1, -1)] + [
+        (3, "Car", 4, CAR, (0, 0))
+    ]
     view = observed(rows, 5, status=[0, 0, 1, 0, 0])
-    found = [(named(view, t)["fresh_count"], named(view, t)["vanished_count"]) for t in range(5)]
-    np.testing.assert_array_equal(found, [(nan, nan), (2, 1), (nan, nan), (nan, nan), (0, 1)])
+    found = [
+        (named(view, t)["fresh_count"], named(view, t)["vanished_count"])
+        for t in range(5)
+    ]
+    np.testing.assert_array_equal(
+        found, [(nan, nan), (2, 1), (nan, nan), (nan, nan), (0, 1)]
+    )
 
 
 def test_acceleration_is_the_change_of_speed():
@@ -126,7 +185,14 @@ def test_acceleration_is_the_change_of_speed():
 
 
 def test_a_frame_that_was_not_run_knows_the_ego_and_the_route_alone():
-    view = observed([], 2, status=[0, 1], vehicle=ZOE, **ROUTE, world_from_ego=np.array([pose_at(0.0), pose_at(1.0)]))
+    view = observed(
+        [],
+        2,
+        status=[0, 1],
+        vehicle=ZOE,
+        **ROUTE,
+        world_from_ego=np.array([pose_at(0.0), pose_at(1.0)]),
+    )
     found = named(view)
     known = {name for name, value in found.items() if not isnan(value)}
     assert known == {"ego_speed_mps", "ego_acceleration_mps2", "connector_m"}
@@ -155,40 +221,78 @@ def test_the_way_to_the_next_connector(pose, start, way):
 
 def test_the_way_goes_over_roadblocks_up_to_the_first_with_a_connector():
     points = [np.array([[x, 0.0], [x + 10.0, 0.0]]) for x in (0.0, 10.0, 20.0, 30.0)]
-    lanes = [Lane(name, line, name.upper(), connector=name == "d") for name, line in zip("abcd", points, strict=True)]
-    told = {"lane_map": LaneMap({lane.id: lane for lane in lanes}), "world_from_ego": pose_at(4.0)[None]}
-    assert connectors_m(scene(1, **told, route=("A", "B", "C", "D")))[0] == pytest.approx(6 + 10 + 10)
+    lanes = [
+        Lane(name, line, name.upper(), connector=name == "d")
+        for name, line in zip("abcd", points, strict=True)
+    ]
+    told = {
+        "lane_map": LaneMap({lane.id: lane for lane in lanes}),
+        "world_from_ego": pose_at(4.0)[None],
+    }
+    assert connectors_m(scene(1, **told, route=("A", "B", "C", "D")))[
+        0
+    ] == pytest.approx(6 + 10 + 10)
     assert connectors_m(scene(1, **told, route=("A", "elsewhere", "D")))[0] == 80.0
     for missing in ({"lane_map": None}, {"world_from_ego": None}, {"route": ()}):
-        assert isnan(connectors_m(scene(1, **({"route": ("A", "D")} | told | missing)))[0])
+        assert isnan(
+            connectors_m(scene(1, **({"route": ("A", "D")} | told | missing)))[0]
+        )
 
 
 def slow_features(view, frame):
     """The formulas once more, over arrays, from the view itself."""
     things, drive = view.objects.at(frame), view.scene
     speed, body, run = drive.ego_speed_mps, drive.vehicle, view.detections.run
-    front, half, centre = (0.0, 1.2, 0.0) if body is None else (body.front_m, body.width_m / 2, body.centre_m)
-    found = dict.fromkeys(TRACKED_NAMES, nan) | {"ego_speed_mps": speed[frame], "connector_m": view.connector_m[frame]}
+    front, half, centre = (
+        (0.0, 1.2, 0.0)
+        if body is None
+        else (body.front_m, body.width_m / 2, body.centre_m)
+    )
+    found = dict.fromkeys(TRACKED_NAMES, nan) | {
+        "ego_speed_mps": speed[frame],
+        "connector_m": view.connector_m[frame],
+    }
     if frame:
-        found["ego_acceleration_mps2"] = (speed[frame] - speed[frame - 1]) / drive.dt_s[frame]
+        found["ego_acceleration_mps2"] = (speed[frame] - speed[frame - 1]) / drive.dt_s[
+            frame
+        ]
     if not run[frame]:
         return found
-    groups = {"vehicle": ("Car", "Bus"), "person": ("Pedestrian",), "cyclist": ("Cyclist",), "static": ("Barrier",)}
-    found |= {f"count_{kind}": np.isin(things.cls, names).sum() for kind, names in groups.items()}
+    groups = {
+        "vehicle": ("Car", "Bus"),
+        "person": ("Pedestrian",),
+        "cyclist": ("Cyclist",),
+        "static": ("Barrier",),
+    }
+    found |= {
+        f"count_{kind}": np.isin(things.cls, names).sum()
+        for kind, names in groups.items()
+    }
     apart = np.linalg.norm(things.centre_m - [centre, 0.0], axis=1)
     found |= {f"within_{bound}": (apart <= bound).sum() for bound in (10, 20, 40)}
-    moving = things.velocity_mps[(things.cls != "Barrier") & ~np.isnan(things.velocity_mps[:, 0])]
-    found["speed_mean_mps"] = np.linalg.norm(moving, axis=1).mean() if len(moving) else nan
+    moving = things.velocity_mps[
+        (things.cls != "Barrier") & ~np.isnan(things.velocity_mps[:, 0])
+    ]
+    found["speed_mean_mps"] = (
+        np.linalg.norm(moving, axis=1).mean() if len(moving) else nan
+    )
     if frame and run[frame - 1]:
-        now, before = ({*each.track.tolist()} - {-1} for each in (things, view.objects.at(frame - 1)))
+        now, before = (
+            {*each.track.tolist()} - {-1}
+            for each in (things, view.objects.at(frame - 1))
+        )
         found |= {"fresh_count": len(now - before), "vanished_count": len(before - now)}
     gap = np.where(things.far_m > front, np.maximum(things.near_m - front, 0), np.inf)
     closing = speed[frame] - np.nan_to_num(things.velocity_mps[:, 0])
-    inside = (things.lateral_m[:, 0] < half) & (things.lateral_m[:, 1] > -half) & (gap <= 80)
+    inside = (
+        (things.lateral_m[:, 0] < half) & (things.lateral_m[:, 1] > -half) & (gap <= 80)
+    )
     gaps, closing = gap[inside], closing[inside]
     found["nearest_m"] = min(80.0, gap.min(initial=80.0))
     found["corridor_nearest_m"] = gaps.min(initial=80.0)
-    found["corridor_closing_mps"] = closing[gaps == gaps.min()].max() if len(gaps) else 0.0
+    found["corridor_closing_mps"] = (
+        closing[gaps == gaps.min()].max() if len(gaps) else 0.0
+    )
     coming = closing > 0
     found["time_to_collision_s"] = (gaps[coming] / closing[coming]).min(initial=10.0)
     room = gaps[coming] - 2 - 0.4 * closing[coming]
@@ -200,7 +304,9 @@ def slow_features(view, frame):
 def views(count=30):
     rng = np.random.default_rng(11)
     for place in range(count):
-        poses = np.array([pose_at(x, y) for x, y in rng.uniform((0, -4), (90, 4), (12, 2))])
+        poses = np.array(
+            [pose_at(x, y) for x, y in rng.uniform((0, -4), (90, 4), (12, 2))]
+        )
         more = {"vehicle": ZOE} | ROUTE | {"world_from_ego": poses} if place % 2 else {}
         yield random_observed(rng, rounded=bool(place % 3), **more)
 
@@ -209,7 +315,12 @@ def test_the_features_are_those_of_a_slow_twin():
     for view in views():
         for frame, found in enumerate(FEATURE_SETS["tracked"].rows(Sight(view))):
             slow = slow_features(view, frame)
-            np.testing.assert_allclose(found, [slow[name] for name in TRACKED_NAMES], rtol=1e-12, err_msg=str(frame))
+            np.testing.assert_allclose(
+                found,
+                [slow[name] for name in TRACKED_NAMES],
+                rtol=1e-12,
+                err_msg=str(frame),
+            )
 
 
 SEEING = ("tracked", "track-list")
@@ -221,8 +332,15 @@ def test_frame_by_frame_gives_the_bits_of_the_unit_and_the_future_does_not_matte
         assert (len(early), early.objects.frames) == (7, 7)
         for name in SEEING:
             whole = FEATURE_SETS[name].rows(Sight(view))
-            assert np.array([FEATURE_SETS[name].row(seen) for seen in glances_of(view)]).tobytes() == whole.tobytes()
-            assert FEATURE_SETS[name].rows(Sight(early)).tobytes() == whole[:7].tobytes()
+            assert (
+                np.array(
+                    [FEATURE_SETS[name].row(seen) for seen in glances_of(view)]
+                ).tobytes()
+                == whole.tobytes()
+            )
+            assert (
+                FEATURE_SETS[name].rows(Sight(early)).tobytes() == whole[:7].tobytes()
+            )
 
 
 @given(seed=st.integers(0, 2**32 - 1), rounded=st.booleans())
@@ -232,22 +350,46 @@ def test_the_order_of_objects_is_irrelevant(seed, rounded):
     view = random_observed(rng, 6, rounded=rounded)
     other = shuffled(view, rng)
     for name in SEEING:
-        assert FEATURE_SETS[name].rows(Sight(view)).tobytes() == FEATURE_SETS[name].rows(Sight(other)).tobytes()
+        assert (
+            FEATURE_SETS[name].rows(Sight(view)).tobytes()
+            == FEATURE_SETS[name].rows(Sight(other)).tobytes()
+        )
 
 
 def test_the_list_holds_the_25_nearest_padded_by_zeros():
-    rows = [(0, "Cyclist", 1, (20.0, 22.0, 1.0, 2.0), (nan, nan)), (0, "Car", 2, (-9.0, -5.0, -1.0, 1.0), (3.0, -1.0))]
+    rows = [
+        (0, "Cyclist", 1, (20.0, 22.0, 1.0, 2.0), (nan, nan)),
+        (0, "Car", 2, (-9.0, -5.0, -1.0, 1.0), (3.0, -1.0)),
+    ]
     (found,) = FEATURE_SETS["track-list"].rows(Sight(observed(rows)))
     columns = FEATURE_SETS["track-list"].columns
     assert len(columns) == len(found) == 25 * 10
     assert columns[:10] == tuple(
         f"track1_{part}"
-        for part in ("x_m", "y_m", "length_m", "width_m", "vx_mps", "vy_mps", "vehicle", "person", "cyclist", "static")
+        for part in (
+            "x_m",
+            "y_m",
+            "length_m",
+            "width_m",
+            "vx_mps",
+            "vy_mps",
+            "vehicle",
+            "person",
+            "cyclist",
+            "static",
+        )
     )
-    np.testing.assert_array_equal(found[:10], [-7.0, 0.0, 4.0, 2.0, 3.0, -1.0, 1, 0, 0, 0])
-    np.testing.assert_array_equal(found[10:20], [21.0, 1.5, 2.0, 1.0, nan, nan, 0, 0, 1, 0])
+    np.testing.assert_array_equal(
+        found[:10], [-7.0, 0.0, 4.0, 2.0, 3.0, -1.0, 1, 0, 0, 0]
+    )
+    np.testing.assert_array_equal(
+        found[10:20], [21.0, 1.5, 2.0, 1.0, nan, nan, 0, 0, 1, 0]
+    )
     assert not found[20:].any()
-    crowd = [(0, "Car", place, (place, place + 1.0, 5.0, 6.0), (0.0, 0.0)) for place in range(40)]
+    crowd = [
+        (0, "Car", place, (place, place + 1.0, 5.0, 6.0), (0.0, 0.0))
+        for place in range(40)
+    ]
     (found,) = FEATURE_SETS["track-list"].rows(Sight(observed(crowd)))
     assert found[::10].tolist() == [place + 0.5 for place in range(25)]
 
@@ -256,8 +398,12 @@ def test_a_turned_object_keeps_its_length_and_width():
     view = observed([(0, "Car", 1, (10.0, 14.0, -1.0, 1.0), (0.0, 0.0))])
     angle, middle = 0.7, np.array([12.0, 0.0])
     turn = pose_at(0.0, 0.0, angle)[:2, :2]
-    turned = replace(view.objects, corners_m=(view.objects.corners_m - middle) @ turn.T + middle)
-    assert atan2(*(turned.corners_m[0, 0] - turned.corners_m[0, 3])[::-1]) == pytest.approx(angle)
+    turned = replace(
+        view.objects, corners_m=(view.objects.corners_m - middle) @ turn.T + middle
+    )
+    assert atan2(
+        *(turned.corners_m[0, 0] - turned.corners_m[0, 3])[::-1]
+    ) == pytest.approx(angle)
     (found,) = FEATURE_SETS["track-list"].rows(Sight(replace(view, objects=turned)))
     assert found[:4] == pytest.approx([12.0, 0.0, 4.0, 2.0])
 
@@ -266,9 +412,15 @@ def test_signals_of_observed_objects():
     near = [(t, "Car", 1, (13.244, 17.0, -1.0, 1.0), (4.0, 0.0)) for t in (0, 2)]
     view = observed(near, 4, vehicle=ZOE, status=[0, 0, 0, 1])
     needed = stopping(10.0, 6.0)
-    assert SIGNALS["criticality"].score(view) == pytest.approx([needed, 0.0, needed, nan], nan_ok=True)
-    assert SIGNALS["memory"].score(view) == pytest.approx([0.01, needed + 0.01, 0.01, nan], nan_ok=True)
-    assert SIGNALS["ego-speed"].score(view) == pytest.approx([10.0, 10.0, 10.0, nan], nan_ok=True)
+    assert SIGNALS["criticality"].score(view) == pytest.approx(
+        [needed, 0.0, needed, nan], nan_ok=True
+    )
+    assert SIGNALS["memory"].score(view) == pytest.approx(
+        [0.01, needed + 0.01, 0.01, nan], nan_ok=True
+    )
+    assert SIGNALS["ego-speed"].score(view) == pytest.approx(
+        [10.0, 10.0, 10.0, nan], nan_ok=True
+    )
     assert "image boxes" in SIGNALS["lost"].undefined(view.mode)
     assert np.isnan(SIGNALS["lost"].score(view)).all()
     assert "no scores" in SIGNALS["uncertainty"].undefined(view.mode)
@@ -276,8 +428,12 @@ def test_signals_of_observed_objects():
 
 def test_uncertainty_needs_scores_but_no_boxes():
     boxes = [(0, "Car", p, nan, nan, nan, nan) for p in (0.2, 0.9, 0.05)]
-    view = View(scene(1), detections(boxes, 1), CheapMode()).observing(observed([]).objects)
-    assert SIGNALS["uncertainty"].score(view) == pytest.approx([4 * (0.9 * 0.1 + 0.2 * 0.8)])
+    view = View(scene(1), detections(boxes, 1), CheapMode()).observing(
+        observed([]).objects
+    )
+    assert SIGNALS["uncertainty"].score(view) == pytest.approx(
+        [4 * (0.9 * 0.1 + 0.2 * 0.8)]
+    )
 
 
 def test_a_view_and_a_frame_hold_objects_iff_the_mode_observes():
@@ -291,7 +447,9 @@ def test_a_view_and_a_frame_hold_objects_iff_the_mode_observes():
     with pytest.raises(InputError, match="iff its mode observes"):
         replace(view, mode=CheapMode("none"))
     for frame, mode in ((first, CheapMode("none")), (next(frames_of(bare)), view.mode)):
-        with pytest.raises(InputError, match="holds objects iff its cheap mode observes"):
+        with pytest.raises(
+            InputError, match="holds objects iff its cheap mode observes"
+        ):
             glance(frame, Past(), mode=mode)
 
 
@@ -309,7 +467,9 @@ def test_objects_that_cannot_be_are_refused():
     with pytest.raises(InputError, match="no observed objects"):
         replace(first, run=False)
     strange = replace(view, objects=replace(view.objects, cls=np.array(["Zeppelin"])))
-    with pytest.raises(InputError, match=r"observed classes must be among .*'Zeppelin'"):
+    with pytest.raises(
+        InputError, match=r"observed classes must be among .*'Zeppelin'"
+    ):
         Sight(strange).glances  # noqa: B018
 
 

@@ -1,4 +1,6 @@
-"""Views: what they hold and refuse, what counts as used and as probable, and how a unit becomes frames."""
+"""Views: what they hold and refuse, what counts as used and as probable, and how a unit
+becomes frames.
+"""
 
 import sys
 from dataclasses import fields, replace
@@ -16,9 +18,24 @@ from view_worlds import CALIBRATION, car_px, car_view, random_view, until
 
 
 def test_a_view_holds_nothing_but_the_scene_the_cheap_mode_and_what_it_observes():
-    assert [field.name for field in fields(View)] == ["scene", "detections", "mode", "objects", "connector_m"]
+    assert [field.name for field in fields(View)] == [
+        "scene",
+        "detections",
+        "mode",
+        "objects",
+        "connector_m",
+    ]
     names = {field.name for field in fields(Frame)}
-    assert names == {"ego_speed_mps", "dt_s", "camera", "cls", "score", "box_px", "image", "run"} | {
+    assert names == {
+        "ego_speed_mps",
+        "dt_s",
+        "camera",
+        "cls",
+        "score",
+        "box_px",
+        "image",
+        "run",
+    } | {
         "objects",
         "vehicle",
         "connector_m",
@@ -49,22 +66,38 @@ def test_probabilities_are_scores_or_calibrated_raw_scores():
     assert calibrated.threshold_probability == pytest.approx((0.2 + 0.7) / 2)
     assert np.isnan(CheapMode("raw", 1.0).threshold_probability)
     assert np.isnan(CheapMode("probabilities").threshold_probability)
-    assert [CheapMode(kind).has_probabilities for kind in ("probabilities", "raw", "none")] == [True, False, False]
+    assert [
+        CheapMode(kind).has_probabilities for kind in ("probabilities", "raw", "none")
+    ] == [True, False, False]
     with pytest.raises(InputError, match="only raw scores are calibrated"):
         CheapMode("probabilities", calibration=Calibration(np.zeros(1), np.zeros(1)))
 
 
 def test_a_calibrated_threshold_compares_raw_scores():
     flat = Calibration(np.array([0.0, 10.0]), np.array([0.5, 0.5]))
-    assert CheapMode("raw", 2.0, flat).used(np.array([1.9, 2.0])).tolist() == [False, True]
+    assert CheapMode("raw", 2.0, flat).used(np.array([1.9, 2.0])).tolist() == [
+        False,
+        True,
+    ]
 
 
 def test_frames_are_the_unit_as_it_arrives():
-    view = car_view([(0, 0.9, 20.0, -1.0, 1.0), (2, 0.8, 18.0, -1.0, 1.0), (2, 0.7, 30.0, 3.0, 5.0)], 3)
+    view = car_view(
+        [
+            (0, 0.9, 20.0, -1.0, 1.0),
+            (2, 0.8, 18.0, -1.0, 1.0),
+            (2, 0.7, 30.0, 3.0, 5.0),
+        ],
+        3,
+    )
     view = replace(view, scene=scene(3, speed_mps=[8.0, 9.0, 10.0]))
     first, second, third = frames_of(view)
     assert np.isnan(first.dt_s)
-    assert (second.ego_speed_mps, second.dt_s, len(second.score)) == (9.0, pytest.approx(0.1), 0)
+    assert (second.ego_speed_mps, second.dt_s, len(second.score)) == (
+        9.0,
+        pytest.approx(0.1),
+        0,
+    )
     assert third.cls.tolist() == ["Car", "Car"]
     np.testing.assert_array_equal(third.box_px[1], car_px(30.0, 3.0, 5.0))
     assert first.image is None
@@ -96,7 +129,10 @@ def test_pictures_come_from_memory_or_from_files(tmp_path):
     np.testing.assert_array_equal(picture(scene(1, image_paths=(path,)), 0), image)
     view = car_view([], 2, image_paths=(None, path))
     assert [frame.image is None for frame in frames_of(view)] == [True, False]
-    assert [frame.image is None for frame in frames_of(view, images=False)] == [True, True]
+    assert [frame.image is None for frame in frames_of(view, images=False)] == [
+        True,
+        True,
+    ]
 
 
 def test_a_picture_that_is_none_is_refused(tmp_path, monkeypatch):
@@ -105,14 +141,19 @@ def test_a_picture_that_is_none_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="must be an image file"):
         picture(scene(1, image_paths=(path,)), 0)
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(InputError, match=r"needs cv2, which is not installed: pip install .*\[vision\]"):
+    with pytest.raises(
+        InputError, match=r"needs cv2, which is not installed: pip install .*\[vision\]"
+    ):
         picture(scene(1, image_paths=(path,)), 0)
 
 
 def test_frames_that_cannot_be_are_refused():
     frame = next(iter(frames_of(car_view([(0, 0.9, 20.0, -1.0, 1.0)]))))
     # With run-time shapes on, the annotation refuses it before the sentence does.
-    with pytest.raises((InputError, TypeCheckError), match=r"for each detection; found \(0, 1, 1\)|f64\[1\]"):
+    with pytest.raises(
+        (InputError, TypeCheckError),
+        match=r"for each detection; found \(0, 1, 1\)|f64\[1\]",
+    ):
         replace(frame, cls=np.zeros(0, "<U14"))
     with pytest.raises(InputError, match="boxes must be finite"):
         replace(frame, box_px=np.array([[0.0, 0.0, np.inf, 9.0]]))

@@ -38,7 +38,8 @@ def test_a_file_is_replaced_in_one_step(tmp_path):
     write_atomically(path, "old")
     with path.open() as reader:
         write_atomically(path, "new")
-        assert reader.read() == "old"  # whoever has it open keeps the whole of the old one
+        # whoever has it open keeps the whole of the old one
+        assert reader.read() == "old"
     assert path.read_text() == "new"
     assert names(tmp_path) == ["a.json"]
 
@@ -69,12 +70,17 @@ def test_nothing_half_written_is_left_when_the_disk_is_full(tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match=r"a.json: must be a file that can be written; No space left on device"):
+    with pytest.raises(
+        InputError,
+        match=r"a.json: must be a file that can be written; No space left on device",
+    ):
         write_atomically(tmp_path / "a.json", "x" * 100)
     assert names(tmp_path) == []
 
 
-def test_what_a_kill_left_of_a_file_goes_with_the_next_write_and_what_is_being_written_stays(tmp_path):
+def test_what_a_kill_left_of_a_file_goes_with_the_next_write_and_what_is_being_written_stays(  # noqa: E501
+    tmp_path,
+):
     left = tmp_path / ".a[1].json.0123abcd.tmp"
     others = {".b.json.0123abcd.tmp", ".a[1].json.tmp", ".a1.json.0123abcd.tmp"}
     for name in (left.name, *others):
@@ -101,7 +107,9 @@ def test_a_file_or_link_of_a_temporary_looking_name_is_left_alone(tmp_path, name
     assert not (tmp_path / "a.json").is_symlink()
 
 
-def test_a_temporary_name_that_is_taken_is_neither_opened_nor_removed(tmp_path, monkeypatch):
+def test_a_temporary_name_that_is_taken_is_neither_opened_nor_removed(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("secrets.token_hex", lambda _: "01234567")
     (tmp_path / "mine").write_text("precious")
     (tmp_path / ".a.json.01234567.tmp").symlink_to(tmp_path / "mine")
@@ -141,7 +149,10 @@ for _ in range(int(times)):
 
 def test_writers_of_one_file_never_mix_nor_fail(tmp_path):
     words = [sys.executable, "-c", WRITER, str(tmp_path / "a.json")]
-    writers = [subprocess.Popen([*words, letter, "40"], stderr=subprocess.PIPE, text=True) for letter in "abc"]
+    writers = [
+        subprocess.Popen([*words, letter, "40"], stderr=subprocess.PIPE, text=True)
+        for letter in "abc"
+    ]
     told = [writer.communicate()[1] for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0], told
     assert names(tmp_path) == ["a.json"]
@@ -156,10 +167,16 @@ def test_links_in_a_circle_are_an_input_error(tmp_path):
 
 
 def test_a_folder_is_held_by_one_process_and_free_after_a_kill(tmp_path):
-    hold = "import sys, pathlib, deepval.files.writing as f\nwith f.lock(pathlib.Path(sys.argv[1]), 'busy'):\n"
+    hold = (
+        "import sys, pathlib, deepval.files.writing as f\n"
+        "with f.lock(pathlib.Path(sys.argv[1]), 'busy'):\n"
+    )
     hold += "    print('held', flush=True)\n    sys.stdin.read()"
     holder = subprocess.Popen(
-        [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", hold, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     with holder:
         assert holder.stdout is not None
@@ -183,7 +200,11 @@ def test_a_file_system_without_locks_is_no_error(tmp_path, monkeypatch):
 
 def test_what_cannot_be_written_is_seen_before_the_work(tmp_path):
     (tmp_path / "file").write_text("x")
-    for path in (tmp_path, tmp_path / "nowhere" / "a.json", tmp_path / "file" / "a.json"):
+    for path in (
+        tmp_path,
+        tmp_path / "nowhere" / "a.json",
+        tmp_path / "file" / "a.json",
+    ):
         with pytest.raises(InputError, match="must be a file that can be written"):
             check_writable(path)
     for path in (tmp_path / "file", tmp_path / "file" / "deep" / "er"):
@@ -208,7 +229,12 @@ def test_nothing_is_left_when_one_stops_it(tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be_written_to_is_an_input_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("x")
-    for path in (tmp_path / "nowhere" / "a.json", tmp_path / "file" / "a.json", tmp_path, tmp_path / ("n" * 300)):
+    for path in (
+        tmp_path / "nowhere" / "a.json",
+        tmp_path / "file" / "a.json",
+        tmp_path,
+        tmp_path / ("n" * 300),
+    ):
         with pytest.raises(InputError, match=r"must be a file that can be written; "):
             write_atomically(path, "x")
     assert names(tmp_path) == ["file"]
@@ -217,7 +243,10 @@ def test_a_folder_that_cannot_be_written_to_is_an_input_error(tmp_path, monkeypa
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(InputError, match=r"a.json: must be a file that can be written; Permission denied"):
+    with pytest.raises(
+        InputError,
+        match=r"a.json: must be a file that can be written; Permission denied",
+    ):
         write_atomically(tmp_path / "a.json", "x")
 
 
@@ -234,7 +263,9 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(InputError, match="no process reads this pipe: start its reader first"):
+    with pytest.raises(
+        InputError, match="no process reads this pipe: start its reader first"
+    ):
         write_atomically(pipe, "not waited for")
     with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
         write_atomically(pipe, "through")
@@ -243,16 +274,22 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     assert names(tmp_path) == ["pipe"]
 
 
-def test_a_line_is_appended_whole_though_the_system_takes_it_in_parts(tmp_path, monkeypatch):
+def test_a_line_is_appended_whole_though_the_system_takes_it_in_parts(
+    tmp_path, monkeypatch
+):
     write = os.write
-    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, bytes(data)[:3]))
+    monkeypatch.setattr(
+        os, "write", lambda handle, data: write(handle, bytes(data)[:3])
+    )
     for text in ("first", "second"):
         append_line(tmp_path / "log", text)
     assert (tmp_path / "log").read_text() == "first\nsecond\n"
 
 
 def limited(bound):
-    """Files of this process may not grow beyond a bound: the first bytes are written, then no more."""
+    """Files of this process may not grow beyond a bound: the first bytes are written,
+    then no more.
+    """
     resource.setrlimit(resource.RLIMIT_FSIZE, (bound, resource.RLIM_INFINITY))
 
 
@@ -261,7 +298,10 @@ def test_a_line_without_room_leaves_the_file_as_it_was(tmp_path):
     append_line(path, "first")
     limited(10)
     try:
-        with pytest.raises(InputError, match=r"log: must be a file that can be written; File too large\.$"):
+        with pytest.raises(
+            InputError,
+            match=r"log: must be a file that can be written; File too large\.$",
+        ):
             append_line(path, "second line")
     finally:
         limited(resource.RLIM_INFINITY)
@@ -270,9 +310,16 @@ def test_a_line_without_room_leaves_the_file_as_it_was(tmp_path):
     assert path.read_text() == "first\nthird\n"
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is a device of Linux")
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="/dev/full is a device of Linux"
+)
 def test_a_line_for_a_full_device_is_refused():
-    with pytest.raises(InputError, match=r"/dev/full: must be a file that can be written; No space left on device\.$"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"/dev/full: must be a file that can be written; No space left on device\.$"
+        ),
+    ):
         append_line("/dev/full", "a line")
 
 

@@ -1,4 +1,6 @@
-"""Files of all kinds -> their content, or one sentence: never a wait, a traceback or all of the memory."""
+"""Files of all kinds -> their content, or one sentence: never a wait, a traceback or
+all of the memory.
+"""
 
 import errno
 import io
@@ -52,7 +54,9 @@ def odd_places(folder: Path) -> dict[str, str | Path]:
         "it is a pipe": folder / "pipe",
         "it is a folder": folder,
         "it is a device": "/dev/zero",
-        os.strerror(errno.EOPNOTSUPP if sys.platform == "darwin" else errno.ENXIO): folder / "socket",
+        os.strerror(
+            errno.EOPNOTSUPP if sys.platform == "darwin" else errno.ENXIO
+        ): folder / "socket",
         "Too many levels of symbolic links": folder / "loop",
         "No such file or directory": folder / "nowhere",
         "File name too long": folder / ("n" * 300),
@@ -64,16 +68,24 @@ def odd_places(folder: Path) -> dict[str, str | Path]:
 def test_what_cannot_be_read_is_said_and_never_waited_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for why, path in odd_places(tmp_path).items():
-        assert told(reading.content, path) == one_line(f"{path}: must be a file that can be read; {why}.")
-        assert told(canonical.read_json, path).endswith(f"must be a JSON file that can be read; {why}.")
-        assert told(canonical.read_toml, path).endswith(f"must be a TOML file that can be read; {why}.")
+        assert told(reading.content, path) == one_line(
+            f"{path}: must be a file that can be read; {why}."
+        )
+        assert told(canonical.read_json, path).endswith(
+            f"must be a JSON file that can be read; {why}."
+        )
+        assert told(canonical.read_toml, path).endswith(
+            f"must be a TOML file that can be read; {why}."
+        )
         assert f"; {why}." in told(canonical.file_digest, path)
         assert reading.is_file(path) == (path == "/proc/self/mem")
     assert not reading.is_folder(tmp_path / ("n" * 300))
     assert not reading.exists(tmp_path / "loop")
     assert reading.resolve(tmp_path / "loop").name == "loop"
     for ask in (reading.entries, lambda path: list(reading.find(path, "*"))):
-        assert "must be a folder that can be read; " in told(ask, tmp_path / ("n" * 300))
+        assert "must be a folder that can be read; " in told(
+            ask, tmp_path / ("n" * 300)
+        )
 
 
 @names_are_bytes
@@ -135,7 +147,9 @@ def test_size_is_bounded_before_and_while_reading(tmp_path):
     path = tmp_path / "large"
     with path.open("wb") as file:
         file.truncate(2**40)
-    assert told(reading.content, path).endswith("a file of at most 4,294,967,296 bytes; it has 1,099,511,627,776.")
+    assert told(reading.content, path).endswith(
+        "a file of at most 4,294,967,296 bytes; it has 1,099,511,627,776."
+    )
     path.write_bytes(b"12345")
     assert reading.content(path, largest=5) == b"12345"
     assert told(reading.content, path, largest=4).endswith("at most 4 bytes; it has 5.")
@@ -167,7 +181,10 @@ def test_text_is_utf8_with_or_without_a_mark(tmp_path):
     [
         (b"[" * 100_000, "lists and objects may nest 100 deep; it goes deeper"),
         (b'{"a":' * 100_000, "lists and objects may nest 100 deep; it goes deeper"),
-        (b'["]", "\\"[' + b"[" * 500 + b'", ' + b"[" * 100 + b"]" * 101, "lists and objects may nest 100 deep"),
+        (
+            b'["]", "\\"[' + b"[" * 500 + b'", ' + b"[" * 100 + b"]" * 101,
+            "lists and objects may nest 100 deep",
+        ),
         (b"[1", "Expecting ',' delimiter: line 1 column 3 (char 2)"),
         (b"", "must be a JSON file; it is not JSON."),
         (b'"\\ud800"', "a text in it contains a lone surrogate"),
@@ -182,7 +199,8 @@ def test_json_that_is_none(data, why):
 
 def test_a_table_in_place_of_json_is_named():
     assert told(canonical.json_content, b"unit,input\n", "values.csv") == (
-        "values.csv: must be a JSON file; it is a table, which `deepval evaluate` reads."
+        "values.csv: must be a JSON file; it is a table, which "
+        "`deepval evaluate` reads."
     )
 
 
@@ -191,20 +209,33 @@ def test_json_of_any_shape_up_to_the_depth_is_read():
     assert canonical.json_content(deep, "a.json") == json.loads(deep)
     wide = json.dumps([{"a": ["[" * 200, '"{\\', "é"]} for _ in range(500)]).encode()
     assert canonical.json_content(wide, "a.json") == json.loads(wide)
-    assert canonical.json_content(b'"\\ud83d\\ude00 \\\\ud800"', "a.json") == "\U0001f600 \\ud800"
+    assert (
+        canonical.json_content(b'"\\ud83d\\ude00 \\\\ud800"', "a.json")
+        == "\U0001f600 \\ud800"
+    )
 
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+        st.none() | st.booleans() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
 def test_the_depth_that_is_checked_is_the_depth_that_is_there(content):
     def depth(item: Any) -> int:
-        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else None
+        inner = (
+            item.values()
+            if isinstance(item, dict)
+            else item
+            if isinstance(item, list)
+            else None
+        )
         return 0 if inner is None else 1 + max(map(depth, inner), default=0)
 
-    for data in (json.dumps(content).encode(), json.dumps(content, ensure_ascii=False).encode()):
+    for data in (
+        json.dumps(content).encode(),
+        json.dumps(content, ensure_ascii=False).encode(),
+    ):
         limit = depth(content)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(canonical, "BLOCK", 7)
@@ -248,7 +279,11 @@ GOOD = {
 
 def test_plain_data_in_its_form():
     assert check_form(Outer, GOOD) == Outer(
-        "x", (Inner("a"), Inner("b", 2)), (1, "y"), {"z": None, "w": 1e308}, {"needed": 3, "more": [1]}
+        "x",
+        (Inner("a"), Inner("b", 2)),
+        (1, "y"),
+        {"z": None, "w": 1e308},
+        {"needed": 3, "more": [1]},
     )
 
 
@@ -259,26 +294,50 @@ def test_plain_data_in_its_form():
         ({"name": True}, "it.name must be a text; found True."),
         ({"parts": {}}, "it.parts must be a list; found {}."),
         ({"parts": [{}]}, "it.parts[0] must have 'kind'; it has none."),
-        ({"parts": [{"kind": "c"}]}, "it.parts[0].kind must be one of a, b; found 'c'."),
-        ({"parts": [{"kind": "a", "size": "1"}]}, "it.parts[0].size must be a finite number; found '1'."),
-        ({"parts": [{"kind": "a", "size": True}]}, "it.parts[0].size must be a finite number; found True."),
-        ({"parts": [{"kind": "a", "size": float("nan")}]}, "it.parts[0].size must be a finite number; found nan."),
-        ({"parts": [{"kind": "a", "size": 10**400}]}, "it.parts[0].size must be a finite number; found 1000"),
-        ({"parts": [{"kind": ["a"]}]}, "it.parts[0].kind must be one of a, b; found ['a']."),
-        ({"parts": [{"kind": "a", "weight": 1}]}, "it.parts[0] may have kind, size; found 'weight'."),
+        (
+            {"parts": [{"kind": "c"}]},
+            "it.parts[0].kind must be one of a, b; found 'c'.",
+        ),
+        (
+            {"parts": [{"kind": "a", "size": "1"}]},
+            "it.parts[0].size must be a finite number; found '1'.",
+        ),
+        (
+            {"parts": [{"kind": "a", "size": True}]},
+            "it.parts[0].size must be a finite number; found True.",
+        ),
+        (
+            {"parts": [{"kind": "a", "size": float("nan")}]},
+            "it.parts[0].size must be a finite number; found nan.",
+        ),
+        (
+            {"parts": [{"kind": "a", "size": 10**400}]},
+            "it.parts[0].size must be a finite number; found 1000",
+        ),
+        (
+            {"parts": [{"kind": ["a"]}]},
+            "it.parts[0].kind must be one of a, b; found ['a'].",
+        ),
+        (
+            {"parts": [{"kind": "a", "weight": 1}]},
+            "it.parts[0] may have kind, size; found 'weight'.",
+        ),
         ({"parts": [3]}, "it.parts[0] must be an object; found 3."),
         ({"pair": [1]}, "it.pair must be a list of 2; found 1."),
         ({"pair": [1.5, "y"]}, "it.pair[0] must be a whole number; found 1.5."),
         ({"told": {"z": []}}, "it.told.z must be a finite number; found []."),
         ({"loose": {}}, "it.loose must have 'needed'; it has none."),
-        ({"loose": {"needed": 1, "other": 5}}, "it.loose.other must be a text; found 5."),
+        (
+            {"loose": {"needed": 1, "other": 5}},
+            "it.loose.other must be a text; found 5.",
+        ),
     ],
 )
 def test_data_that_is_not_in_its_form(change, sentence):
     assert told(check_form, Outer, {**GOOD, **change}).startswith(sentence)
-    assert told(check_file_form, Outer, {**GOOD, **change}, "a.json", "a thing").startswith(
-        f"a.json: must be a thing; {sentence}"
-    )
+    assert told(
+        check_file_form, Outer, {**GOOD, **change}, "a.json", "a thing"
+    ).startswith(f"a.json: must be a thing; {sentence}")
 
 
 # One line.
@@ -309,15 +368,32 @@ def test_reasons_are_the_first_line_of_what_failed():
 # The law: files are read in one place.
 
 DIRECT = {
-    "files/reading.py", "files/writing.py", "files/canonical.py",
-    # The package's own files, those of the system's devices, and what a child process of ours says.
-    "report/html/__init__.py", "report/study.py", "protocol/store.py", "metering/energy.py",
-    "metering/timing.py", "errors.py",
-    "protocol/submission_child.py", "protocol/submissions.py", "paper/published_figures.py", "tables/costs.py",
+    "files/reading.py",
+    "files/writing.py",
+    "files/canonical.py",
+    # The package's own files, those of the system's devices, and what a child process
+    # of ours says.
+    "report/html/__init__.py",
+    "report/study.py",
+    "protocol/store.py",
+    "metering/energy.py",
+    "metering/timing.py",
+    "errors.py",
+    "protocol/submission_child.py",
+    "protocol/submissions.py",
+    "paper/published_figures.py",
+    "tables/costs.py",
     "tables/chunks.py",
-}  # fmt: skip
+}
 READS = (
-    *(".read_bytes(", ".read_text(", '.open("rb")', "json.loads(", "json.load(", "imread("),
+    *(
+        ".read_bytes(",
+        ".read_text(",
+        '.open("rb")',
+        "json.loads(",
+        "json.load(",
+        "imread(",
+    ),
     *(".is_file()", ".is_dir()", ".exists()", ".glob(", ".rglob(", ".iterdir()"),
 )
 
@@ -346,18 +422,31 @@ def test_pictures_are_bounded_by_their_heads():
         import zlib
 
         lying = lying[:29] + zlib.crc32(lying[12:29]).to_bytes(4, "big") + lying[33:]
-        assert f"a.png: a picture may have {MOST_PIXELS:,} pixels; it has " in told(check_pixels, lying, "a.png")
+        assert f"a.png: a picture may have {MOST_PIXELS:,} pixels; it has " in told(
+            check_pixels, lying, "a.png"
+        )
 
 
 def test_archives_are_bounded_and_damaged_ones_are_said():
     file = io.BytesIO()
-    np.savez_compressed(file, a=np.arange(1000), b=np.asfortranarray(np.arange(6.0).reshape(2, 3)), c=np.array("text"))
+    np.savez_compressed(
+        file,
+        a=np.arange(1000),
+        b=np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        c=np.array("text"),
+    )
     data = file.getvalue()
     held = npz_arrays(data)
-    assert {name: held[name].tolist() for name in "bc"} == {"b": [[0, 1, 2], [3, 4, 5]], "c": "text"}
+    assert {name: held[name].tolist() for name in "bc"} == {
+        "b": [[0, 1, 2], [3, 4, 5]],
+        "c": "text",
+    }
     with pytest.raises(ValueError, match="are more than"):
         npz_arrays(data, largest=1000)
-    for header in ({"descr": "<f8", "fortran_order": False, "shape": (10**12,)}, {"descr": "|O", "shape": (1,)}):
+    for header in (
+        {"descr": "<f8", "fortran_order": False, "shape": (10**12,)},
+        {"descr": "|O", "shape": (1,)},
+    ):
         lying, member = io.BytesIO(), io.BytesIO()
         np.lib.format.write_array_header_1_0(member, {"fortran_order": False, **header})
         with zipfile.ZipFile(lying, "w") as archive:

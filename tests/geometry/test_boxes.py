@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 
-from deepval.geometry.boxes import area_px2, best_partner, covered_share, frame_pairs, iou, proper
+from deepval.geometry.boxes import (
+    area_px2,
+    best_partner,
+    covered_share,
+    frame_pairs,
+    iou,
+    proper,
+)
 from driving import random_boxes
 from reference import driving as slow
 
@@ -11,8 +18,12 @@ def box(*corners):
 
 
 def test_iou_by_hand():
-    assert iou(box(0, 0, 10, 10), box(5, 0, 15, 10)).tolist() == pytest.approx([50 / (100 + 100 - 50)])
-    assert covered_share(box(0, 0, 10, 10), box(0, 0, 100, 3)).tolist() == pytest.approx([30 / 100])
+    assert iou(box(0, 0, 10, 10), box(5, 0, 15, 10)).tolist() == pytest.approx(
+        [50 / (100 + 100 - 50)]
+    )
+    assert covered_share(
+        box(0, 0, 10, 10), box(0, 0, 100, 3)
+    ).tolist() == pytest.approx([30 / 100])
     assert area_px2(box(3, 3, 2, 9)).tolist() == [0]
 
 
@@ -38,8 +49,16 @@ def test_frame_pairs_are_all_pairs_at_that_lag(lag):
         first = np.sort(rng.integers(0, 6, rng.integers(0, 9)))
         second = np.sort(rng.integers(0, 6, rng.integers(0, 9)))
         pairs = frame_pairs(first, second, lag=lag)
-        expected = [(i, j) for i, f in enumerate(first) for j, s in enumerate(second) if s == f - lag]
-        assert list(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)) == expected
+        expected = [
+            (i, j)
+            for i, f in enumerate(first)
+            for j, s in enumerate(second)
+            if s == f - lag
+        ]
+        assert (
+            list(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
+            == expected
+        )
 
 
 def test_best_partner_takes_the_highest_overlap_and_of_equals_the_first():
@@ -51,5 +70,8 @@ def test_best_partner_takes_the_highest_overlap_and_of_equals_the_first():
 
 def test_proper_boxes_have_width_and_height():
     nan = float("nan")
-    boxes = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0], [2, 0, 1, 1], [nan, nan, nan, nan]], dtype=float)
+    boxes = np.array(
+        [[0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0], [2, 0, 1, 1], [nan, nan, nan, nan]],
+        dtype=float,
+    )
     assert proper(boxes).tolist() == [True, False, False, False, True]

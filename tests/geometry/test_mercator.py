@@ -1,4 +1,6 @@
-"""The transverse Mercator projection: published points, the meridian's length, and there and back."""
+"""The transverse Mercator projection: published points, the meridian's length, and
+there and back.
+"""
 
 import numpy as np
 import pytest
@@ -20,20 +22,29 @@ PUBLISHED = [
 
 @pytest.mark.parametrize(("zone", "degrees", "metres"), PUBLISHED)
 def test_published_points_come_out_to_the_millimetre(zone, degrees, metres):
-    np.testing.assert_allclose(utm_m(np.array(degrees), zone), metres, atol=5.1e-4, rtol=0)
+    np.testing.assert_allclose(
+        utm_m(np.array(degrees), zone), metres, atol=5.1e-4, rtol=0
+    )
 
 
 @pytest.mark.parametrize("lat_deg", [0.0, 1.3, 36.1, 42.3, 60.0, 84.0])
 def test_on_the_central_meridian_the_northing_is_the_arc(lat_deg):
     e2 = FLATTENING * (2 - FLATTENING)
     arc, _ = quad(
-        lambda at: SEMI_MAJOR_M * (1 - e2) / (1 - e2 * np.sin(at) ** 2) ** 1.5, 0, np.radians(lat_deg), epsabs=1e-9
+        lambda at: SEMI_MAJOR_M * (1 - e2) / (1 - e2 * np.sin(at) ** 2) ** 1.5,
+        0,
+        np.radians(lat_deg),
+        epsabs=1e-9,
     )
-    np.testing.assert_allclose(utm_m(np.array([-69.0, lat_deg]), 19), [500_000, SCALE * arc], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(
+        utm_m(np.array([-69.0, lat_deg]), 19), [500_000, SCALE * arc], atol=1e-6, rtol=0
+    )
 
 
 def test_the_south_begins_at_ten_million():
-    north, south = (utm_m(np.array([104.0, lat]), 48, south=lat < 0) for lat in (1.3, -1.3))
+    north, south = (
+        utm_m(np.array([104.0, lat]), 48, south=lat < 0) for lat in (1.3, -1.3)
+    )
     np.testing.assert_allclose(south, [north[0], 10_000_000 - north[1]], atol=1e-8)
 
 
@@ -41,7 +52,9 @@ def test_the_south_begins_at_ten_million():
 def test_there_and_back(zone, off_deg, lat_deg):
     place = np.array([6 * zone - 183 + off_deg, lat_deg])
     # 1e-10 degrees are 0.01 mm.
-    np.testing.assert_allclose(lon_lat_deg(utm_m(place, zone), zone), place, atol=1e-10, rtol=0)
+    np.testing.assert_allclose(
+        lon_lat_deg(utm_m(place, zone), zone), place, atol=1e-10, rtol=0
+    )
 
 
 @given(st.floats(-3.0, 3.0), st.floats(0.0, 80.0))

@@ -1,4 +1,6 @@
-"""Clearance of rectangles: against shapely where they are apart, against a search over shifts where they overlap."""
+"""Clearance of rectangles: against shapely where they are apart, against a search over
+shifts where they overlap.
+"""
 
 import numpy as np
 import pytest
@@ -35,7 +37,9 @@ def test_distance_is_shapelys_and_overlap_has_a_sign_of_its_own(one, other):
 
 @given(rectangle, rectangle)
 def test_penetration_is_the_least_shift_that_parts(one, other):
-    """Among shifts in 720 directions none shorter parts them, and the one found does."""
+    """Among shifts in 720 directions none shorter parts them, and the one found
+    does.
+    """
     a, b = corners(one), corners(other)
     depth = -clearance_m(a, b)[0]
     if depth <= 1e-6:
@@ -51,7 +55,9 @@ def test_penetration_is_the_least_shift_that_parts(one, other):
 
 
 @given(rectangle, rectangle)
-def test_it_is_the_same_from_both_sides_and_whichever_way_around_the_corners_are(one, other):
+def test_it_is_the_same_from_both_sides_and_whichever_way_around_the_corners_are(
+    one, other
+):
     a, b = corners(one), corners(other)
     found = clearance_m(a, b)
     np.testing.assert_allclose(clearance_m(b, a), found, atol=1e-12)
@@ -60,8 +66,17 @@ def test_it_is_the_same_from_both_sides_and_whichever_way_around_the_corners_are
 
 def test_by_hand_and_many_at_once():
     still = corners((0, 0, 4, 2, 0))[0]
-    others = corners((5, 0, 4, 2, 0), (3, 0, 4, 2, 0), (4, 0, 4, 2, 0), (5, 4, 2, 2, 0), (0, 0, 1, 1, 0))
-    # Ahead by 1 m, into it by 1 m, touching, diagonal (2, 2), and within: 1.5 m sideways part them.
-    np.testing.assert_allclose(clearance_m(still, others), [1, -1, 0, np.hypot(2, 2), -1.5])
+    others = corners(
+        (5, 0, 4, 2, 0),
+        (3, 0, 4, 2, 0),
+        (4, 0, 4, 2, 0),
+        (5, 4, 2, 2, 0),
+        (0, 0, 1, 1, 0),
+    )
+    # Ahead by 1 m, into it by 1 m, touching, diagonal (2, 2), and within: 1.5 m
+    # sideways part them.
+    np.testing.assert_allclose(
+        clearance_m(still, others), [1, -1, 0, np.hypot(2, 2), -1.5]
+    )
     assert clearance_m(still[None, None], others[:, None]).shape == (5, 1)
     assert clearance_m(np.zeros((0, 4, 2)), still).shape == (0,)

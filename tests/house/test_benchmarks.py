@@ -1,4 +1,6 @@
-"""Every benchmark runs at a tiny size and returns figures; the table is printed and misses are reported."""
+"""Every benchmark runs at a tiny size and returns figures; the table is printed and
+misses are reported.
+"""
 
 import shutil
 import sys
@@ -39,7 +41,9 @@ def test_every_benchmark_runs_and_returns_figures(name):
 
 
 def test_targets_that_are_met_pass(folder):
-    (folder / "bench_one.py").write_text(HEAD + '[Figure("a task", "1 s", "2 s", "< 3 s", True)]\n')
+    (folder / "bench_one.py").write_text(
+        HEAD + '[Figure("a task", "1 s", "2 s", "< 3 s", True)]\n'
+    )
     code, _, table = bench(folder)
     assert code == 0
     assert table.splitlines()[-1].endswith(" met")
@@ -57,7 +61,9 @@ def test_targets_that_are_met_pass(folder):
 )
 def test_a_missed_target_and_a_crash_fail_after_the_others_ran(folder, body, row):
     (folder / "bench_a.py").write_text(HEAD + body + "\n")
-    (folder / "bench_b.py").write_text(HEAD + '[Figure("another task", "1 s", "2 s", "< 3 s", True)]\n')
+    (folder / "bench_b.py").write_text(
+        HEAD + '[Figure("another task", "1 s", "2 s", "< 3 s", True)]\n'
+    )
     code, _, table = bench(folder)
     assert code == 1
     first, second = table.splitlines()[2:]
@@ -83,8 +89,10 @@ def test_peak_memory_is_that_of_the_command_alone(folder):
         "    little = run_alone('-c', 'print(1)')\n"
         "    much = run_alone('-c', \"len(bytearray(b'1' * 200_000_000))\")\n"
         "    del ballast\n"
-        "    right = little.peak_gb < 0.1 < 0.2 <= much.peak_gb < 0.6 and little.output == '1\\n'\n"
-        "    return [Figure('memory', f'{little.peak_gb} GB', f'{much.peak_gb} GB', 'its own', right)]\n"
+        "    right = little.peak_gb < 0.1 < 0.2 <= much.peak_gb < 0.6 and "
+        "little.output == '1\\n'\n"
+        "    return [Figure('memory', f'{little.peak_gb} GB', f'{much.peak_gb} GB', "
+        "'its own', right)]\n"
     )
     code, above, table = bench(folder)
     assert code == 0, above + table

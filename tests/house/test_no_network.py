@@ -1,4 +1,6 @@
-"""No command uses the network or writes outside the folders that it is given, whatever library it loads."""
+"""No command uses the network or writes outside the folders that it is given, whatever
+library it loads.
+"""
 
 import platform
 import re
@@ -19,10 +21,17 @@ from no_network import SOCKET, offline
 from project import ROOT
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() not in SOCKET, reason="the filter is one of Linux on these processors"
+    sys.platform != "linux" or platform.machine() not in SOCKET,
+    reason="the filter is one of Linux on these processors",
 )
-ROADS = "from deepval.datasets import DATASETS; from learned_worlds import Roads; DATASETS['roads'] = Roads"
-YARD = "from deepval.datasets import DATASETS; from drives import TwoLogs; DATASETS['yard'] = TwoLogs"
+ROADS = (
+    "from deepval.datasets import DATASETS; from learned_worlds import Roads; "
+    "DATASETS['roads'] = Roads"
+)
+YARD = (
+    "from deepval.datasets import DATASETS; from drives import TwoLogs; "
+    "DATASETS['yard'] = TwoLogs"
+)
 FIRST = {"train-planner": ROADS, "drive": YARD}
 """Data sets of the tests that commands need."""
 FITTED = ("gate-ridge", "gate-gbm", "router-mlp-value", "router-pixel")
@@ -37,12 +46,16 @@ LOADED = {
     "drive": {"shapely"},
     "report": {"matplotlib"},
 }
-"""Commands that have a process of their own, and libraries that each must load for its test to show anything."""
+"""Commands that have a process of their own, and libraries that each must load for its
+test to show anything.
+"""
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A tiny cell with pictures, allocators fitted on it without a network, and what other commands take."""
+    """A tiny cell with pictures, allocators fitted on it without a network, and what
+    other commands take.
+    """
     home = tmp_path_factory.mktemp("offline")
     material = sources.synthetic(settings=WorldSettings(scenes=4, frames=6), seed=5)
     cell = home / "cells" / "braking-monocular"
@@ -61,13 +74,52 @@ def world(tmp_path_factory):
 def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
     """A command of this name that writes to `out`."""
     cell, fitted = world / "cells" / "braking-monocular", world / "fitted"
-    quick = ("--width", 2, "--grid", 64, "--steps", 2, "--batch", 2, "--units", "road-0")
+    quick = (
+        "--width",
+        2,
+        "--grid",
+        64,
+        "--steps",
+        2,
+        "--batch",
+        2,
+        "--units",
+        "road-0",
+    )
     others = {
-        "fit": ("fit", cell, *(word for recipe in FITTED for word in ("-a", recipe)), "--out", out / "fitted"),
+        "fit": (
+            "fit",
+            cell,
+            *(word for recipe in FITTED for word in ("-a", recipe)),
+            "--out",
+            out / "fitted",
+        ),
         "score a signal": ("score", cell, "ego-speed"),
-        "score": ("score", cell, fitted / "router-pixel.json", "--out", out / "s.parquet"),
-        "fit --export": ("fit", cell, "--export", fitted / "gate-gbm.json", "--out", out / "gate.onnx"),
-        "train-planner": ("train-planner", "--dataset", "roads", "--root", out, *quick, "--out", out / "planner"),
+        "score": (
+            "score",
+            cell,
+            fitted / "router-pixel.json",
+            "--out",
+            out / "s.parquet",
+        ),
+        "fit --export": (
+            "fit",
+            cell,
+            "--export",
+            fitted / "gate-gbm.json",
+            "--out",
+            out / "gate.onnx",
+        ),
+        "train-planner": (
+            "train-planner",
+            "--dataset",
+            "roads",
+            "--root",
+            out,
+            *quick,
+            "--out",
+            out / "planner",
+        ),
         "profile": (
             "profile",
             cell,
@@ -79,17 +131,73 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
         ),
         "compare --register": ("compare", "--register", plan(out, cell), cell),
         "import": ("import", log(out), "--out", out / "values.parquet"),
-        "compare": ("compare", world / "values.csv", world / "x.csv", f"other={world / 'x.csv'}", "--draws", 20),
-        "diagnose": ("diagnose", world / "values.csv", "-s", world / "x.csv", "--draws", 20),
+        "compare": (
+            "compare",
+            world / "values.csv",
+            world / "x.csv",
+            f"other={world / 'x.csv'}",
+            "--draws",
+            20,
+        ),
+        "diagnose": (
+            "diagnose",
+            world / "values.csv",
+            "-s",
+            world / "x.csv",
+            "--draws",
+            20,
+        ),
         "analyse": (
-            *("analyse", "budgets", cell, "--costs", "jetson-agx-xavier", "--draws", 20),
+            *(
+                "analyse",
+                "budgets",
+                cell,
+                "--costs",
+                "jetson-agx-xavier",
+                "--draws",
+                20,
+            ),
             *("--figure", out / "budgets.pdf", "--out", out / "budgets.json"),
         ),
-        "drive": ("drive", "--dataset", "yard", "--root", out, "--planner", "idm", "--seconds", 0.5, "--units", "far"),
-        "shadow": ("shadow", world / "values.csv", "-s", world / "x.csv", "--share", 0.3, "--out", out / "plan.json"),
-        "watch": ("watch", out / "watch.json", "--reference", world / "values.csv", "-s", world / "x.csv"),
+        "drive": (
+            "drive",
+            "--dataset",
+            "yard",
+            "--root",
+            out,
+            "--planner",
+            "idm",
+            "--seconds",
+            0.5,
+            "--units",
+            "far",
+        ),
+        "shadow": (
+            "shadow",
+            world / "values.csv",
+            "-s",
+            world / "x.csv",
+            "--share",
+            0.3,
+            "--out",
+            out / "plan.json",
+        ),
+        "watch": (
+            "watch",
+            out / "watch.json",
+            "--reference",
+            world / "values.csv",
+            "-s",
+            world / "x.csv",
+        ),
         "cells": ("cells",),
-        "leaderboard --check": ("leaderboard", world / "subs" / "s0", "--cells", world / "cells", "--check"),
+        "leaderboard --check": (
+            "leaderboard",
+            world / "subs" / "s0",
+            "--cells",
+            world / "cells",
+            "--check",
+        ),
         "doctor": ("doctor", world / "cells"),
         "demo": ("demo", "--scenes", 8, "--out", out / "demo"),
     }
@@ -98,7 +206,10 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
 
 def plan(folder: Path, cell: Path) -> Path:
     path = folder / "plan.toml"
-    named = f'candidate = "a"\nbaseline = "random"\ncells = ["{folders.read_cell(cell).id}"]\nalphas = [0.2]\n'
+    named = (
+        'candidate = "a"\nbaseline = "random"\n'
+        f'cells = ["{folders.read_cell(cell).id}"]\nalphas = [0.2]\n'
+    )
     path.write_text(f"[[comparison]]\n{named}", encoding="utf-8")
     return path
 
@@ -112,21 +223,38 @@ def log(folder: Path) -> Path:
 
 
 def test_the_filter_kills_whoever_uses_the_network(tmp_path):
-    killed = offline((), tmp_path / "inet", main="import socket; socket.socket(); print('alive')")
+    killed = offline(
+        (), tmp_path / "inet", main="import socket; socket.socket(); print('alive')"
+    )
     assert (killed.code, killed.out) == (-signal.SIGSYS, "")
-    local = offline((), tmp_path / "unix", main="import socket; socket.socketpair(); print('alive')")
+    local = offline(
+        (), tmp_path / "unix", main="import socket; socket.socketpair(); print('alive')"
+    )
     assert (local.code, local.out) == (0, "alive\n")
-    looked_up = offline((), tmp_path / "name", main="import socket; socket.getaddrinfo('localhost.invalid', 80)")
+    looked_up = offline(
+        (),
+        tmp_path / "name",
+        main="import socket; socket.getaddrinfo('localhost.invalid', 80)",
+    )
     assert looked_up.code == -signal.SIGSYS
 
 
-@pytest.mark.parametrize("folder", ["'~'", "tempfile.gettempdir()", "os.environ['XDG_CACHE_HOME']", "'.'"])
+@pytest.mark.parametrize(
+    "folder", ["'~'", "tempfile.gettempdir()", "os.environ['XDG_CACHE_HOME']", "'.'"]
+)
 def test_a_file_left_behind_is_reported(tmp_path, folder):
-    main = f"import os, tempfile; open(os.path.join(os.path.expanduser({folder}), 'stray'), 'w').close()"
-    assert [Path(path).name for path in offline((), tmp_path, main=main).left] == ["stray"]
+    main = (
+        f"import os, tempfile; open(os.path.join(os.path.expanduser({folder}), "
+        "'stray'), 'w').close()"
+    )
+    assert [Path(path).name for path in offline((), tmp_path, main=main).left] == [
+        "stray"
+    ]
 
 
-@pytest.mark.parametrize("name", [*LOADED, pytest.param("demo", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", [*LOADED, pytest.param("demo", marks=pytest.mark.slow)]
+)
 def test_a_command_needs_no_network_and_leaves_nothing_behind(world, tmp_path, name):
     (tmp_path / "out").mkdir()
     words = words_of(name, world, tmp_path / "out")
@@ -136,10 +264,13 @@ def test_a_command_needs_no_network_and_leaves_nothing_behind(world, tmp_path, n
 
 
 def test_all_other_commands_too(world, tmp_path):
-    """One after the other in one process, since they load nothing that others do not."""
+    """One after the other in one process, since they load nothing that others do
+    not.
+    """
     (tmp_path / "out").mkdir()
     every = [*COMMANDS, "compare --register", "leaderboard --check"]
-    names = [name for name in every if name not in {*LOADED, "fit", "demo", "serve"}]  # tests/cli/test_serve.py
+    # tests/cli/test_serve.py
+    names = [name for name in every if name not in {*LOADED, "fit", "demo", "serve"}]
     lines = [list(map(str, words_of(name, world, tmp_path / "out"))) for name in names]
     main = f"""
 from deepval.cli import main
@@ -157,8 +288,14 @@ for words in {lines!r}:
 
 def test_onnx_runtime_is_imported_in_one_place():
     """Nowhere else, since its telemetry has to be switched off before."""
-    tracked = run_process("ls-files", "src", "tools", "benchmarks", program=("git",), cwd=ROOT)
+    tracked = run_process(
+        "ls-files", "src", "tools", "benchmarks", program=("git",), cwd=ROOT
+    )
     files = [ROOT / name for name in tracked.out.split() if name.endswith(".py")]
     assert files
-    direct = re.compile(r"^\s*(?:import|from) onnxruntime|import_module\(.onnxruntime", re.MULTILINE)
-    assert [path.name for path in files if direct.search(path.read_text(encoding="utf-8"))] == []
+    direct = re.compile(
+        r"^\s*(?:import|from) onnxruntime|import_module\(.onnxruntime", re.MULTILINE
+    )
+    assert [
+        path.name for path in files if direct.search(path.read_text(encoding="utf-8"))
+    ] == []

@@ -1,4 +1,6 @@
-"""The notebook of the docs, executed from top to bottom as its reader would, and what it shows."""
+"""The notebook of the docs, executed from top to bottom as its reader would, and what
+it shows.
+"""
 
 import json
 import os
@@ -19,9 +21,20 @@ TOOL = ROOT / "tools" / "run_notebook.py"
 def executed(tmp_path_factory):
     """The folder that it ran in, and its cells with their outputs."""
     folder, home = tmp_path_factory.mktemp("notebook"), tmp_path_factory.mktemp("home")
-    path = os.pathsep.join(filter(None, (str(Path(deepval.__file__).parent.parent), os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(
+        filter(
+            None,
+            (str(Path(deepval.__file__).parent.parent), os.environ.get("PYTHONPATH")),
+        )
+    )
     places = {
-        name: str(home) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+        name: str(home)
+        for name in (
+            "IPYTHONDIR",
+            "JUPYTER_CONFIG_DIR",
+            "JUPYTER_DATA_DIR",
+            "JUPYTER_RUNTIME_DIR",
+        )
     }
     environment = os.environ | {"PYTHONPATH": path} | places
     done = run_process(TOOL, folder, program=(sys.executable,), env=environment)
@@ -31,7 +44,12 @@ def executed(tmp_path_factory):
 
 def outputs_of(cells):
     """What the cells show, one after the other."""
-    return [output for cell in cells if cell["cell_type"] == "code" for output in cell["outputs"]]
+    return [
+        output
+        for cell in cells
+        if cell["cell_type"] == "code"
+        for output in cell["outputs"]
+    ]
 
 
 def test_the_stored_outputs_are_those_of_a_run(executed):
@@ -39,7 +57,10 @@ def test_the_stored_outputs_are_those_of_a_run(executed):
     assert "pip install '.[plot]' pandas" in "".join(cells[0]["source"])
     stored, run = (
         [
-            ["".join(output.get("text", "")), *map("".join, output.get("data", {}).values())]
+            [
+                "".join(output.get("text", "")),
+                *map("".join, output.get("data", {}).values()),
+            ]
             for output in outputs_of(part)
             if "image/png" not in output.get("data", {})
         ]
@@ -58,9 +79,15 @@ def test_it_goes_from_two_arrays_to_a_deployed_threshold(executed):
     assert "<caption>At selection 20%, against random</caption>" in pages[1]
     assert sum("image/png" in data for data in shown) == 1
     assert "('better', 'unresolved')" in ["".join(data["text/plain"]) for data in shown]
-    said = "".join("".join(output["text"]) for output in outputs if output["output_type"] == "stream")
+    said = "".join(
+        "".join(output["text"])
+        for output in outputs
+        if output["output_type"] == "stream"
+    )
     assert "escalate above 0.513: 20.0 % of the inputs, [17.8, 22.3] %" in said
     assert "frozen threshold: 24.6 % escalated, 12.1 % of the loss removed" in said
     assert "causal cap: " in said
-    assert json.loads((folder / "router.json").read_text(encoding="utf-8"))["modes"] == ["cheap", "full"]
+    assert json.loads((folder / "router.json").read_text(encoding="utf-8"))[
+        "modes"
+    ] == ["cheap", "full"]
     assert (folder / "page.html").is_file()

@@ -1,4 +1,6 @@
-"""The package as others meet it: light to import, typed, and whole when installed from a wheel."""
+"""The package as others meet it: light to import, typed, and whole when installed from
+a wheel.
+"""
 
 import ast
 import json
@@ -38,46 +40,101 @@ def run(*command: object, **options) -> str:
 
 
 def test_import_loads_nothing_heavy():
-    loaded = run(sys.executable, "-c", "import deepval, sys, json; print(json.dumps(sorted(sys.modules)))")
+    loaded = run(
+        sys.executable,
+        "-c",
+        "import deepval, sys, json; print(json.dumps(sorted(sys.modules)))",
+    )
     assert not set(HEAVY) & set(json.loads(loaded))
 
 
 def test_the_test_above_can_fail():
-    loaded = run(sys.executable, "-c", "import deepval, pyarrow, sys, json; print(json.dumps(sorted(sys.modules)))")
+    loaded = run(
+        sys.executable,
+        "-c",
+        "import deepval, pyarrow, sys, json; print(json.dumps(sorted(sys.modules)))",
+    )
     assert set(HEAVY) & set(json.loads(loaded)) == {"pyarrow"}
 
 
 def test_import_costs_two_modules_more_than_numpy():
-    count = "import sys, numpy; a = set(sys.modules); import deepval; print(*sorted(set(sys.modules) - a))"
+    count = (
+        "import sys, numpy; a = set(sys.modules); import deepval; "
+        "print(*sorted(set(sys.modules) - a))"
+    )
     assert run(sys.executable, "-c", count).split() == ["deepval", "deepval.version"]
 
 
-@pytest.mark.slow  # it installs every dependency anew; the README's own test installs the package
+# it installs every dependency anew; the README's own test installs the package
+@pytest.mark.slow
 def test_a_wheel_installs_into_an_empty_environment(tmp_path):
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT)
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        tmp_path,
+        ROOT,
+    )
     (wheel,) = tmp_path.glob("deepval-*.whl")
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     options = {"cwd": tmp_path, "env": clean}
-    install = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
-    run(*install, "--require-hashes", "-r", ROOT / "requirements" / "core.lock", **options)
+    install = (
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-compile",
+    )
+    run(
+        *install,
+        "--require-hashes",
+        "-r",
+        ROOT / "requirements" / "core.lock",
+        **options,
+    )
     run(*install, "--no-index", "--no-deps", wheel, **options)
     run(python, "-m", "pip", "check", **options)
     where = run(python, "-c", "import deepval; print(deepval.__file__)", **options)
     assert str(tmp_path / "env") in where
     assert (Path(where.strip()).parent / "py.typed").is_file()
-    out = run(tmp_path / "env" / "bin" / "deepval", "demo", "--out", "demo", "--scenes", "8", "--json", **options)
+    out = run(
+        tmp_path / "env" / "bin" / "deepval",
+        "demo",
+        "--out",
+        "demo",
+        "--scenes",
+        "8",
+        "--json",
+        **options,
+    )
     rows = json.loads(out)["braking-monocular"]["free"]["rows"]
-    assert {row["allocator"] for row in rows} >= {"random", "all-full", "oracle", "ego-speed"}
+    assert {row["allocator"] for row in rows} >= {
+        "random",
+        "all-full",
+        "oracle",
+        "ego-speed",
+    }
 
 
 def distributions(requirements: list[str]) -> set[str]:
-    return {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in requirements}
+    return {
+        re.match(r"[\w.-]+", requirement)[0].lower() for requirement in requirements
+    }
 
 
 def imported() -> set[str]:
-    """Names of packages of others that any module of deepval imports, at its head or where it needs them."""
+    """Names of packages of others that any module of deepval imports, at its head or
+    where it needs them.
+    """
     found = set()
     for path in (ROOT / "src" / "deepval").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -89,11 +146,14 @@ def imported() -> set[str]:
 
 
 def test_what_is_imported_is_declared_and_locked():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     extras = set().union(*map(distributions, project["optional-dependencies"].values()))
     core = distributions(project["dependencies"])
     # jaxtyping is imported only where somebody else has loaded it, see deepval.arrays.
-    installed = packages_distributions() | {"ray": ["ray"]}  # an extra that this environment does without
+    # an extra that this environment does without
+    installed = packages_distributions() | {"ray": ["ray"]}
     needed = {installed[name][0].lower() for name in imported() - {"jaxtyping"}}
     assert needed - core - extras == set()
     assert core - needed == set()
@@ -102,8 +162,14 @@ def test_what_is_imported_is_declared_and_locked():
 
 
 def test_the_commands_of_the_loop_are_there():
-    commands = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    told = re.findall(r"^\| `make (\w+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    commands = re.findall(
+        r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    told = re.findall(
+        r"^\| `make (\w+)`",
+        (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
     assert {"quick", "test"} <= set(told) <= set(commands)
 
 
@@ -128,15 +194,23 @@ def test_no_class_name_has_two_meanings():
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name, []).append(path.relative_to(SOURCE).as_posix())
+                homes.setdefault(node.name, []).append(
+                    path.relative_to(SOURCE).as_posix()
+                )
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
 def test_the_exact_build_of_torch_is_a_constraint_of_this_project_alone():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]["optional-dependencies"]
     (asked,) = [item for item in extras["torch"] if item.startswith("torch")]
     assert re.fullmatch(r"torch>=2\.\d+", asked)
-    pinned = (ROOT / "requirements" / "torch.txt").read_text(encoding="utf-8").splitlines()
+    pinned = (
+        (ROOT / "requirements" / "torch.txt").read_text(encoding="utf-8").splitlines()
+    )
     assert re.fullmatch(r"torch==2\.\d+\.\d+", pinned[-1])
     made = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert re.search(r"\n\$\(ENV\)/torch: .*\n.*--constraint requirements/torch\.txt", made)
+    assert re.search(
+        r"\n\$\(ENV\)/torch: .*\n.*--constraint requirements/torch\.txt", made
+    )

@@ -1,4 +1,6 @@
-"""What Python and notebooks show of tables and results: short, escaped, the same figures as the rows hold."""
+"""What Python and notebooks show of tables and results: short, escaped, the same
+figures as the rows hold.
+"""
 
 import json
 import os
@@ -22,17 +24,24 @@ from project import SUPPORT
 RNG = np.random.default_rng(3)
 VALUE = np.where(RNG.random(120) < 0.4, RNG.normal(0.4, 1, 120), 0.0)
 NAMES = ("mine", "<script>alert(1)</script>", "a & b")
-COSTS = {"modes": {"cheap": {"ms": 10}, "full": {"ms": 20}}, "allocators": {name: {"ms": 0.5} for name in NAMES}}
+COSTS = {
+    "modes": {"cheap": {"ms": 10}, "full": {"ms": 20}},
+    "allocators": {name: {"ms": 0.5} for name in NAMES},
+}
 
 
 def table_of(value=VALUE, **more):
     losses = {"cheap": np.full(len(value), 2.0), "full": 2 - value}
-    return deepval.ValueTable.from_columns(unit=np.arange(len(value)) % 6, losses=losses, **more)
+    return deepval.ValueTable.from_columns(
+        unit=np.arange(len(value)) % 6, losses=losses, **more
+    )
 
 
 def scores_of(names=NAMES):
     rng = np.random.default_rng(4)
-    return {name: VALUE + (i + 1) * rng.normal(0, 0.3, 120) for i, name in enumerate(names)}
+    return {
+        name: VALUE + (i + 1) * rng.normal(0, 0.3, 120) for i, name in enumerate(names)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -61,23 +70,37 @@ def test_a_result_is_printed_as_a_short_table(result):
     assert max(map(len, text.splitlines())) <= 80
     row = result.row("mine", alpha=0.2)
     (line,) = [line for line in text.splitlines() if line.startswith("mine ")]
-    shown = [f"{100 * row.gain_share:.2f}%", f"{row.ndg:.3f}", f"{100 * row.versus_random:.2f}%"]
+    shown = [
+        f"{100 * row.gain_share:.2f}%",
+        f"{row.ndg:.3f}",
+        f"{100 * row.versus_random:.2f}%",
+    ]
     assert line.split()[1:4] == shown
-    assert line.endswith(f"[{100 * row.versus_random_lo:.2f}%, {100 * row.versus_random_hi:.2f}%]  better")
+    assert line.endswith(
+        f"[{100 * row.versus_random_lo:.2f}%, "
+        f"{100 * row.versus_random_hi:.2f}%]  better"
+    )
     assert "Not shown: selection 10%." in " ".join(text.split())
 
 
 def test_a_large_result_is_short_too():
     names = [f"allocator-{i:02d}" for i in range(40)]
-    result = deepval.evaluate(table_of(attributes={"x": VALUE > 0}), scores_of(names), by="x", draws=5)
+    result = deepval.evaluate(
+        table_of(attributes={"x": VALUE > 0}), scores_of(names), by="x", draws=5
+    )
     text = str(result)
     assert len(text) < 4000
     told = " ".join(text.split())
-    assert "Not shown: 24 further rows at this budget; selection 10%, selection 30%, selection 50%; 352 rows" in told
+    assert (
+        "Not shown: 24 further rows at this budget; selection 10%, selection 30%, "
+        "selection 50%; 352 rows"
+    ) in told
 
 
 def test_a_table_of_losses_and_costs_are_printed_as_tables():
-    table = table_of(costs=COSTS, order=np.arange(120), attributes={"weather": VALUE > 0})
+    table = table_of(
+        costs=COSTS, order=np.arange(120), attributes={"weather": VALUE > 0}
+    )
     (line,) = [line for line in str(table).splitlines() if line.startswith("full ")]
     assert line.split()[1:] == [
         f"{2 - VALUE.mean():.4f}",
@@ -93,11 +116,26 @@ def test_a_table_of_losses_and_costs_are_printed_as_tables():
 
 
 def test_what_notebooks_show_is_escaped(result):
-    shown = [result, table_of(attributes={"<b>": VALUE > 0}, costs=COSTS), deepval.read_costs(COSTS)]
+    shown = [
+        result,
+        table_of(attributes={"<b>": VALUE > 0}, costs=COSTS),
+        deepval.read_costs(COSTS),
+    ]
     shown.append(Table("<i>title", ("a<b",), lines_of([["<td>"]]), ("<p>note",)))
     for item in shown:
         page = Texts(item._repr_html_())
-        assert page.tags <= {"div", "p", "table", "caption", "thead", "tbody", "tr", "th", "td", "b"}
+        assert page.tags <= {
+            "div",
+            "p",
+            "table",
+            "caption",
+            "thead",
+            "tbody",
+            "tr",
+            "th",
+            "td",
+            "b",
+        }
     texts = Texts(result._repr_html_()).texts
     assert set(NAMES) <= set(texts)
     assert "better" in texts
@@ -107,15 +145,26 @@ def test_what_notebooks_show_is_escaped(result):
 
 def test_rows_as_frames_hold_what_the_rows_hold(result):
     pandas, polars = result.to_pandas(), result.to_polars()
-    assert list(pandas["allocator"]) == polars["allocator"].to_list() == [row.allocator for row in result.rows]
-    assert list(pandas["gain"]) == polars["gain"].to_list() == [row.gain for row in result.rows]
+    assert (
+        list(pandas["allocator"])
+        == polars["allocator"].to_list()
+        == [row.allocator for row in result.rows]
+    )
+    assert (
+        list(pandas["gain"])
+        == polars["gain"].to_list()
+        == [row.gain for row in result.rows]
+    )
     assert list(pandas.columns) == polars.columns == list(result.rows[0])
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_frame_without_its_library_is_a_sentence(result, library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(InputError, match=f"to_{library} needs {library}, which is not installed: pip install"):
+    with pytest.raises(
+        InputError,
+        match=f"to_{library} needs {library}, which is not installed: pip install",
+    ):
         getattr(result, f"to_{library}")()
 
 
@@ -129,12 +178,21 @@ def test_a_plot_holds_the_figures_of_the_rows(result):
     gain, forest = figure.axes
     mine = lines_of_axes(gain)["mine"]
     rows = [result.row("mine", alpha=alpha) for alpha in (0.1, 0.2)]
-    assert mine.get_xydata().tolist() == [[0, 0], *([100 * r.alpha, 100 * r.gain_share] for r in rows)]
+    assert mine.get_xydata().tolist() == [
+        [0, 0],
+        *([100 * r.alpha, 100 * r.gain_share] for r in rows),
+    ]
     interval = lines_of_axes(forest)["mine"]
-    assert interval.get_xdata().tolist() == [100 * rows[1].versus_random_lo, 100 * rows[1].versus_random_hi]
+    assert interval.get_xdata().tolist() == [
+        100 * rows[1].versus_random_lo,
+        100 * rows[1].versus_random_hi,
+    ]
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert [len(result.plot(kind).axes) for kind in ("gain", "forest")] == [1, 1]
-    with pytest.raises(InputError, match="must be one of gain, forest; found 'forrest'; did you mean 'forest'"):
+    with pytest.raises(
+        InputError,
+        match="must be one of gain, forest; found 'forrest'; did you mean 'forest'",
+    ):
         result.plot("forrest")
 
 
@@ -146,15 +204,22 @@ def test_curves_are_drawn_where_there_are_some():
 
 def test_a_plot_of_charged_and_of_negative_losses():
     table = table_of(costs=COSTS)
-    charged = deepval.evaluate(table, scores_of(), [deepval.Latency(0.2), deepval.Latency(0.4)], draws=10)
+    charged = deepval.evaluate(
+        table, scores_of(), [deepval.Latency(0.2), deepval.Latency(0.4)], draws=10
+    )
     assert charged.plot().axes[0].get_xlabel().startswith("Latency budget (ms")
     losses = {"cheap": np.full(120, -2.0), "full": -2 - VALUE}
     with pytest.warns(deepval.InputWarning, match="not positive"):
         below = deepval.evaluate(
-            deepval.ValueTable.from_columns(unit=np.arange(120) % 6, losses=losses), scores_of(), 0.2, draws=10
+            deepval.ValueTable.from_columns(unit=np.arange(120) % 6, losses=losses),
+            scores_of(),
+            0.2,
+            draws=10,
         )
     assert "units of the loss" in below.plot("forest").axes[0].get_xlabel()
-    with pytest.raises(InputError, match="cannot be drawn: no gain is a share of the all-cheap loss"):
+    with pytest.raises(
+        InputError, match="cannot be drawn: no gain is a share of the all-cheap loss"
+    ):
         below.plot("gain")
     with pytest.raises(InputError, match="cannot be drawn: it judges no allocator"):
         deepval.evaluate(table, {}, 0.2, draws=10).plot()
@@ -165,26 +230,46 @@ def test_a_page_of_one_result(result, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert '"name":"page"' in text
     assert "<script>alert(1)" not in text
-    assert '"name":"mine"' in result.report(tmp_path / "page.html", name="mine").read_text(encoding="utf-8")
+    assert '"name":"mine"' in result.report(
+        tmp_path / "page.html", name="mine"
+    ).read_text(encoding="utf-8")
     with pytest.raises(InputError, match="must be a file that can be written"):
         result.report(tmp_path / "nowhere" / "page.html")
 
 
-@pytest.mark.parametrize("budgets", [0.2, [0.2], (0.2,), deepval.Selection(0.2), np.float64(0.2), np.array([0.2])])
+@pytest.mark.parametrize(
+    "budgets",
+    [0.2, [0.2], (0.2,), deepval.Selection(0.2), np.float64(0.2), np.array([0.2])],
+)
 def test_a_share_is_a_selection_budget(budgets):
     found = deepval.evaluate(table_of(), scores_of(), budgets, draws=20)
-    assert found.to_json() == deepval.evaluate(table_of(), scores_of(), [deepval.Selection(0.2)], draws=20).to_json()
+    assert (
+        found.to_json()
+        == deepval.evaluate(
+            table_of(), scores_of(), [deepval.Selection(0.2)], draws=20
+        ).to_json()
+    )
 
 
 def test_shares_and_budgets_stand_side_by_side():
-    found = deepval.evaluate(table_of(costs=COSTS), scores_of(), [0.1, deepval.Latency(0.2)], draws=5)
-    assert list(dict.fromkeys(row.budget.label for row in found.rows)) == ["selection 10%", "latency 20% (ms)"]
-    with pytest.raises(InputError, match="At least one budget is needed; found an empty list"):
+    found = deepval.evaluate(
+        table_of(costs=COSTS), scores_of(), [0.1, deepval.Latency(0.2)], draws=5
+    )
+    assert list(dict.fromkeys(row.budget.label for row in found.rows)) == [
+        "selection 10%",
+        "latency 20% (ms)",
+    ]
+    with pytest.raises(
+        InputError, match="At least one budget is needed; found an empty list"
+    ):
         deepval.evaluate(table_of(), scores_of(), [])
 
 
 def test_a_name_that_is_not_there_is_answered_with_those_that_are(result):
-    with pytest.raises(InputError, match=r"no allocator 'mien'; it has random, .*; did you mean 'mine'\?"):
+    with pytest.raises(
+        InputError,
+        match=r"no allocator 'mien'; it has random, .*; did you mean 'mine'\?",
+    ):
         result.row("mien")
 
 
@@ -196,14 +281,30 @@ def test_views_are_found_by_their_names():
 def test_help_shows_the_whole_flow():
     text = pydoc.render_doc(deepval, renderer=pydoc.plaintext)
     flow = text.split("PACKAGE CONTENTS")[0]
-    for step in ("read_values", "from_columns", "evaluate", "print(result)", ".row(", ".plot()", ".report(", "compare"):
+    for step in (
+        "read_values",
+        "from_columns",
+        "evaluate",
+        "print(result)",
+        ".row(",
+        ".plot()",
+        ".report(",
+        "compare",
+    ):
         assert step in flow
     for name in set(deepval.__all__) - {"__version__"}:
         assert name in text
 
 
-def test_whatever_is_passed_to_public_functions_is_taken_or_answered_by_a_sentence(tmp_path):
-    path = os.pathsep.join(filter(None, (str(Path(deepval.__file__).parent.parent), os.environ.get("PYTHONPATH"))))
+def test_whatever_is_passed_to_public_functions_is_taken_or_answered_by_a_sentence(
+    tmp_path,
+):
+    path = os.pathsep.join(
+        filter(
+            None,
+            (str(Path(deepval.__file__).parent.parent), os.environ.get("PYTHONPATH")),
+        )
+    )
     program = sys.executable, str(SUPPORT / "odd_arguments.py")
     done = run_process(tmp_path, program=program, env=os.environ | {"PYTHONPATH": path})
     assert done.code == 0, done.err

@@ -1,4 +1,6 @@
-"""The blocks of the README and docs/start.md in a clean folder and a fresh environment, with only what they install."""
+"""The blocks of the README and docs/start.md in a clean folder and a fresh environment,
+with only what they install.
+"""
 
 import os
 import shutil
@@ -18,29 +20,56 @@ from project import ROOT
 from wheelhouse import write_wheelhouse
 
 PAGES = ("README.md", "docs/start.md")
-CHECKOUT = ("src", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "pyproject.toml")
+CHECKOUT = (
+    "src",
+    "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "pyproject.toml",
+)
 """What a checkout needs to be installed from."""
 OUTPUTS = (
-    "gain.png", "three.png", "result.json", "page.html", "router.json", "kitti.html", "kitti-router.json", "own.html",
-    "own-router.json", "report.html", "costs.toml",
-)  # fmt: skip
+    "gain.png",
+    "three.png",
+    "result.json",
+    "page.html",
+    "router.json",
+    "kitti.html",
+    "kitti-router.json",
+    "own.html",
+    "own-router.json",
+    "report.html",
+    "costs.toml",
+)
 LAST = """
 eval "$(deepval build --help | sed -n '/Example: /,/^$/p' | tr '\\n' ' ' | sed 's/.*Example: //')"
 which deepval
 python -c 'import deepval; print(deepval.__file__)'
+"""  # noqa: E501
+"""After the blocks of the pages: the example of `deepval build --help`, on the same
+files, and what was installed.
 """
-"""After the blocks of the pages: the example of `deepval build --help`, on the same files, and what was installed."""
 
 
 def script() -> str:
-    """The blocks of both pages as one script, the installation first; a Python block runs after all before it."""
-    blocks = [block for page in PAGES for block in blocks_of(ROOT / page) if block[0] != "text"]
+    """The blocks of both pages as one script, the installation first; a Python block
+    runs after all before it.
+    """
+    blocks = [
+        block
+        for page in PAGES
+        for block in blocks_of(ROOT / page)
+        if block[0] != "text"
+    ]
     assert {language for language, _ in blocks} == {"bash", "python"}
     install = next(block for block in blocks if block[0] == "bash")
     assert "pip install ." in install[1]
     blocks = [install, *(block for block in blocks if block is not install)]
     lines, session = ["set -e"], ""
-    for (language, content), following in zip(blocks, [*(block[0] for block in blocks[1:]), ""], strict=True):
+    for (language, content), following in zip(
+        blocks, [*(block[0] for block in blocks[1:]), ""], strict=True
+    ):
         session += content if language == "python" else ""
         if language == "bash":
             lines.append(content)
@@ -57,9 +86,13 @@ def write_inputs(folder: Path) -> None:
     write_kitti(folder)
     (folder / "large.parquet").rename(folder / "RRC.parquet")
     detections = pq.read_table(folder / "small.parquet")
-    raw = pc.multiply(detections["score"], 38.0)  # a tracker's scores, as in the published file, are no probabilities
+    # a tracker's scores, as in the published file, are no probabilities
+    raw = pc.multiply(detections["score"], 38.0)
     column = detections.schema.get_field_index("score")
-    pq.write_table(detections.set_column(column, "score", pa.chunked_array(raw)), folder / "CIWT.parquet")
+    pq.write_table(
+        detections.set_column(column, "score", pa.chunked_array(raw)),
+        folder / "CIWT.parquet",
+    )
     scenarionet(folder / "logs")
 
 
@@ -70,11 +103,20 @@ def test_the_first_pages_run_as_they_stand_in_a_fresh_environment(tmp_path):
     write_inputs(folder)
     wheels = write_wheelhouse(tmp_path / "house")
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "VIRTUAL_ENV", "PYTHON"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PIP_", "VIRTUAL_ENV", "PYTHON"))
     }
     path = os.pathsep.join([str(Path(sys.base_prefix) / "bin"), "/usr/bin", "/bin"])
-    environment = inherited | {"PATH": path, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "COLUMNS": "80"}
-    done = run_process(script() + LAST, program=("bash", "-c"), cwd=folder, env=environment)
+    environment = inherited | {
+        "PATH": path,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(wheels),
+        "COLUMNS": "80",
+    }
+    done = run_process(
+        script() + LAST, program=("bash", "-c"), cwd=folder, env=environment
+    )
     assert done.code == 0, done.out[-3000:] + done.err[-3000:]
     command, module = done.out.splitlines()[-2:]
     assert command == str(folder / ".venv" / "bin" / "deepval")

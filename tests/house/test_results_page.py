@@ -1,4 +1,6 @@
-"""The commands of docs/results.md on real KITTI, run literally from a folder beside the shared data."""
+"""The commands of docs/results.md on real KITTI, run literally from a folder beside the
+shared data.
+"""
 
 import os
 import re
@@ -23,10 +25,17 @@ def test_one_cell_by_hand(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = run_process(block, program=("bash", "-euc"), cwd=work, env=os.environ | {"PATH": path})
+    done = run_process(
+        block, program=("bash", "-euc"), cwd=work, env=os.environ | {"PATH": path}
+    )
     assert done.code == 0, done.err
     result = deepval.Result.load(work / "cells" / "braking-monocular" / "result.json")
-    assert {row.allocator for row in result.rows} >= {"router-recall", "lost", "random", "oracle"}
+    assert {row.allocator for row in result.rows} >= {
+        "router-recall",
+        "lost",
+        "random",
+        "oracle",
+    }
     assert len(result.provenance["units"]) == 6
     page = (work / "report.html").read_text(encoding="utf-8")
     assert "router-recall" in page

@@ -10,7 +10,8 @@ from deepval import Energy, InputError, Latency, Selection, ValueTable, read_cos
 from deepval.judging.allowances import allowance
 
 MODES = ("cheap", "full")
-# End-to-end milliseconds and module millijoules on the paper's board, and what its allocators cost there.
+# End-to-end milliseconds and module millijoules on the paper's board, and what its
+# allocators cost there.
 NUSCENES = {
     "modes": {"cheap": {"ms": 12.71, "mj": 54.6}, "full": {"ms": 19.35, "mj": 132.7}},
     "allocators": {
@@ -34,7 +35,9 @@ KITTI = {
     "allocators": NUSCENES["allocators"]
     | {"criticality": {"ms": 1.30}, "uncertainty": {"ms": 0.21}, "pixel": {"ms": 4.82}},
 }
-NUPLAN = {"modes": {"cheap": {"ms": 14.4, "mj": 69.5}, "full": {"ms": 23.6, "mj": 143.8}}}
+NUPLAN = {
+    "modes": {"cheap": {"ms": 14.4, "mj": 69.5}, "full": {"ms": 23.6, "mj": 143.8}}
+}
 
 
 def latency(profile, alpha, accounting="cascade"):
@@ -61,7 +64,9 @@ def percent(profile, name, alpha, accounting="cascade") -> float:
 )
 def test_paper_escalatable_shares(name, alpha, nuscenes, kitti):
     for profile, expected in ((NUSCENES, nuscenes), (KITTI, kitti)):
-        assert percent(profile, name, alpha) == pytest.approx(expected, abs=0.005 + 1e-9)
+        assert percent(profile, name, alpha) == pytest.approx(
+            expected, abs=0.005 + 1e-9
+        )
         allowed = latency(profile, alpha)
         assert allowed.feasible(allowed.cost_of(name)) == (expected >= 0)
 
@@ -74,10 +79,16 @@ def test_paper_shares_of_the_pixel_router_and_of_single_calls():
             assert not latency(profile, alpha).feasible(21.4)
 
 
-@pytest.mark.parametrize(("profile", "expected"), [(NUSCENES, 34.32), (KITTI, 28.64), (NUPLAN, 38.98)])
+@pytest.mark.parametrize(
+    ("profile", "expected"), [(NUSCENES, 34.32), (KITTI, 28.64), (NUPLAN, 38.98)]
+)
 def test_paper_alpha_from_which_uniform_full_fidelity_fits(profile, expected):
-    assert 100 * latency(profile, 0.5).uniform_from == pytest.approx(expected, abs=0.005 + 1e-9)
-    fits = [alpha for alpha in (0.1, 0.2, 0.3, 0.5) if latency(profile, alpha).uniform_fits]
+    assert 100 * latency(profile, 0.5).uniform_from == pytest.approx(
+        expected, abs=0.005 + 1e-9
+    )
+    fits = [
+        alpha for alpha in (0.1, 0.2, 0.3, 0.5) if latency(profile, alpha).uniform_fits
+    ]
     assert fits == [alpha for alpha in (0.1, 0.2, 0.3, 0.5) if 100 * alpha > expected]
 
 
@@ -94,8 +105,12 @@ def test_paper_skipping_router():
 
 def test_paper_cost_of_384_pixels_beside_640():
     costs = read_costs(KITTI)
-    assert costs.of_mode("384", "ms") / costs.of_mode("full", "ms") == pytest.approx(0.7786, abs=5e-5)
-    assert costs.of_mode("384", "mj") / costs.of_mode("full", "mj") == pytest.approx(0.5664, abs=5e-5)
+    assert costs.of_mode("384", "ms") / costs.of_mode("full", "ms") == pytest.approx(
+        0.7786, abs=5e-5
+    )
+    assert costs.of_mode("384", "mj") / costs.of_mode("full", "mj") == pytest.approx(
+        0.5664, abs=5e-5
+    )
 
 
 def test_paper_numbers_of_escalated_inputs():
@@ -117,13 +132,15 @@ def test_a_selection_budget_counts_and_charges_nothing():
 
 def test_a_measured_budget_never_rounds_up():
     allowed = latency({"modes": {"cheap": {"ms": 1}, "full": {"ms": 10}}}, 0.25)
-    assert allowed.slots(10) == 2  # floor(2.5): a zero-cost allocator may differ by one from a selection budget
+    # floor(2.5): a zero-cost allocator may differ by one from a selection budget
+    assert allowed.slots(10) == 2
     assert allowed.slots(10, 0.5) == math.floor(10 * (0.25 - 0.05))
     assert allowed.slots(np.array([10, 100]), 0.5).tolist() == [2, 20]
     assert allowed.slots(10, 2.5) == 0
     assert allowed.slots(10, 99.0) == 0
     assert math.floor(100 * 0.29) == 28
-    assert latency(KITTI, 0.29).slots(100) == 29  # the last digit of 28.999999999999996 costs no slot
+    # the last digit of 28.999999999999996 costs no slot
+    assert latency(KITTI, 0.29).slots(100) == 29
 
 
 def test_feasible_up_to_the_whole_budget():
@@ -163,7 +180,10 @@ RAILS = {
 }
 
 
-@pytest.mark.parametrize(("convention", "share"), [("mj", 0.5 - 8 / 80), ("mj_gpu", 0.5), ("mj_all", 0.5 - 20 / 100)])
+@pytest.mark.parametrize(
+    ("convention", "share"),
+    [("mj", 0.5 - 8 / 80), ("mj_gpu", 0.5), ("mj_all", 0.5 - 20 / 100)],
+)
 def test_energy_under_three_conventions(convention, share):
     allowed = allowance(Energy(0.5, RAILS, convention=convention), MODES)
     assert allowed.convention == convention
@@ -181,9 +201,13 @@ def test_a_budget_brings_its_costs_or_takes_those_of_the_table():
     own, of_table = read_costs(RAILS), read_costs(KITTI)
     assert allowance(Latency(0.2, own), MODES, of_table).full == 2
     assert allowance(Latency(0.2), MODES, of_table).full == 18.47
-    with pytest.raises(InputError, match=r"A latency budget needs costs; none were given"):
+    with pytest.raises(
+        InputError, match=r"A latency budget needs costs; none were given"
+    ):
         allowance(Latency(0.2), MODES)
-    with pytest.raises(InputError, match=r"An energy budget needs costs; none were given"):
+    with pytest.raises(
+        InputError, match=r"An energy budget needs costs; none were given"
+    ):
         allowance(Energy(0.2), MODES)
 
 
@@ -196,9 +220,15 @@ def test_a_budget_reads_its_costs_from_a_file(tmp_path):
 
 def test_the_modes_of_the_table_are_charged():
     assert allowance(Latency(0.2, KITTI), ("384", "512")).full == 16.72
-    with pytest.raises(InputError, match=r"full mode must cost more .* ms = 14.38 for '384' and 16.72 for '512'"):
+    with pytest.raises(
+        InputError,
+        match=r"full mode must cost more .* ms = 14.38 for '384' and 16.72 for '512'",
+    ):
         allowance(Latency(0.2, KITTI), ("512", "384"))
-    with pytest.raises(InputError, match=r"needs 'ms' of mode 'strong'; found only modes \['cheap', '384', "):
+    with pytest.raises(
+        InputError,
+        match=r"needs 'ms' of mode 'strong'; found only modes \['cheap', '384', ",
+    ):
         allowance(Latency(0.2, KITTI), ("cheap", "strong"))
 
 
@@ -230,7 +260,9 @@ def test_rows_are_charged_by_the_public_evaluate():
     assert found["pixel", 0.5, "skipping"].slots == 834
     assert found["random", 0.2, "cascade"].slots == 200
     assert found["all-full", 0.2, "cascade"].gain is None
-    assert found["all-full", 0.5, "cascade"].gain == pytest.approx(table.decision_values.sum(), rel=1e-9)
+    assert found["all-full", 0.5, "cascade"].gain == pytest.approx(
+        table.decision_values.sum(), rel=1e-9
+    )
 
 
 @given(
@@ -243,16 +275,28 @@ def test_rows_are_charged_by_the_public_evaluate():
 )
 def test_laws_of_an_allowance(alpha, cheap, more, cost, inputs, scale):
     def profile(factor):
-        return {"modes": {"cheap": {"ms": cheap * factor}, "full": {"ms": (cheap + more) * factor}}}
+        return {
+            "modes": {
+                "cheap": {"ms": cheap * factor},
+                "full": {"ms": (cheap + more) * factor},
+            }
+        }
 
     cascade = latency(profile(1), alpha)
     skipping = latency(profile(1), alpha, "skipping")
     assert 0 <= cascade.slots(inputs, cost) <= inputs
     assert cascade.slots(inputs, cost) <= cascade.slots(inputs)
-    # Running full instead of cheap leaves at least as much, and neither spends more than the budget.
+    # Running full instead of cheap leaves at least as much, and neither spends more
+    # than the budget.
     if cascade.feasible(cost):
         assert cascade.slots(inputs, cost) <= skipping.slots(inputs, cost) <= inputs
         spent = inputs * (cheap + cost) + cascade.slots(inputs, cost) * (cheap + more)
-        assert spent <= inputs * (cheap + alpha * (cheap + more)) * (1 + 1e-9) + (cheap + more) * 1e-9
+        assert (
+            spent
+            <= inputs * (cheap + alpha * (cheap + more)) * (1 + 1e-9)
+            + (cheap + more) * 1e-9
+        )
     # The unit of cost does not matter.
-    assert latency(profile(scale), alpha).share(cost * scale) == pytest.approx(cascade.share(cost), rel=1e-9, abs=1e-9)
+    assert latency(profile(scale), alpha).share(cost * scale) == pytest.approx(
+        cascade.share(cost), rel=1e-9, abs=1e-9
+    )

@@ -1,4 +1,6 @@
-"""What holds for the next unit: by counting, by formulas written out, and by laws over random differences of units."""
+"""What holds for the next unit: by counting, by formulas written out, and by laws over
+random differences of units.
+"""
 
 import math
 from dataclasses import replace
@@ -33,7 +35,9 @@ def samples(draw, least=2):
 
 
 def test_the_next_unit_by_counting():
-    """Of all orders of 5 different units, the last is the worst in 1/5, and inside the range of the others in 3/5."""
+    """Of all orders of 5 different units, the last is the worst in 1/5, and inside the
+    range of the others in 3/5.
+    """
     orders = list(permutations(range(5)))
     assert sum(last < min(seen) for *seen, last in orders) / len(orders) == 1 / (4 + 1)
     inside = sum(min(seen) < last < max(seen) for *seen, last in orders) / len(orders)
@@ -61,7 +65,9 @@ def test_the_break_even_unit_cancels_the_total(sample):
     multiple = guarantees.break_even_unit(difference)
     assert 0 <= multiple <= len(difference) + 1e-9
     unseen = -np.sign(difference.sum()) * multiple * np.abs(difference).max()
-    assert difference.sum() + unseen == pytest.approx(0, abs=1e-9 * np.abs(difference).sum())
+    assert difference.sum() + unseen == pytest.approx(
+        0, abs=1e-9 * np.abs(difference).sum()
+    )
 
 
 def test_the_second_opinion_without_draws_is_its_formula():
@@ -75,13 +81,19 @@ def test_the_second_opinion_without_draws_is_its_formula():
 def test_equal_units_have_the_textbook_error():
     """Of a mean, the jackknife is the standard error."""
     share = np.random.default_rng(0).normal(size=9)
-    interval = guarantees.without_draws(share.mean(), (share.sum() - share) / 8, effective=9.0)
-    assert interval.high - interval.low == pytest.approx(2 * stats.t.ppf(0.975, 8) * stats.sem(share))
+    interval = guarantees.without_draws(
+        share.mean(), (share.sum() - share) / 8, effective=9.0
+    )
+    assert interval.high - interval.low == pytest.approx(
+        2 * stats.t.ppf(0.975, 8) * stats.sem(share)
+    )
 
 
 @pytest.mark.parametrize("left_out", [[], [0.1], [0.1, math.nan, 0.2]])
 def test_no_second_opinion_without_enough_units(left_out):
-    assert guarantees.without_draws(0.1, np.array(left_out), effective=2.0).bounds is None
+    assert (
+        guarantees.without_draws(0.1, np.array(left_out), effective=2.0).bounds is None
+    )
 
 
 def capital(difference, loss, mean, bound):
@@ -90,7 +102,9 @@ def capital(difference, loss, mean, bound):
     for twentieths in range(1, 21):
         own = 1.0
         for gain, size in zip(difference, loss, strict=True):
-            own *= 1 + twentieths / 20 * (gain - mean * size) / ((bound + mean) * max(loss))
+            own *= 1 + twentieths / 20 * (gain - mean * size) / (
+                (bound + mean) * max(loss)
+            )
         total += own / 20
     return total
 
@@ -101,9 +115,13 @@ def test_the_bounds_are_where_the_capital_reaches_40(sample):
     interval = guarantees.betting(difference, loss, BOUND)
     for low, sign in ((interval.low, 1), (-interval.high, -1)):
         if low > -BOUND + 1e-6:
-            assert capital(sign * difference, loss, low - 1e-7, BOUND) >= 40 * (1 - 1e-4)
+            assert capital(sign * difference, loss, low - 1e-7, BOUND) >= 40 * (
+                1 - 1e-4
+            )
         if low > -BOUND:
-            assert capital(sign * difference, loss, low + 1e-7, BOUND) <= 40 * (1 + 1e-4)
+            assert capital(sign * difference, loss, low + 1e-7, BOUND) <= 40 * (
+                1 + 1e-4
+            )
 
 
 @given(samples())
@@ -125,14 +143,19 @@ def test_neither_order_nor_scale_nor_sign_matters(sample, scale, random):
 
 
 def test_bets_on_two_values_keep_their_promise():
-    """Units that reach either end of the bound: the most that bets can lose. Exact, by the binomial distribution."""
+    """Units that reach either end of the bound: the most that bets can lose.
+
+    Exact, by the binomial distribution.
+    """
     units, gaining = 12, 0.4
     truth = BOUND * (2 * gaining - 1)
     outside = 0.0
     for number in range(units + 1):
         difference = BOUND * np.where(np.arange(units) < number, 1.0, -1.0)
         interval = guarantees.betting(difference, np.ones(units), BOUND)
-        outside += stats.binom.pmf(number, units, gaining) * (not interval.low <= truth <= interval.high)
+        outside += stats.binom.pmf(number, units, gaining) * (
+            not interval.low <= truth <= interval.high
+        )
     assert 0 < outside <= 0.05
 
 
@@ -146,7 +169,9 @@ def world(seed, units=6):
     values = np.round(rng.normal(0.3, 1, 8 * units), 2)
     unit = np.repeat([f"u{index}" for index in range(units)], 8)
     table = table_of(values, unit=unit, cheap=np.maximum(values, 0) + 2.0)
-    return table.with_units([*table.unit_ids, "without inputs"]), {"light": values + rng.normal(size=len(values))}
+    return table.with_units([*table.unit_ids, "without inputs"]), {
+        "light": values + rng.normal(size=len(values))
+    }
 
 
 def without(table, scores, unit):
@@ -156,12 +181,16 @@ def without(table, scores, unit):
 
 
 def by_hand(table, score, slots):
-    """Differences of units, without ties: what the highest scores gain in a unit minus slots / N of all its values."""
+    """Differences of units, without ties: what the highest scores gain in a unit minus
+    slots / N of all its values.
+    """
     selected = np.argsort(-score, kind="stable")[:slots]
     units = range(len(table.unit_ids) - 1)
     values, unit = table.decision_values, table.unit
     gains = [sum(values[i] for i in selected if unit[i] == u) for u in units]
-    return np.array([gains[u] - slots / len(values) * values[unit == u].sum() for u in units])
+    return np.array(
+        [gains[u] - slots / len(values) * values[unit == u].sum() for u in units]
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -171,12 +200,19 @@ def test_a_row_has_its_worst_and_best_unit(seed, tmp_path):
     row = row_of(result)
     difference = by_hand(table, scores["light"], slots=12)
     assert difference.sum() == pytest.approx(row.versus_random_loss)
-    assert (row.next_unit_lo, row.next_unit_hi) == pytest.approx((difference.min(), difference.max()))
+    assert (row.next_unit_lo, row.next_unit_hi) == pytest.approx(
+        (difference.min(), difference.max())
+    )
     assert (row.units, row.units_compared) == (7, 6)
-    assert row.break_even_unit == pytest.approx(abs(difference.sum()) / np.abs(difference).max())
+    assert row.break_even_unit == pytest.approx(
+        abs(difference.sum()) / np.abs(difference).max()
+    )
     loss = np.bincount(table.unit, weights=table.losses[:, 0], minlength=7)[:6]
     interval = guarantees.betting(difference, loss, 0.9)
-    assert (row.versus_random_bounded_lo, row.versus_random_bounded_hi) == pytest.approx((interval.low, interval.high))
+    assert (
+        row.versus_random_bounded_lo,
+        row.versus_random_bounded_hi,
+    ) == pytest.approx((interval.low, interval.high))
     assert row.bound == 0.9
     result.save(tmp_path / "result.json")
     assert row_of(Result.load(tmp_path / "result.json")) == row
@@ -186,37 +222,78 @@ def test_without_draws_there_is_a_second_opinion_and_the_next_unit():
     table, scores = world(1)
     row = row_of(deepval.evaluate(table, scores, 0.25, draws=0))
     gain = np.bincount(table.unit, weights=table.benefits)
-    others = [row_of(quietly(deepval.evaluate, *without(table, scores, u), 0.25, draws=0)) for u in range(6)]
+    others = [
+        row_of(quietly(deepval.evaluate, *without(table, scores, u), 0.25, draws=0))
+        for u in range(6)
+    ]
     left_out = np.array([other.versus_random for other in others])
-    interval = guarantees.without_draws(row.versus_random, left_out, effective=gain.sum() ** 2 / (gain @ gain))
-    assert (row.versus_random_second_lo, row.versus_random_second_hi) == pytest.approx((interval.low, interval.high))
+    interval = guarantees.without_draws(
+        row.versus_random, left_out, effective=gain.sum() ** 2 / (gain @ gain)
+    )
+    assert (row.versus_random_second_lo, row.versus_random_second_hi) == pytest.approx(
+        (interval.low, interval.high)
+    )
     assert row.second_verdict == interval.verdict
     drawn = row_of(deepval.evaluate(table, scores, 0.25, draws=20))
-    assert (row.verdict, row.bound, row.units_compared) == (None, None, 6)  # neither needs a draw
-    assert (row.next_unit, row.break_even_unit) == (drawn.next_unit, drawn.break_even_unit)
-    (first, _) = closing_sentences([replace(row, bound=0.9, versus_random_bounded=Bounds(-0.5, 0.6))])
-    assert first.startswith(
-        f"selection 25%. Second opinion, against random: {row.second_verdict}: light. Worst of these 6"
+    # neither needs a draw
+    assert (row.verdict, row.bound, row.units_compared) == (None, None, 6)
+    assert (row.next_unit, row.break_even_unit) == (
+        drawn.next_unit,
+        drawn.break_even_unit,
     )
-    assert "vs random is within, with 95 % confidence: [-50.00%, 60.00%]." in first.replace("light [", "[")
+    (first, _) = closing_sentences(
+        [replace(row, bound=0.9, versus_random_bounded=Bounds(-0.5, 0.6))]
+    )
+    assert first.startswith(
+        f"selection 25%. Second opinion, against random: {row.second_verdict}: light. "
+        "Worst of these 6"
+    )
+    assert (
+        "vs random is within, with 95 % confidence: [-50.00%, 60.00%]."
+        in first.replace("light [", "[")
+    )
 
 
 def test_estimated_losses_promise_nothing_about_the_next_unit():
     table, scores = world(1)
-    row = row_of(quietly(deepval.evaluate, replace(table, estimated="Estimates."), scores, 0.25, draws=20))
+    row = row_of(
+        quietly(
+            deepval.evaluate,
+            replace(table, estimated="Estimates."),
+            scores,
+            0.25,
+            draws=20,
+        )
+    )
     assert (row.verdict is None, row.next_unit, row.units_compared) == (False, None, 0)
     with pytest.raises(InputError, match="applies to measured losses"):
-        deepval.evaluate(replace(table, estimated="Estimates."), scores, 0.25, bound=0.9)
+        deepval.evaluate(
+            replace(table, estimated="Estimates."), scores, 0.25, bound=0.9
+        )
 
 
 def test_a_bound_without_a_verdict_is_printed_or_refused():
     table, scores = world(1)
     one = table.restrict(table.unit_ids[:1])
-    row = row_of(quietly(deepval.evaluate, one, {"light": scores["light"][: len(one)]}, 0.25, bound=0.9))
+    row = row_of(
+        quietly(
+            deepval.evaluate,
+            one,
+            {"light": scores["light"][: len(one)]},
+            0.25,
+            bound=0.9,
+        )
+    )
     assert row.verdict is None
     assert "with 95 % confidence: light [" in closing_sentences([row])[0]
-    three = replace(table, modes=("a", "b", "c"), losses=np.column_stack([table.losses, table.losses[:, 1]]))
-    with pytest.raises(InputError, match="applies to one score per input, not to one per mode"):
+    three = replace(
+        table,
+        modes=("a", "b", "c"),
+        losses=np.column_stack([table.losses, table.losses[:, 1]]),
+    )
+    with pytest.raises(
+        InputError, match="applies to one score per input, not to one per mode"
+    ):
         deepval.evaluate(three, {"light": np.ones((len(table), 2))}, 0.25, bound=0.9)
 
 
@@ -224,15 +301,30 @@ def test_a_table_on_disk_has_the_same_guarantees(tmp_path):
     table, scores = world(2)
     columns = {"input": np.arange(48), "unit": table.unit_ids[table.unit]}
     pq.write_table(
-        pa.table(columns | {"loss_cheap": table.losses[:, 0], "loss_full": table.losses[:, 1]}), tmp_path / "v.parquet"
+        pa.table(
+            columns
+            | {"loss_cheap": table.losses[:, 0], "loss_full": table.losses[:, 1]}
+        ),
+        tmp_path / "v.parquet",
     )
-    pq.write_table(pa.table({"input": np.arange(48), "score": scores["light"]}), tmp_path / "s.parquet")
+    pq.write_table(
+        pa.table({"input": np.arange(48), "score": scores["light"]}),
+        tmp_path / "s.parquet",
+    )
     files = tmp_path / "v.parquet", {"light": tmp_path / "s.parquet"}
     for draws in (0, 20):
         one, other = (
-            row_of(deepval.evaluate(*files, 0.25, draws=draws, bound=0.9, memory=memory)) for memory in (0, None)
+            row_of(
+                deepval.evaluate(*files, 0.25, draws=draws, bound=0.9, memory=memory)
+            )
+            for memory in (0, None)
         )
-        for name in ("next_unit_lo", "next_unit_hi", "break_even_unit", "versus_random_bounded_lo"):
+        for name in (
+            "next_unit_lo",
+            "next_unit_hi",
+            "break_even_unit",
+            "versus_random_bounded_lo",
+        ):
             assert one[name] == pytest.approx(other[name])
         assert one.versus_random_second == pytest.approx(other.versus_random_second)
         assert one.second_verdict == other.second_verdict
@@ -243,7 +335,11 @@ def test_a_broken_bound_names_the_unit():
     loss = np.bincount(table.unit, weights=table.losses[:, 0], minlength=7)[:6]
     excess = np.abs(by_hand(table, scores["light"], slots=12)) - 0.01 * loss
     with pytest.raises(
-        InputError, match=rf"0\.01 of the unit's.* light at selection 25% .* of unit u{excess.argmax()}\."
+        InputError,
+        match=(
+            r"0\.01 of the unit's.* light at selection "
+            rf"25% .* of unit u{excess.argmax()}\."
+        ),
     ):
         deepval.evaluate(table, scores, 0.25, draws=0, bound=0.01)
     for bound in (0, -0.2, 20, True, math.nan):
@@ -253,24 +349,56 @@ def test_a_broken_bound_names_the_unit():
 
 def test_the_sentences_of_the_next_unit():
     row = Row(
-        "light", "selection", 0.2, verdict="better", verdict_words="better", second_verdict="better", cheap_loss=60.0,
-        units_compared=6, next_unit=Bounds(-0.31, 2.0), break_even_unit=1.25,
-    )  # fmt: skip
+        "light",
+        "selection",
+        0.2,
+        verdict="better",
+        verdict_words="better",
+        second_verdict="better",
+        cheap_loss=60.0,
+        units_compared=6,
+        next_unit=Bounds(-0.31, 2.0),
+        break_even_unit=1.25,
+    )
     first, last = closing_sentences([row])
     # The worst unit: -0.31 of a mean loss of 10.
-    assert "Worst of these 6 units against random: -3.10% of a unit's mean loss. A new unit of this kind does" in first
-    assert "probability at most 1/7. One opposite unit, so many times the largest, would cancel this: 1.2." in first
-    both, _ = closing_sentences([row, replace(row, allocator="dark", break_even_unit=2.0)])
+    assert (
+        "Worst of these 6 units against random: -3.10% of a unit's mean loss. A "
+        "new unit of this kind does"
+    ) in first
+    assert (
+        "probability at most 1/7. One opposite unit, so many times the largest, "
+        "would cancel this: 1.2."
+    ) in first
+    both, _ = closing_sentences(
+        [row, replace(row, allocator="dark", break_even_unit=2.0)]
+    )
     assert "against random: light -3.10%, dark -3.10% of a unit's mean loss. A" in both
     assert "would cancel this: light 1.2, dark 2." in both
-    many, _ = closing_sentences([replace(row, allocator=name, break_even_unit=n) for n, name in enumerate("dcba", 2)])
+    many, _ = closing_sentences(
+        [
+            replace(row, allocator=name, break_even_unit=n)
+            for n, name in enumerate("dcba", 2)
+        ]
+    )
     assert "Worst of" not in many
     assert "would cancel this: 2 to 5." in many
-    assert last == "95 % certainty about a new unit takes 39 units, 19 for one side (docs/guarantees.md)."
-    assert "39 units on both sides" in closing_sentences([replace(row, units_compared=19)])[1]
+    assert last == (
+        "95 % certainty about a new unit takes 39 units, 19 for one side "
+        "(docs/guarantees.md)."
+    )
+    assert (
+        "39 units on both sides"
+        in closing_sentences([replace(row, units_compared=19)])[1]
+    )
     assert len(closing_sentences([replace(row, units_compared=39)])) == 1
-    (old,) = closing_sentences([replace(row, units_compared=0, next_unit=None, break_even_unit=None)])
+    (old,) = closing_sentences(
+        [replace(row, units_compared=0, next_unit=None, break_even_unit=None)]
+    )
     assert old == "selection 20%. Better, against random: light."
     bounded = replace(row, bound=0.2, versus_random_bounded=Bounds(-0.05, 0.1))
     assert "more than 20% of its loss" in closing_sentences([bounded])[0]
-    assert "vs random is within, with 95 % confidence: light [-5.00%, 10.00%]." in closing_sentences([bounded])[0]
+    assert (
+        "vs random is within, with 95 % confidence: light [-5.00%, 10.00%]."
+        in closing_sentences([bounded])[0]
+    )

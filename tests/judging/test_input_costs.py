@@ -1,4 +1,6 @@
-"""Costs per input: what rankings, the oracle and chance buy, against slow and obvious twins over all subsets."""
+"""Costs per input: what rankings, the oracle and chance buy, against slow and obvious
+twins over all subsets.
+"""
 
 import itertools
 from fractions import Fraction
@@ -22,16 +24,27 @@ FREE = {"allocators": {"mine": {"usd": 0.0, "ms": 0.0}}}
 
 
 def some_costs(rng: np.random.Generator, inputs: int, modes: int) -> np.ndarray:
-    """Whole, in quarters or continuous, at times 0, dearer modes not always dearer; the last is dearest on average."""
+    """Whole, in quarters or continuous, at times 0, dearer modes not always dearer; the
+    last is dearest on average.
+    """
     shape = inputs, modes
-    costs = (rng.integers(0, 5, shape) / 4, rng.integers(1, 4, shape).astype(float), rng.exponential(size=shape))
+    costs = (
+        rng.integers(0, 5, shape) / 4,
+        rng.integers(1, 4, shape).astype(float),
+        rng.exponential(size=shape),
+    )
     found = costs[rng.integers(3)]
     found[:, -1] += 1.0 + max(0.0, float(found[:, 0].mean() - found[:, -1].mean()))
     return found
 
 
-def priced(rng: np.random.Generator, *, inputs: int, modes=("cheap", "full"), allocators=None) -> deepval.ValueTable:
-    losses, costs = random_losses(rng, inputs, len(modes)), some_costs(rng, inputs, len(modes))
+def priced(
+    rng: np.random.Generator, *, inputs: int, modes=("cheap", "full"), allocators=None
+) -> deepval.ValueTable:
+    losses, costs = (
+        random_losses(rng, inputs, len(modes)),
+        some_costs(rng, inputs, len(modes)),
+    )
     return quietly(
         deepval.ValueTable.from_columns,
         unit=random_units(rng, inputs, 3),
@@ -43,7 +56,9 @@ def priced(rng: np.random.Generator, *, inputs: int, modes=("cheap", "full"), al
 
 
 def walked(score, price, purse):
-    """Shares of a ranking, group by group, in exact fractions: down the scores until the purse is exceeded."""
+    """Shares of a ranking, group by group, in exact fractions: down the scores until
+    the purse is exceeded.
+    """
     share, spent = {}, Fraction(0)
     purse = Fraction(float(purse))
     for value in sorted(set(score.tolist()), reverse=True):
@@ -58,8 +73,16 @@ def walked(score, price, purse):
 
 
 def relaxed(values, price, purse):
-    """The linear programme: max Σ x V with Σ x price within the purse and 0 <= x <= 1."""
-    found = linprog(-values, A_ub=[price], b_ub=[purse], bounds=[(0, 1)] * len(values), method="highs")
+    """The linear programme: max Σ x V with Σ x price within the purse and 0 <= x <=
+    1.
+    """
+    found = linprog(
+        -values,
+        A_ub=[price],
+        b_ub=[purse],
+        bounds=[(0, 1)] * len(values),
+        method="highs",
+    )
     return -found.fun
 
 
@@ -67,7 +90,10 @@ def relaxed(values, price, purse):
 def test_a_ranking_spends_its_purse_exactly(seed):
     rng = np.random.default_rng(seed)
     number = int(rng.integers(1, 8))
-    score, price = random_scores(rng, number), some_costs(rng, number, 2)[:, -1] - rng.integers(0, 2) * 0.5
+    score, price = (
+        random_scores(rng, number),
+        some_costs(rng, number, 2)[:, -1] - rng.integers(0, 2) * 0.5,
+    )
     purse = float(rng.choice([0.0, 0.25, 0.5, 1.0])) * float(np.maximum(price, 0).sum())
     found = oracle.shares(score, price, purse)
     np.testing.assert_allclose(found, walked(score, price, purse), atol=1e-12)
@@ -75,9 +101,13 @@ def test_a_ranking_spends_its_purse_exactly(seed):
     if (price >= 0).all() and price.sum() > purse:
         assert found @ price == pytest.approx(purse)
     sums = oracle.purse_sums(
-        score, [price, np.ones(number)], np.zeros(number, int), price=price, counts=np.ones((1, 1)),
+        score,
+        [price, np.ones(number)],
+        np.zeros(number, int),
+        price=price,
+        counts=np.ones((1, 1)),
         purse=np.array([[purse]]),
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(sums[0, 0], [found @ price, found.sum()], atol=1e-9)
 
 
@@ -87,7 +117,8 @@ def test_the_oracle_is_the_linear_programme_and_brackets_all_subsets(seed):
     number = int(rng.integers(1, 8))
     losses, costs = random_losses(rng, number), some_costs(rng, number, 2)
     values = losses[:, 0] - losses[:, 1]
-    for price in (costs[:, 1], costs[:, 1] - costs[:, 0]):  # cascade; skipping, at times below 0
+    # cascade; skipping, at times below 0
+    for price in (costs[:, 1], costs[:, 1] - costs[:, 0]):
         purse = float(rng.choice([0.0, 0.3, 0.6, 1.0])) * float(costs[:, 1].sum())
         share = oracle.best_shares(values, price, purse)
         assert share @ price <= purse + 1e-9
@@ -104,27 +135,41 @@ def test_the_oracle_is_the_linear_programme_and_brackets_all_subsets(seed):
 
 
 def test_chance_escalates_all_alike_which_is_a_mean_over_subsets():
-    """Every input with the same probability p: over all subsets the mean spend is the purse, the mean gain p Σ V."""
-    values, price, purse = np.array([3.0, -1.0, 2.0, 0.5]), np.array([1.0, 3.0, 2.0, 2.0]), 3.0
+    """Every input with the same probability p: over all subsets the mean spend is the
+    purse, the mean gain p Σ V.
+    """
+    values, price, purse = (
+        np.array([3.0, -1.0, 2.0, 0.5]),
+        np.array([1.0, 3.0, 2.0, 2.0]),
+        3.0,
+    )
     (p,) = oracle.chance(np.array([price.sum()]), np.array([[purse]]))[0]
     spent = gain = 0.0
     for taken in itertools.product([0, 1], repeat=4):
         chosen = np.array(taken)
         weight = np.prod(np.where(chosen, p, 1 - p))
-        spent, gain = spent + weight * (chosen @ price), gain + weight * (chosen @ values)
+        spent, gain = (
+            spent + weight * (chosen @ price),
+            gain + weight * (chosen @ values),
+        )
     assert spent == pytest.approx(purse)
     assert gain == pytest.approx(p * values.sum())
-    assert oracle.shares(np.zeros(4), price, purse) == pytest.approx(np.full(4, p))  # a score that knows nothing
+    # a score that knows nothing
+    assert oracle.shares(np.zeros(4), price, purse) == pytest.approx(np.full(4, p))
     assert oracle.chance(np.array([2.0]), np.array([[3.0]])) == 1.0
 
 
 def draws_of(table, draws, seed):
     """Rows of each drawn sample, the table's own first."""
     units = len(table.unit_ids)
-    picks = np.random.Generator(np.random.PCG64(seed)).integers(0, units, (draws, units))
+    picks = np.random.Generator(np.random.PCG64(seed)).integers(
+        0, units, (draws, units)
+    )
     yield list(range(len(table)))
     for pick in picks:
-        yield [i for u in pick.tolist() for i in range(len(table)) if table.unit[i] == u]
+        yield [
+            i for u in pick.tolist() for i in range(len(table)) if table.unit[i] == u
+        ]
 
 
 @given(st.integers(0, 10**6))
@@ -134,25 +179,40 @@ def test_every_draw_is_judged_with_the_costs_of_its_own_inputs(seed):
     table = priced(rng, inputs=int(rng.integers(2, 8)), allocators=allocators)
     score, alpha = random_scores(rng, len(table)), float(rng.choice([0.2, 0.5, 1.0]))
     accounting = ("cascade", "skipping")[rng.integers(2)]
-    result = judge(table, {"mine": score}, [deepval.Money(alpha, accounting=accounting)], draws=4, seed=3)
+    result = judge(
+        table,
+        {"mine": score},
+        [deepval.Money(alpha, accounting=accounting)],
+        draws=4,
+        seed=3,
+    )
     held = {item.row.allocator: item for item in basis(result).judged}
     values, costs = table.decision_values, table.input_costs["usd"]
     price = costs[:, 1] - (costs[:, 0] if accounting == "skipping" else 0.0)
     for index, rows in enumerate(draws_of(table, 4, 3)):
         purse = alpha * costs[rows, 1].sum()
         of_draw = values[rows], price[rows]
-        assert held["oracle"].sample.gain[index] == pytest.approx(relaxed(*of_draw, purse), abs=1e-9)
+        assert held["oracle"].sample.gain[index] == pytest.approx(
+            relaxed(*of_draw, purse), abs=1e-9
+        )
         total = price[rows].sum()
         chance = min(1.0, purse / total) if total > 0 else 1.0
-        assert held["random"].sample.gain[index] == pytest.approx(chance * values[rows].sum(), abs=1e-9)
+        assert held["random"].sample.gain[index] == pytest.approx(
+            chance * values[rows].sum(), abs=1e-9
+        )
         left = max(0.0, purse - allocators["mine"]["usd"] * len(rows))
         if held["mine"].sample is not None:
             share = walked(score[rows], price[rows], left)
             sample = held["mine"].sample
             assert sample.gain[index] == pytest.approx(share @ values[rows], abs=1e-9)
-            assert sample.benefit[index] == pytest.approx(share @ np.maximum(values[rows], 0), abs=1e-9)
+            assert sample.benefit[index] == pytest.approx(
+                share @ np.maximum(values[rows], 0), abs=1e-9
+            )
             assert sample.escalated[index] == pytest.approx(share.sum(), abs=1e-9)
-            assert held["mine"].sample.gain[index] <= held["oracle"].sample.gain[index] + 1e-9
+            assert (
+                held["mine"].sample.gain[index]
+                <= held["oracle"].sample.gain[index] + 1e-9
+            )
         else:
             assert allocators["mine"]["usd"] > alpha * costs[:, 1].mean()
 
@@ -165,14 +225,21 @@ def test_equal_costs_per_input_are_costs_per_mode_where_slots_are_whole():
     named = {m: losses[:, i] for i, m in enumerate(figures)}
     allocators = {"allocators": {"mine": {"usd": 0.005}}}
     per_mode = deepval.ValueTable.from_columns(
-        unit=units, losses=named, costs={"modes": {m: {"usd": c} for m, c in figures.items()}} | allocators
+        unit=units,
+        losses=named,
+        costs={"modes": {m: {"usd": c} for m, c in figures.items()}} | allocators,
     )
     each = {m: np.full(40, c) for m, c in figures.items()}
-    per_input = deepval.ValueTable.from_columns(unit=units, losses=named, costs=allocators, input_costs=each)
+    per_input = deepval.ValueTable.from_columns(
+        unit=units, losses=named, costs=allocators, input_costs=each
+    )
     score = rng.normal(size=40)
     for accounting in ("cascade", "skipping"):
-        budget = deepval.Money(0.5, accounting=accounting)  # (0.5 - 0.1) * 40 = 16 slots; skipping 20
-        one, other = (judge(t, {"mine": score}, [budget], draws=0) for t in (per_mode, per_input))
+        # (0.5 - 0.1) * 40 = 16 slots; skipping 20
+        budget = deepval.Money(0.5, accounting=accounting)
+        one, other = (
+            judge(t, {"mine": score}, [budget], draws=0) for t in (per_mode, per_input)
+        )
         for name in ("mine", "all-full") if accounting == "cascade" else ("mine",):
             first, second = one.row(name), other.row(name)
             assert first.gain == pytest.approx(second.gain)
@@ -183,7 +250,9 @@ def test_equal_costs_per_input_are_costs_per_mode_where_slots_are_whole():
         assert one.row("oracle").gain == pytest.approx(other.row("oracle").gain)
         if accounting == "cascade":
             assert one.gaps[0].overhead == pytest.approx(other.gaps[0].overhead)
-            assert one.row("random-ladder").gain == pytest.approx(other.row("random-ladder").gain)
+            assert one.row("random-ladder").gain == pytest.approx(
+                other.row("random-ladder").gain
+            )
             (shared,), (own,) = one.ladder, other.ladder
             assert shared.value == pytest.approx(own.value)
             assert own.full_only == pytest.approx(shared.full_only)
@@ -194,7 +263,10 @@ def test_equal_costs_per_input_are_costs_per_mode_where_slots_are_whole():
 def test_plans_of_whole_inputs_are_the_best_of_all_and_proven(seed):
     rng = np.random.default_rng(seed)
     inputs, modes = int(rng.integers(1, 6)), int(rng.integers(2, 5))
-    values = np.round(rng.normal(size=(inputs, modes)) * (10 if rng.random() < 0.5 else 1), int(rng.integers(0, 3)))
+    values = np.round(
+        rng.normal(size=(inputs, modes)) * (10 if rng.random() < 0.5 else 1),
+        int(rng.integers(0, 3)),
+    )
     values[:, 0] = 0.0
     costs = rng.integers(0, 7, (inputs, modes))
     costs[:, 0] = 0
@@ -216,7 +288,9 @@ def test_plans_of_whole_inputs_are_the_best_of_all_and_proven(seed):
 def test_plans_of_many_inputs_are_proven():
     rng = np.random.default_rng(2)
     values = np.column_stack([np.zeros(3000), rng.normal(0.5, 1, (3000, 2))])
-    costs = np.column_stack([np.zeros(3000, int), rng.integers(10_000, 90_000, (3000, 2))])
+    costs = np.column_stack(
+        [np.zeros(3000, int), rng.integers(10_000, 90_000, (3000, 2))]
+    )
     plan = knapsack.solve(values, costs, int(costs[:, 2].sum() // 5))
     assert mode_plans.check(plan, values, costs).optimal
     assert plan.gap < 1e-3 * plan.value
@@ -234,14 +308,23 @@ def test_steps_are_the_linear_programme_over_modes(seed):
     found = steps(values, costs)
     begun = values[np.arange(inputs), found.start].sum()
     gain = oracle.purse_sums(
-        found.slope, [found.slope * found.cost], np.zeros(len(found.input), int), price=found.cost,
-        counts=np.ones((1, 1)), purse=np.array([[purse]]),
-    )  # fmt: skip
+        found.slope,
+        [found.slope * found.cost],
+        np.zeros(len(found.input), int),
+        price=found.cost,
+        counts=np.ones((1, 1)),
+        purse=np.array([[purse]]),
+    )
     one_mode = np.zeros((inputs, inputs * modes))
     for i in range(inputs):
         one_mode[i, i * modes : (i + 1) * modes] = 1.0
     best = linprog(
-        -values.ravel(), A_ub=[costs.ravel()], b_ub=[purse], A_eq=one_mode, b_eq=np.ones(inputs), method="highs"
+        -values.ravel(),
+        A_ub=[costs.ravel()],
+        b_ub=[purse],
+        A_eq=one_mode,
+        b_eq=np.ones(inputs),
+        method="highs",
     )
     assert begun + gain[0, 0, 0] == pytest.approx(-best.fun, abs=1e-9)
 
@@ -251,10 +334,17 @@ def test_three_modes_with_their_own_costs():
     table = priced(rng, inputs=9, modes=("s", "m", "l"))
     estimates = np.column_stack([table.mode_values[:, 1], table.mode_values[:, 2]])
     result = judge(table, {"mine": estimates}, [deepval.Money(0.3)], draws=5)
-    rows = {name: result.row(name) for name in ("mine", "oracle-ladder", "random-ladder", "oracle", "random")}
-    assert rows["mine"].gain == pytest.approx(rows["oracle-ladder"].gain)  # estimates that are the values
+    rows = {
+        name: result.row(name)
+        for name in ("mine", "oracle-ladder", "random-ladder", "oracle", "random")
+    }
+    # estimates that are the values
+    assert rows["mine"].gain == pytest.approx(rows["oracle-ladder"].gain)
     assert rows["mine"].ndg == pytest.approx(1.0)
-    assert rows["oracle-ladder"].gain >= max(rows["oracle"].gain, rows["random-ladder"].gain) - 1e-12
+    assert (
+        rows["oracle-ladder"].gain
+        >= max(rows["oracle"].gain, rows["random-ladder"].gain) - 1e-12
+    )
     assert rows["random-ladder"].gain >= rows["random"].gain - 1e-12
     (best,) = result.ladder
     assert best.value <= rows["oracle-ladder"].gain + 1e-9
@@ -267,14 +357,23 @@ def test_the_budget_of_whole_plans_is_that_of_the_purse():
     allowed = allowance_on(deepval.Money(0.3), table)
     costs = input_costs(allowed, table)
     assert costs[:, 0].tolist() == [0] * 7
-    assert allowed_spend(allowed, 7) == pytest.approx(1e9 * 0.3 * table.input_costs["usd"][:, 1].sum(), abs=1)
+    assert allowed_spend(allowed, 7) == pytest.approx(
+        1e9 * 0.3 * table.input_costs["usd"][:, 1].sum(), abs=1
+    )
 
 
 def test_a_full_table_is_judged_and_shown():
     rng = np.random.default_rng(9)
-    table = priced(rng, inputs=30, allocators={"mine": {"usd": 0.01}, "dear": {"usd": 50.0}})
-    scores = {"mine": table.decision_values + rng.normal(size=30), "dear": rng.normal(size=30)}
-    result = judge(table, scores, [deepval.Money(0.3), deepval.Selection(0.3)], draws=30)
+    table = priced(
+        rng, inputs=30, allocators={"mine": {"usd": 0.01}, "dear": {"usd": 50.0}}
+    )
+    scores = {
+        "mine": table.decision_values + rng.normal(size=30),
+        "dear": rng.normal(size=30),
+    }
+    result = judge(
+        table, scores, [deepval.Money(0.3), deepval.Selection(0.3)], draws=30
+    )
     assert result.row("dear", "money").verdict == "infeasible"
     mine = result.row("mine", "money")
     assert mine.slots is None
@@ -285,19 +384,31 @@ def test_a_full_table_is_judged_and_shown():
     price = table.input_costs["usd"][:, 1]
     spent = price[above].sum() + cut.tie_acceptance * price[tied].sum()
     assert spent == pytest.approx(0.3 * price.sum() - 0.01 * 30)  # what the purse holds
-    gap = next(gap for gap in result.gaps if gap.allocator == "mine" and gap.kind == "money")
+    gap = next(
+        gap for gap in result.gaps if gap.allocator == "mine" and gap.kind == "money"
+    )
     assert gap.gap == pytest.approx(gap.overhead + gap.ranking)
     assert gap.overhead >= 0
     assert gap.gap == pytest.approx(gap.missed + gap.selected_harm - gap.left_out)
-    assert result.provenance.costs["modes"]["full"]["usd"] == pytest.approx(table.input_costs["usd"][:, 1].mean())
+    assert result.provenance.costs["modes"]["full"]["usd"] == pytest.approx(
+        table.input_costs["usd"][:, 1].mean()
+    )
     by_unit = {unit.unit: unit.gains["mine"] for unit in result.units}
     assert sum(by_unit.values()) == pytest.approx(result.row("mine", "selection").gain)
     only = judge(table, {"mine": scores["mine"]}, [deepval.Money(0.3)], draws=5)
     assert sum(unit.gains["mine"] for unit in only.units) == pytest.approx(mine.gain)
-    assert sum(unit.oracle_gain for unit in only.units) == pytest.approx(mine.oracle_gain)
+    assert sum(unit.oracle_gain for unit in only.units) == pytest.approx(
+        mine.oracle_gain
+    )
     (best,) = only.ladder
-    assert best.value <= mine.oracle_gain + 1e-9 <= best.value + np.abs(table.decision_values).max() + 1e-9
-    assert "money 30% (USD)" in str(deepval.compare(result, "mine", "random")[0].budget.label)
+    assert (
+        best.value
+        <= mine.oracle_gain + 1e-9
+        <= best.value + np.abs(table.decision_values).max() + 1e-9
+    )
+    assert "money 30% (USD)" in str(
+        deepval.compare(result, "mine", "random")[0].budget.label
+    )
 
 
 @given(st.integers(0, 10**6))
@@ -306,7 +417,9 @@ def test_break_even_is_where_the_purse_still_reaches_chance(seed):
     table = priced(rng, inputs=int(rng.integers(2, 7)))
     score = random_scores(rng, len(table))
     accounting = ("cascade", "skipping")[rng.integers(2)]
-    result = judge(table, {"mine": score}, [deepval.Money(0.5, accounting=accounting)], draws=0)
+    result = judge(
+        table, {"mine": score}, [deepval.Money(0.5, accounting=accounting)], draws=0
+    )
     (gap,) = result.gaps
     costs, values = table.input_costs["usd"], table.decision_values
     price = costs[:, 1] - (costs[:, 0] if accounting == "skipping" else 0.0)
@@ -315,7 +428,10 @@ def test_break_even_is_where_the_purse_still_reaches_chance(seed):
         gain = walked(score, price, purse - cost * len(table)) @ values
         margin = gain - chance
         inside = any(low <= cost <= high for low, high in gap.break_even_set)
-        edge = any(abs(cost - end) <= 1e-9 for span in gap.break_even_set for end in span)  # the gain may jump there
+        # the gain may jump there
+        edge = any(
+            abs(cost - end) <= 1e-9 for span in gap.break_even_set for end in span
+        )
         if abs(margin) > 1e-7 and not edge:
             assert inside == (margin > 0), (cost, margin, gap.break_even_set)
     if gap.break_even_set:
@@ -329,15 +445,28 @@ def test_files_hold_costs_per_input(tmp_path):
         "a,1,1,0,0.001,0.02,10,90,7\na,2,0,0,0.001,0.04,11,100,7\nb,3,1,1,0.001,0.03,9,70,7\n"
     )
     table = deepval.read_values(path)
-    assert table.input_costs["usd"].tolist() == [[0.001, 0.02], [0.001, 0.04], [0.001, 0.03]]
+    assert table.input_costs["usd"].tolist() == [
+        [0.001, 0.02],
+        [0.001, 0.04],
+        [0.001, 0.03],
+    ]
     assert table.input_costs["ms"][:, 1].tolist() == [90, 100, 70]
-    assert list(table.attributes) == ["cost_other"]  # of no mode, so it is a column like any other
+    # of no mode, so it is a column like any other
+    assert list(table.attributes) == ["cost_other"]
     swapped = table.with_modes(["large", "small"])
     assert swapped.input_costs["usd"][:, 0].tolist() == [0.02, 0.04, 0.03]
     kept = table.restrict(["b"])
     assert kept.input_costs["ms"].tolist() == [[9, 70]]
-    plain = deepval.read_values({n: c for n, c in zip(("unit", "input", "loss_small", "loss_large"),
-                                (["a", "a", "b"], [1, 2, 3], [1, 0, 1], [0, 0, 1]), strict=True)})  # fmt: skip
+    plain = deepval.read_values(
+        {
+            n: c
+            for n, c in zip(
+                ("unit", "input", "loss_small", "loss_large"),
+                (["a", "a", "b"], [1, 2, 3], [1, 0, 1], [0, 0, 1]),
+                strict=True,
+            )
+        }
+    )
     assert plain.digest != table.digest
 
 
@@ -353,11 +482,23 @@ WRONG = {
         (",1,2", ",1,-2"),
         "column 'cost_l' must hold costs, finite and not negative; row 2",
     ),
-    "too large": (",cost_s,cost_l", (",1,2", ",1,1e300"), "column 'cost_l' must hold costs, of at most 1e+09; row 2"),
+    "too large": (
+        ",cost_s,cost_l",
+        (",1,2", ",1,1e300"),
+        "column 'cost_l' must hold costs, of at most 1e+09; row 2",
+    ),
     "no number": (",cost_s,cost_l", (",1,2", ",1,x"), "column 'cost_l'"),
     "missing": (",usd_s,usd_l", (",1,2", ",1,"), "column 'usd_l'"),
-    "wrong way": (",cost_s,cost_l", (",5,2", ",5,3"), "the full mode must cost more than the cheap one on average"),
-    "twice": (",cost_s,cost_l,usd_s,usd_l", (",1,2,1,2", ",1,3,1,2"), "given twice in usd: as 'cost' and as 'usd'"),
+    "wrong way": (
+        ",cost_s,cost_l",
+        (",5,2", ",5,3"),
+        "the full mode must cost more than the cheap one on average",
+    ),
+    "twice": (
+        ",cost_s,cost_l,usd_s,usd_l",
+        (",1,2,1,2", ",1,3,1,2"),
+        "given twice in usd: as 'cost' and as 'usd'",
+    ),
 }
 
 
@@ -365,7 +506,12 @@ WRONG = {
 def test_costs_that_cannot_be_are_refused(tmp_path, case):
     head, ends, told = WRONG[case]
     path = tmp_path / "values.csv"
-    path.write_text("\n".join([HEAD + head, *(row + end for row, end in zip(ROWS, ends, strict=True))]) + "\n")
+    path.write_text(
+        "\n".join(
+            [HEAD + head, *(row + end for row, end in zip(ROWS, ends, strict=True))]
+        )
+        + "\n"
+    )
     with pytest.raises(InputError) as caught:
         quietly(deepval.read_values, path)
     assert told in str(caught.value)
@@ -377,22 +523,36 @@ def test_python_costs_that_cannot_be_are_refused():
     for wrong, told in (
         ([1, 2], "costs per input must be columns by mode"),
         ({}, "costs per input must be columns by mode"),
-        ({"eur": {"s": [1, 1], "l": [2, 2]}}, "must be in one of cost, ms, mj, mj_gpu, mj_all, usd; found 'eur'"),
+        (
+            {"eur": {"s": [1, 1], "l": [2, 2]}},
+            "must be in one of cost, ms, mj, mj_gpu, mj_all, usd; found 'eur'",
+        ),
         ({"s": [1, 1]}, "'l' has no column 'cost_l'"),
     ):
         with pytest.raises(InputError, match=told):
-            quietly(deepval.ValueTable.from_columns, unit=["a", "b"], losses=losses, input_costs=wrong)
+            quietly(
+                deepval.ValueTable.from_columns,
+                unit=["a", "b"],
+                losses=losses,
+                input_costs=wrong,
+            )
 
 
 def test_an_allocator_without_a_price_is_an_error_and_never_free():
     table = priced(np.random.default_rng(0), inputs=5)
-    with pytest.raises(InputError, match=r"a measured budget needs 'usd' of allocator 'other'"):
+    with pytest.raises(
+        InputError, match=r"a measured budget needs 'usd' of allocator 'other'"
+    ):
         judge(table, {"other": np.arange(5.0)}, [deepval.Money(0.2)])
     bare = quietly(
-        deepval.ValueTable.from_columns, unit=table.unit, losses=dict(zip(table.modes, table.losses.T, strict=True)),
+        deepval.ValueTable.from_columns,
+        unit=table.unit,
+        losses=dict(zip(table.modes, table.losses.T, strict=True)),
         input_costs=dict(zip(table.modes, table.input_costs["usd"].T, strict=True)),
-    )  # fmt: skip
-    with pytest.raises(InputError, match=r"a measured budget needs 'usd' of allocator 'mine'"):
+    )
+    with pytest.raises(
+        InputError, match=r"a measured budget needs 'usd' of allocator 'mine'"
+    ):
         judge(bare, {"mine": np.arange(5.0)}, [deepval.Money(0.2)])
     with pytest.raises(InputError, match=r"A latency budget needs costs"):
         judge(bare, {"mine": np.arange(5.0)}, [deepval.Latency(0.2)])
@@ -402,11 +562,20 @@ def test_streams_say_that_they_keep_rates():
     rng = np.random.default_rng(1)
     losses, costs = rng.exponential(size=(40, 2)), some_costs(rng, 40, 2)
     table = deepval.ValueTable.from_columns(
-        unit=np.repeat(list("abcd"), 10), order=np.tile(np.arange(10), 4), costs=FREE,
-        losses={"s": losses[:, 0], "l": losses[:, 1]}, input_costs={"s": costs[:, 0], "l": costs[:, 1]},
-    )  # fmt: skip
+        unit=np.repeat(list("abcd"), 10),
+        order=np.tile(np.arange(10), 4),
+        costs=FREE,
+        losses={"s": losses[:, 0], "l": losses[:, 1]},
+        input_costs={"s": costs[:, 0], "l": costs[:, 1]},
+    )
     score = {"mine": rng.normal(size=40)}
-    result = judge(table, score, [deepval.Money(0.3), deepval.Selection(0.3)], calibration=["a"], draws=10)
+    result = judge(
+        table,
+        score,
+        [deepval.Money(0.3), deepval.Selection(0.3)],
+        calibration=["a"],
+        draws=10,
+    )
     told = [row for row in result.streams if row.kind == "money"]
     assert [row.verdict for row in told] == [None]
     assert "each input has its own cost" in told[0].reason
@@ -418,28 +587,41 @@ def test_slices_have_the_budget_of_their_own_inputs():
     table = priced(rng, inputs=12)
     kind = np.array(["x", "y"] * 6)
     table = quietly(
-        deepval.ValueTable.from_columns, unit=table.unit, attributes={"kind": kind}, costs=FREE,
+        deepval.ValueTable.from_columns,
+        unit=table.unit,
+        attributes={"kind": kind},
+        costs=FREE,
         losses=dict(zip(table.modes, table.losses.T, strict=True)),
         input_costs=dict(zip(table.modes, table.input_costs["usd"].T, strict=True)),
-    )  # fmt: skip
+    )
     score = rng.normal(size=12)
     result = judge(table, {"mine": score}, [deepval.Money(0.4)], by="kind", draws=0)
     for name in ("x", "y"):
         rows = kind == name
         costs, values = table.input_costs["usd"][rows, 1], table.decision_values[rows]
-        found = next(row for row in result.slices if row.slice == f"kind={name}" and row.allocator == "mine")
-        assert found.gain == pytest.approx(walked(score[rows], costs, 0.4 * costs.sum()) @ values)
+        found = next(
+            row
+            for row in result.slices
+            if row.slice == f"kind={name}" and row.allocator == "mine"
+        )
+        assert found.gain == pytest.approx(
+            walked(score[rows], costs, 0.4 * costs.sum()) @ values
+        )
 
 
 def test_the_kinds_that_columns_of_costs_allow(tmp_path):
     from deepval.cells.judgement import read_evaluation_data
 
     path = tmp_path / "values.csv"
-    path.write_text("unit,input,loss_s,loss_l,cost_s,cost_l\na,1,1,0,1,2\na,2,0,0,1,4\nb,3,1,1,1,2\n")
+    path.write_text(
+        "unit,input,loss_s,loss_l,cost_s,cost_l\na,1,1,0,1,2\na,2,0,0,1,4\nb,3,1,1,1,2\n"
+    )
     scores = tmp_path / "mine.csv"
     scores.write_text("input,score\n1,1\n2,2\n3,3\n")
     case = read_evaluation_data(path)
-    with pytest.warns(InputWarning, match=r"No money budgets: the cost of mine is unknown"):
+    with pytest.warns(
+        InputWarning, match=r"No money budgets: the cost of mine is unknown"
+    ):
         assert case.kinds(case.scores({"mine": scores}), "mj") == ["selection"]
     costs = tmp_path / "costs.toml"
     costs.write_text("[allocators.mine]\nusd = 0.0\n")

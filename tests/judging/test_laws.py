@@ -17,23 +17,49 @@ POSITIVE = st.sampled_from([0.25, 0.5, 1.0, 1.5, 3.0])
 SCORES = st.sampled_from([-math.inf, -2.0, -0.0, 0.0, 0.1, 1.0, 5.0, math.inf])
 FINITE = st.sampled_from([-2.0, -0.0, 0.0, 0.1, 1.0, 5.0])
 NUMBERS = ("gain", "benefit", "harm", "oracle_gain", "escalated")
-RATIOS = ("gain_share", "ndg", "ndg_lo", "ndg_hi", "versus_random", "versus_random_lo", "versus_random_hi")
+RATIOS = (
+    "gain_share",
+    "ndg",
+    "ndg_lo",
+    "ndg_hi",
+    "versus_random",
+    "versus_random_lo",
+    "versus_random_hi",
+)
 KEPT = ("verdict", "draws_dropped", "versus_random_dropped", "slots")
 
 
 @st.composite
 def columns(draw, scores=SCORES, cheap=LOSSES):
-    """(unit, losses, score) of a few inputs in two or three units; the first input has a positive cheap loss."""
+    """(unit, losses, score) of a few inputs in two or three units; the first input has
+    a positive cheap loss.
+    """
     inputs = draw(st.integers(3, 10))
-    unit = ["a", "b", *draw(st.lists(st.sampled_from("abc"), min_size=inputs - 2, max_size=inputs - 2))]
+    unit = [
+        "a",
+        "b",
+        *draw(
+            st.lists(st.sampled_from("abc"), min_size=inputs - 2, max_size=inputs - 2)
+        ),
+    ]
     losses = draw(st.lists(st.tuples(cheap, LOSSES), min_size=inputs, max_size=inputs))
     losses[0] = (1.0, losses[0][1])
-    return np.array(unit), np.array(losses), np.array(draw(st.lists(scores, min_size=inputs, max_size=inputs)))
+    return (
+        np.array(unit),
+        np.array(losses),
+        np.array(draw(st.lists(scores, min_size=inputs, max_size=inputs))),
+    )
 
 
 def tabled(unit, losses, **more) -> deepval.ValueTable:
     named = {"cheap": losses[:, 0], "full": losses[:, 1]}
-    return quietly(deepval.ValueTable.from_columns, unit=unit, input=np.arange(len(unit)), losses=named, **more)
+    return quietly(
+        deepval.ValueTable.from_columns,
+        unit=unit,
+        input=np.arange(len(unit)),
+        losses=named,
+        **more,
+    )
 
 
 def rows_of(unit, losses, score, budgets=None, draws="exact"):
@@ -50,7 +76,9 @@ def assert_alike(rows, others, *, gains: float = 1.0, names=KEPT) -> None:
             assert (row[name] is None) == (other[name] is None), name
             times = gains if name in NUMBERS and name != "escalated" else 1.0
             if row[name] is not None:
-                assert row[name] == pytest.approx(times * other[name], rel=1e-9, abs=1e-12), name
+                assert row[name] == pytest.approx(
+                    times * other[name], rel=1e-9, abs=1e-12
+                ), name
 
 
 @few
@@ -76,7 +104,11 @@ def test_gain_is_benefit_less_harm(case):
 @given(columns(cheap=POSITIVE), st.sampled_from([0.001, 2.0, 7.3, 1e6]))
 def test_scaling_losses_scales_gains_and_leaves_shares(case, factor):
     unit, losses, score = case
-    assert_alike(rows_of(unit, losses * factor, score), rows_of(unit, losses, score), gains=factor)
+    assert_alike(
+        rows_of(unit, losses * factor, score),
+        rows_of(unit, losses, score),
+        gains=factor,
+    )
 
 
 @few
@@ -85,7 +117,9 @@ def test_shifting_all_losses_leaves_values(case, shift):
     unit, losses, score = case
     moved, still = tabled(unit, losses + shift), tabled(unit, losses)
     assert moved.decision_values.tolist() == still.decision_values.tolist()
-    for row, other in zip(rows_of(unit, losses + shift, score), rows_of(unit, losses, score), strict=True):
+    for row, other in zip(
+        rows_of(unit, losses + shift, score), rows_of(unit, losses, score), strict=True
+    ):
         for name in (*NUMBERS, "ndg", "ndg_lo", "ndg_hi", "draws_dropped"):
             assert row[name] == other[name], name
 
@@ -96,7 +130,9 @@ def test_only_the_order_of_scores_counts(case):
     unit, losses, score = case
     plain = rows_of(unit, losses, score)
     for transformed in (np.exp(score), 3 * score + 100):
-        assert [dict(row) for row in rows_of(unit, losses, transformed)] == [dict(row) for row in plain]
+        assert [dict(row) for row in rows_of(unit, losses, transformed)] == [
+            dict(row) for row in plain
+        ]
 
 
 @few
@@ -106,7 +142,9 @@ def test_the_order_of_rows_does_not_count(case, random):
     order = list(range(len(unit)))
     random.shuffle(order)
     # Losses are quarters, so that sums are exact in any order.
-    assert_alike(rows_of(unit[order], losses[order], score[order]), rows_of(unit, losses, score))
+    assert_alike(
+        rows_of(unit[order], losses[order], score[order]), rows_of(unit, losses, score)
+    )
 
 
 @few
@@ -114,14 +152,25 @@ def test_the_order_of_rows_does_not_count(case, random):
 def test_a_constant_score_is_random(case, alpha):
     unit, losses, _ = case
     budgets = [deepval.Selection(alpha)]
-    result = judge(tabled(unit, losses), {"light": np.full(len(unit), 3.0)}, budgets, draws="exact")
-    constant, random = result.row("light", alpha=alpha), result.row("random", alpha=alpha)
+    result = judge(
+        tabled(unit, losses), {"light": np.full(len(unit), 3.0)}, budgets, draws="exact"
+    )
+    constant, random = (
+        result.row("light", alpha=alpha),
+        result.row("random", alpha=alpha),
+    )
     for name in (*NUMBERS, "gain_share", "ndg", "ndg_lo", "ndg_hi"):
         assert (constant[name] is None) == (random[name] is None), name
         if random[name] is not None:
-            assert constant[name] == pytest.approx(random[name], rel=1e-12, abs=1e-15), name
+            assert constant[name] == pytest.approx(
+                random[name], rel=1e-12, abs=1e-15
+            ), name
     assert constant.versus_random == pytest.approx(0, abs=1e-15)
-    assert (constant.versus_random_lo, constant.versus_random_hi, constant.verdict) == (0.0, 0.0, "unresolved")
+    assert (constant.versus_random_lo, constant.versus_random_hi, constant.verdict) == (
+        0.0,
+        0.0,
+        "unresolved",
+    )
 
 
 @few
@@ -129,7 +178,9 @@ def test_a_constant_score_is_random(case, alpha):
 def test_the_values_themselves_are_the_best_score(case, alpha):
     unit, losses, _ = case
     table = tabled(unit, losses)
-    result = judge(table, {"light": table.decision_values}, [deepval.Selection(alpha)], draws=0)
+    result = judge(
+        table, {"light": table.decision_values}, [deepval.Selection(alpha)], draws=0
+    )
     row = result.row("light", alpha=alpha)
     if row.slots <= np.count_nonzero(table.decision_values >= 0):
         assert row.gain == pytest.approx(row.oracle_gain, rel=1e-12)
@@ -144,11 +195,17 @@ def test_every_input_twice_is_every_unit_twice_as_heavy(case):
     budgets = [deepval.Selection(1.0), deepval.Latency(1.0, COSTS)]
     twice = [np.concatenate([column, column]) for column in (unit, losses, score)]
     once, double = rows_of(unit, losses, score, budgets), rows_of(*twice, budgets)
-    # All is escalated by whoever costs nothing, so that no rounding of k differs; every sum doubles, shares stay.
+    # All is escalated by whoever costs nothing, so that no rounding of k differs; every
+    # sum doubles, shares stay.
     for row, other in zip(double, once, strict=True):
         if row.allocator != "light" or row.kind == "selection":
             assert row.escalated == pytest.approx(2 * other.escalated)
-            assert_alike([replace_escalated(row, other)], [other], gains=2.0, names=("verdict", "draws_dropped"))
+            assert_alike(
+                [replace_escalated(row, other)],
+                [other],
+                gains=2.0,
+                names=("verdict", "draws_dropped"),
+            )
 
 
 def replace_escalated(row: deepval.Row, other: deepval.Row) -> deepval.Row:
@@ -158,7 +215,8 @@ def replace_escalated(row: deepval.Row, other: deepval.Row) -> deepval.Row:
 @few
 @given(columns(), st.integers(0, 2))
 def test_a_unit_counted_twice_is_a_unit_copied(case, which):
-    # Draws count units: the same sums come from a weight of 2 and from a copy of the unit's rows.
+    # Draws count units: the same sums come from a weight of 2 and from a copy of the
+    # unit's rows.
     from deepval.judging.kernel import top_sums
 
     unit, losses, score = case
@@ -171,7 +229,11 @@ def test_a_unit_counted_twice_is_a_unit_copied(case, which):
     weights = np.where(names == heavy, 2.0, 1.0)[None]
     weighted = top_sums(score, value[None], number, counts=weights, slots=slots)
     plain = top_sums(
-        score[copied], value[None][:, copied], number[copied], counts=np.ones((1, len(names))), slots=slots
+        score[copied],
+        value[None][:, copied],
+        number[copied],
+        counts=np.ones((1, len(names))),
+        slots=slots,
     )
     assert weighted == pytest.approx(plain, rel=1e-12, abs=1e-14)
 
@@ -181,7 +243,16 @@ def test_a_unit_counted_twice_is_a_unit_copied(case, which):
 def test_a_dearer_allocator_never_gets_more_slots(case, alpha):
     unit, losses, score = case
     budgets = [deepval.Latency(alpha, COSTS), deepval.Latency(alpha, COSTS, "skipping")]
-    result = judge(tabled(unit, losses), {"free": score, "light": score, "dear": score}, budgets, draws=0)
+    result = judge(
+        tabled(unit, losses),
+        {"free": score, "light": score, "dear": score},
+        budgets,
+        draws=0,
+    )
     for accounting in ("cascade", "skipping"):
-        slots = [r.slots for r in result.rows if r.accounting == accounting and r.verdict and r.slots is not None]
+        slots = [
+            r.slots
+            for r in result.rows
+            if r.accounting == accounting and r.verdict and r.slots is not None
+        ]
         assert slots == sorted(slots, reverse=True)

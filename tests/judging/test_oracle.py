@@ -1,4 +1,6 @@
-"""The oracle against every subset, the checker of optimal rankings against every budget, regret against every swap."""
+"""The oracle against every subset, the checker of optimal rankings against every
+budget, regret against every swap.
+"""
 
 import itertools
 import math
@@ -34,7 +36,10 @@ def best_subset(values, slots) -> Fraction:
 def shortfalls(score, values) -> list[Fraction]:
     """OPT(k) - expected gain for every k <= #{V >= 0}."""
     reachable = sum(v >= 0 for v in values)
-    return [slow.best_gain(values, k) - slow.expected_top(score, values, k) for k in range(reachable + 1)]
+    return [
+        slow.best_gain(values, k) - slow.expected_top(score, values, k)
+        for k in range(reachable + 1)
+    ]
 
 
 def test_oracle_is_the_best_of_all_subsets():
@@ -45,7 +50,9 @@ def test_oracle_is_the_best_of_all_subsets():
         best = [float(best_subset(values.tolist(), k)) for k in range(len(values) + 1)]
         assert oracle_curve(values) == pytest.approx(best, rel=1e-12)
         for k in range(len(values) + 2):
-            assert oracle_gain(values, k) == pytest.approx(best[min(k, len(values))], rel=1e-12)
+            assert oracle_gain(values, k) == pytest.approx(
+                best[min(k, len(values))], rel=1e-12
+            )
 
 
 def test_every_form_of_the_oracle_is_one_number():
@@ -53,32 +60,48 @@ def test_every_form_of_the_oracle_is_one_number():
     for _ in range(60):
         size = int(rng.integers(1, 12))
         loss = random_losses(rng, size)
-        table = table_of(loss[:, 0] - loss[:, 1], unit=rng.choice(list("abc"), size), cheap=loss[:, 0])
+        table = table_of(
+            loss[:, 0] - loss[:, 1],
+            unit=rng.choice(list("abc"), size),
+            cheap=loss[:, 0],
+        )
         values, counts = table.decision_values, np.ones((1, len(table.unit_ids)))
         for k in range(size + 1):
             best = oracle_gain(values, k)
             weights = oracle_weights(values, k)
-            ((gain,),), ((taken,),) = oracle_sums(values, table.unit, counts=counts, slots=np.array([[k]]))
-            assert [gain, weights @ values, oracle_curve(values)[k]] == pytest.approx([best] * 3, rel=1e-12, abs=1e-12)
+            ((gain,),), ((taken,),) = oracle_sums(
+                values, table.unit, counts=counts, slots=np.array([[k]])
+            )
+            assert [gain, weights @ values, oracle_curve(values)[k]] == pytest.approx(
+                [best] * 3, rel=1e-12, abs=1e-12
+            )
             assert taken == pytest.approx(weights.sum())
             assert taken == min(k, np.count_nonzero(values > 0))
         summary = table.summary(1.0)
         if table.cheap_loss > 0:
-            assert summary.oracle_share == pytest.approx(oracle_gain(values, size) / table.cheap_loss, rel=1e-12)
+            assert summary.oracle_share == pytest.approx(
+                oracle_gain(values, size) / table.cheap_loss, rel=1e-12
+            )
 
 
 def selectable(score: np.ndarray, k: int) -> set[int]:
-    """Inputs that some way to break ties selects: fewer than k others have a higher score."""
+    """Inputs that some way to break ties selects: fewer than k others have a higher
+    score.
+    """
     return {i for i, own in enumerate(score) if np.count_nonzero(score > own) < k}
 
 
 def omissible(score: np.ndarray, k: int) -> set[int]:
-    """Inputs that some way to break ties leaves out: at least k others have as high a score."""
+    """Inputs that some way to break ties leaves out: at least k others have as high a
+    score.
+    """
     return {i for i, own in enumerate(score) if np.count_nonzero(score >= own) > k}
 
 
 def assert_violation_is_right(score: np.ndarray, values: np.ndarray) -> bool:
-    """Both directions of Proposition 1 by going through every budget; whether there is a violation."""
+    """Both directions of Proposition 1 by going through every budget; whether there is
+    a violation.
+    """
     lack = shortfalls(score.tolist(), values.tolist())
     found = ranking_violation(score, values)
     assert is_optimal_ranking(score, values) == (found is None)
@@ -121,12 +144,18 @@ def test_optimal_rankings_of_more_inputs():
 
 
 def test_witness_by_hand():
-    # The harmful input 2 stands before the zero of input 1: at k = 2 the gain is 3 - 1 instead of 3.
+    # The harmful input 2 stands before the zero of input 1: at k = 2 the gain is 3 - 1
+    # instead of 3.
     found = ranking_violation(np.array([9.0, 1.0, 5.0]), np.array([3.0, 0.0, -1.0]))
     assert (found.above, found.below, found.slots, found.shortfall) == (2, 1, 2, 1.0)
-    assert ranking_violation(np.array([9.0, 5.0, 1.0]), np.array([3.0, 0.0, -1.0])) is None
+    assert (
+        ranking_violation(np.array([9.0, 5.0, 1.0]), np.array([3.0, 0.0, -1.0])) is None
+    )
     # Among harmful inputs no order is needed: K = 1 input is ever to be taken.
-    assert ranking_violation(np.array([9.0, 1.0, 5.0]), np.array([3.0, -1.0, -9.0])) is None
+    assert (
+        ranking_violation(np.array([9.0, 1.0, 5.0]), np.array([3.0, -1.0, -9.0]))
+        is None
+    )
 
 
 def test_regret_without_ties_counts_the_fewest_swaps():
@@ -137,14 +166,21 @@ def test_regret_without_ties_counts_the_fewest_swaps():
         for k in range(sum(values >= 0) + 1):
             chosen = set(np.argsort(-score)[:k].tolist())
             best = sum(sorted(values.tolist(), reverse=True)[:k])
-            # Of all optimal sets of k inputs, the one that shares most with what the score selects.
+            # Of all optimal sets of k inputs, the one that shares most with what the
+            # score selects.
             ideal = max(
-                (set(c) for c in itertools.combinations(range(len(values)), k) if sum(values[list(c)]) == best),
+                (
+                    set(c)
+                    for c in itertools.combinations(range(len(values)), k)
+                    if sum(values[list(c)]) == best
+                ),
                 key=lambda c: len(c & chosen),
             )
             missed, wrong = ideal - chosen, chosen - ideal
             found = regret(score, values, k)
-            assert found.regret == pytest.approx(best - sum(values[list(chosen)]), abs=1e-12)
+            assert found.regret == pytest.approx(
+                best - sum(values[list(chosen)]), abs=1e-12
+            )
             assert found.swapped == pytest.approx(len(missed), abs=1e-12)
             if missed:
                 margin = min(values[i] for i in missed) - max(values[i] for i in wrong)
@@ -179,7 +215,9 @@ def test_regret_needs_a_reachable_budget():
 
 
 SMALL = st.lists(
-    st.tuples(st.integers(0, 4), st.integers(-2, 3), st.booleans()).map(lambda row: (row[0] / 2, row[1] / 4, row[2])),
+    st.tuples(st.integers(0, 4), st.integers(-2, 3), st.booleans()).map(
+        lambda row: (row[0] / 2, row[1] / 4, row[2])
+    ),
     max_size=7,
 )
 """Score, decision value, and whether the input is abstained on."""
@@ -187,15 +225,25 @@ SMALL = st.lists(
 
 def columns_of(rows):
     score, values, abstained = zip(*rows, strict=True) if rows else ((), (), ())
-    return np.array(score, dtype=float), np.array(values, dtype=float), np.array(abstained, dtype=bool)
+    return (
+        np.array(score, dtype=float),
+        np.array(values, dtype=float),
+        np.array(abstained, dtype=bool),
+    )
 
 
 def abstaining_shortfalls(score, values, abstained) -> list[Fraction]:
-    """OPT(k) - expected gain for every k = 0, ..., N; inputs abstained on are no candidates."""
+    """OPT(k) - expected gain for every k = 0, ..., N; inputs abstained on are no
+    candidates.
+    """
     kept = [i for i in range(len(values)) if not abstained[i]]
-    own_score, own_value = [float(score[i]) for i in kept], [float(values[i]) for i in kept]
+    own_score, own_value = (
+        [float(score[i]) for i in kept],
+        [float(values[i]) for i in kept],
+    )
     return [
-        best_subset(values.tolist(), k) - slow.expected_top(own_score, own_value, min(k, len(kept)))
+        best_subset(values.tolist(), k)
+        - slow.expected_top(own_score, own_value, min(k, len(kept)))
         for k in range(len(values) + 1)
     ]
 
@@ -213,7 +261,9 @@ def test_abstention_against_every_budget(rows):
         better = 0.0 if found.below is None else values[found.below]
         assert better > taken
         assert found.above is None or not abstained[found.above]
-        assert found.above is not None or found.slots > np.count_nonzero(~abstained), "there is an empty slot"
+        assert found.above is not None or found.slots > np.count_nonzero(~abstained), (
+            "there is an empty slot"
+        )
     for k, short in enumerate(lack):
         outcome = regret(score, values, k, abstained)
         assert outcome.regret == pytest.approx(float(short), rel=1e-9, abs=1e-12)
@@ -225,7 +275,9 @@ def test_the_decision_value_is_optimal_at_every_budget_iff_harm_is_abstained_on(
     _, values, abstained = columns_of(rows)
     assert is_optimal_ranking(values, values)
     assert is_optimal_ranking(values, values, values < 0)
-    assert is_optimal_ranking(values, values, values <= 0), "zeros may be abstained on or not"
+    assert is_optimal_ranking(values, values, values <= 0), (
+        "zeros may be abstained on or not"
+    )
     exact = not abstained[values > 0].any() and abstained[values < 0].all()
     assert is_optimal_ranking(values, values, abstained) == exact
 
@@ -234,15 +286,19 @@ def test_the_decision_value_is_optimal_at_every_budget_iff_harm_is_abstained_on(
 def test_only_the_order_of_scores_counts(rows, factor):
     score, values, abstained = columns_of(rows)
     for never in (None, abstained):
-        assert ranking_violation(score, values, never) == ranking_violation(factor * score - 3, values, never)
+        assert ranking_violation(score, values, never) == ranking_violation(
+            factor * score - 3, values, never
+        )
 
 
 def test_abstention_by_hand():
     score, values = np.array([3.0, 2.0, 1.0]), np.array([2.0, -1.0, 1.0])
-    # The harmful input takes the second slot; once it is abstained on, the third input moves up.
+    # The harmful input takes the second slot; once it is abstained on, the third input
+    # moves up.
     assert ranking_violation(score, values, np.zeros(3, dtype=bool)).slots == 2
     assert ranking_violation(score, values, values < 0) is None
-    # Abstaining on the third input too leaves its benefit out from k = 2 on: an empty slot stands in its place.
+    # Abstaining on the third input too leaves its benefit out from k = 2 on: an empty
+    # slot stands in its place.
     found = ranking_violation(score, values, np.array([False, True, True]))
     assert (found.above, found.below, found.slots, found.shortfall) == (None, 2, 2, 1.0)
     # Without abstention k = 3 forces the harm: only an empty slot is better.

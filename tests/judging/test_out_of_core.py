@@ -1,4 +1,6 @@
-"""Tables that are read piece by piece against the same tables in memory, with every branch made to happen."""
+"""Tables that are read piece by piece against the same tables in memory, with every
+branch made to happen.
+"""
 
 import json
 import math
@@ -23,14 +25,33 @@ from worlds import COSTS, quietly
 INPUTS = 700
 
 
-def world(folder: Path, *, units: int = 6, seed: int = 0, share: float = 0.5, text: bool = False, **more) -> Path:
-    """A values file: losses in tenths, so that values are tied, and `share` of them affected."""
+def world(
+    folder: Path,
+    *,
+    units: int = 6,
+    seed: int = 0,
+    share: float = 0.5,
+    text: bool = False,
+    **more,
+) -> Path:
+    """A values file: losses in tenths, so that values are tied, and `share` of them
+    affected.
+    """
     rng = np.random.default_rng(seed)
     unit = rng.integers(0, units, INPUTS)
-    value = np.where(rng.random(INPUTS) < share, rng.integers(-20, 25, INPUTS) / 10, 0.0)
+    value = np.where(
+        rng.random(INPUTS) < share, rng.integers(-20, 25, INPUTS) / 10, 0.0
+    )
     cheap = np.maximum(value, 0.0) + rng.integers(1, 9, INPUTS) / 10
-    columns = {"unit": [f"u{u}" for u in unit], "input": ids(text), "loss_cheap": cheap, "loss_full": cheap - value}
-    pq.write_table(pa.table(columns | more), folder / "values.parquet", row_group_size=130)
+    columns = {
+        "unit": [f"u{u}" for u in unit],
+        "input": ids(text),
+        "loss_cheap": cheap,
+        "loss_full": cheap - value,
+    }
+    pq.write_table(
+        pa.table(columns | more), folder / "values.parquet", row_group_size=130
+    )
     return folder / "values.parquet"
 
 
@@ -38,8 +59,12 @@ def ids(text: bool) -> list:
     return [f"frame {i}" for i in range(INPUTS)] if text else list(range(INPUTS))
 
 
-def scores(folder: Path, seed: int = 1, *, text: bool = False, order=None) -> dict[str, Path]:
-    """Continuous, whole, constant, heavily tied and infinite scores, in the order of the table or in another."""
+def scores(
+    folder: Path, seed: int = 1, *, text: bool = False, order=None
+) -> dict[str, Path]:
+    """Continuous, whole, constant, heavily tied and infinite scores, in the order of
+    the table or in another.
+    """
     rng = np.random.default_rng(seed)
     plain = rng.normal(size=INPUTS)
     held = {
@@ -47,17 +72,23 @@ def scores(folder: Path, seed: int = 1, *, text: bool = False, order=None) -> di
         "whole": np.floor(3 * plain).astype(np.int64),
         "constant": np.zeros(INPUTS),
         "tied": np.where(rng.random(INPUTS) < 0.7, -0.0, plain),
-        "endless": np.where(rng.random(INPUTS) < 0.3, rng.choice([-math.inf, math.inf], INPUTS), plain),
+        "endless": np.where(
+            rng.random(INPUTS) < 0.3, rng.choice([-math.inf, math.inf], INPUTS), plain
+        ),
     }
     order = np.arange(INPUTS) if order is None else order
     for name, score in held.items():
-        table = pa.table({"input": np.array(ids(text))[order].tolist(), "score": score[order]})
+        table = pa.table(
+            {"input": np.array(ids(text))[order].tolist(), "score": score[order]}
+        )
         pq.write_table(table, folder / f"{name}.parquet", row_group_size=150)
     return {name: folder / f"{name}.parquet" for name in held}
 
 
 def tiny(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Pieces so small, and a sample so poor, that every branch is taken; returns a list of further readings."""
+    """Pieces so small, and a sample so poor, that every branch is taken; returns a list
+    of further readings.
+    """
     for module in (chunks, scans, out_of_core):
         monkeypatch.setattr(module, "CHUNK", 64)
     monkeypatch.setattr(scans, "SAMPLE", 30)
@@ -67,7 +98,11 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(kernel, "WALK_ELEMENTS", 16)
     monkeypatch.setattr(joins, "AT_ONCE", 90)
     again, readings = out_of_core.Scan.read_again, []
-    monkeypatch.setattr(out_of_core.Scan, "read_again", lambda scan: (readings.append(1), again(scan))[1])
+    monkeypatch.setattr(
+        out_of_core.Scan,
+        "read_again",
+        lambda scan: (readings.append(1), again(scan))[1],
+    )
     return readings
 
 
@@ -90,7 +125,14 @@ def assert_judged_alike(source: Path, files, budgets=None, **options) -> deepval
     whole = quietly(deepval.evaluate, source, files, budgets, memory="1TB", **options)
     found = quietly(deepval.evaluate, source, files, budgets, memory=0, **options)
     assert_same(whole.to_dict(), found.to_dict())
-    for name in ("gain", "benefit", "escalated", "prize", "versus_random", "cheap_loss"):
+    for name in (
+        "gain",
+        "benefit",
+        "escalated",
+        "prize",
+        "versus_random",
+        "cheap_loss",
+    ):
         one, other = (getattr(result.samples, name) for result in (whole, found))
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-9, err_msg=name)
     return found
@@ -102,14 +144,23 @@ def test_sifted_sums_and_cuts_are_those_of_all_rows(monkeypatch, seed):
     monkeypatch.setattr(sieves, "SORTED", int(rng.integers(1, 60)))
     monkeypatch.setattr(sieves, "TAKEN", int(rng.integers(1, 500)))
     rows, units = int(rng.integers(1, 300)), int(rng.integers(1, 9))
-    score = rng.choice([rng.normal(size=rows), rng.integers(0, 4, rows) / 2, np.full(rows, 3.0)])
+    score = rng.choice(
+        [rng.normal(size=rows), rng.integers(0, 4, rows) / 2, np.full(rows, 3.0)]
+    )
     score = np.where(rng.random(rows) < 0.05, rng.choice([-math.inf, math.inf]), score)
     value, unit = rng.normal(size=rows), rng.integers(0, units, rows)
     counts = np.vstack([np.ones(units), rng.integers(0, 4, (6, units))]).astype(float)
     slots = rng.integers(0, rows + 2, (7, 3))
     step = int(rng.integers(1, rows + 5))
     sieve = kernel.Sieve.over(
-        score[::step], unit[::step], step=step, counts=counts, slots=slots, quantities=2, quantiles=5, widest=1
+        score[::step],
+        unit[::step],
+        step=step,
+        counts=counts,
+        slots=slots,
+        quantities=2,
+        quantiles=5,
+        widest=1,
     )
 
     def again() -> None:
@@ -122,27 +173,43 @@ def test_sifted_sums_and_cuts_are_those_of_all_rows(monkeypatch, seed):
     found.read()
     quantities = [value, np.maximum(value, 0.0)]
     expected = kernel.top_sums(score, quantities, unit, counts=counts, slots=slots)
-    np.testing.assert_allclose(found.sums(counts, slots), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        found.sums(counts, slots), expected, rtol=1e-12, atol=1e-12
+    )
     for k in {1, rows, int(rng.integers(1, rows + 1))}:
         cut, lowest = found.cut(k), np.sort(score)[rows - k]
         assert cut.score == lowest
         assert cut.audit(k) == tie_audit(score, k)
         np.testing.assert_allclose(
-            cut.taken(k)[1], np.bincount(unit, inclusion(score, k) * value, minlength=units), rtol=1e-12, atol=1e-12
+            cut.taken(k)[1],
+            np.bincount(unit, inclusion(score, k) * value, minlength=units),
+            rtol=1e-12,
+            atol=1e-12,
         )
 
 
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize(
     ("units", "share", "draws"),
-    [(6, 0.5, 40), (1, 0.5, 20), (120, 0.5, 30), (4, 0.05, "exact"), (6, 0.0, 10), (3, 1.0, 0)],
+    [
+        (6, 0.5, 40),
+        (1, 0.5, 20),
+        (120, 0.5, 30),
+        (4, 0.05, "exact"),
+        (6, 0.0, 10),
+        (3, 1.0, 0),
+    ],
     ids=["few", "one", "many", "slack", "nothing", "no draws"],
 )
-def test_a_table_on_disk_is_judged_as_in_memory(tmp_path, monkeypatch, small, units, share, draws):
+def test_a_table_on_disk_is_judged_as_in_memory(
+    tmp_path, monkeypatch, small, units, share, draws
+):
     if small:
         tiny(monkeypatch)
     source = world(tmp_path, units=units, share=share)
-    assert_judged_alike(source, scores(tmp_path), draws=draws, simultaneous_intervals=bool(draws))
+    assert_judged_alike(
+        source, scores(tmp_path), draws=draws, simultaneous_intervals=bool(draws)
+    )
 
 
 def test_cuts_that_the_sample_missed_are_read_again(tmp_path, monkeypatch):
@@ -166,12 +233,16 @@ def test_scores_in_another_order_are_joined(tmp_path, monkeypatch, text, small):
     if small:
         tiny(monkeypatch)
     order = np.random.default_rng(5).permutation(INPUTS)
-    assert_judged_alike(world(tmp_path, text=text), scores(tmp_path, text=text, order=order), draws=15)
+    assert_judged_alike(
+        world(tmp_path, text=text), scores(tmp_path, text=text, order=order), draws=15
+    )
 
 
 def test_texts_of_one_hash_are_told_apart(tmp_path, monkeypatch):
     real = keys.keys_of
-    monkeypatch.setattr(joins, "keys_of", lambda ids, seed=0: real(ids, seed) if seed else real(ids) % 7)
+    monkeypatch.setattr(
+        joins, "keys_of", lambda ids, seed=0: real(ids, seed) if seed else real(ids) % 7
+    )
     files = scores(tmp_path, text=True, order=np.arange(INPUTS)[::-1])
     assert_judged_alike(world(tmp_path, text=True), files, draws=5)
 
@@ -180,11 +251,18 @@ def test_ids_are_the_same_as_text_and_as_integers(tmp_path):
     source, files = world(tmp_path), scores(tmp_path)
     for name in files:
         table = pq.read_table(files[name])
-        pq.write_table(table.set_column(0, "input", table["input"].cast(pa.string())), files[name])
+        pq.write_table(
+            table.set_column(0, "input", table["input"].cast(pa.string())), files[name]
+        )
     found = assert_judged_alike(source, files, draws=5)
     as_text = pq.read_table(source)
-    pq.write_table(as_text.set_column(1, "input", as_text["input"].cast(pa.string())), source)
-    assert assert_judged_alike(source, files, draws=5).provenance.table == found.provenance.table
+    pq.write_table(
+        as_text.set_column(1, "input", as_text["input"].cast(pa.string())), source
+    )
+    assert (
+        assert_judged_alike(source, files, draws=5).provenance.table
+        == found.provenance.table
+    )
 
 
 def test_folders_of_files_are_one_table(tmp_path, monkeypatch):
@@ -192,17 +270,27 @@ def test_folders_of_files_are_one_table(tmp_path, monkeypatch):
     source, files = world(tmp_path), scores(tmp_path)
     table = pq.read_table(source)
     (tmp_path / "parts").mkdir()
-    for number, (first, size) in enumerate([(0, 100), (100, 1), (101, 400), (501, INPUTS)]):
+    for number, (first, size) in enumerate(
+        [(0, 100), (100, 1), (101, 400), (501, INPUTS)]
+    ):
         piece = table.slice(first, size)
         if number == 1:
             piece = piece.set_column(1, "input", piece["input"].cast(pa.int32()))
         pq.write_table(piece, tmp_path / "parts" / f"{number}.parquet")
     (tmp_path / "parts" / ".0.parquet.0123abcd.tmp").write_bytes(b"left by a kill")
     one = assert_judged_alike(tmp_path / "parts", files, draws=10)
-    assert one.to_dict() == quietly(deepval.evaluate, source, files, draws=10, memory=0).to_dict()
-    pq.write_table(table.rename_columns(["unit", "input", "loss_a", "loss_b"]), tmp_path / "parts" / "9.parquet")
+    assert (
+        one.to_dict()
+        == quietly(deepval.evaluate, source, files, draws=10, memory=0).to_dict()
+    )
+    pq.write_table(
+        table.rename_columns(["unit", "input", "loss_a", "loss_b"]),
+        tmp_path / "parts" / "9.parquet",
+    )
     for size in (0, "1TB"):
-        with pytest.raises(InputError, match=r"same columns; 9\.parquet has unit, input, loss_a"):
+        with pytest.raises(
+            InputError, match=r"same columns; 9\.parquet has unit, input, loss_a"
+        ):
             deepval.evaluate(tmp_path / "parts", files, memory=size)
 
 
@@ -211,9 +299,17 @@ def test_some_units_are_judged_and_missing_scores_rank_last(tmp_path, monkeypatc
     source, files = world(tmp_path, units=7), scores(tmp_path)
     lacking = pq.read_table(files["continuous"]).slice(20, INPUTS - 90)
     pq.write_table(lacking, files["continuous"])
-    found = assert_judged_alike(source, files, draws=10, units=["u5", "u1", "u3"], missing="worst")
+    found = assert_judged_alike(
+        source, files, draws=10, units=["u5", "u1", "u3"], missing="worst"
+    )
     assert found.provenance.scores["continuous"].coverage < 1
-    with pytest.raises(InputError, match="continuous: every input needs a score; input '0' has none, nor have 89 more"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "continuous: every input needs a score; input '0' "
+            "has none, nor have 89 more"
+        ),
+    ):
         deepval.evaluate(source, files, memory=0)
     for units in (["u9"], []):
         messages = set()
@@ -227,23 +323,40 @@ def test_some_units_are_judged_and_missing_scores_rank_last(tmp_path, monkeypatc
 @pytest.mark.parametrize("accounting", ["cascade", "skipping"])
 def test_measured_budgets_have_all_but_a_break_even(tmp_path, accounting):
     source, files = world(tmp_path), scores(tmp_path)
-    named = {"dear": files["continuous"], "light": files["whole"], "free": files["tied"]}
-    budgets = [deepval.Latency(a, COSTS, accounting) for a in (0.2, 0.5, 0.9)] + [deepval.Energy(0.3, COSTS), 0.2]
-    whole = quietly(deepval.evaluate, source, named, budgets, draws=20, memory="1TB").to_dict()
-    found = quietly(deepval.evaluate, source, named, budgets, draws=20, memory=0).to_dict()
+    named = {
+        "dear": files["continuous"],
+        "light": files["whole"],
+        "free": files["tied"],
+    }
+    budgets = [deepval.Latency(a, COSTS, accounting) for a in (0.2, 0.5, 0.9)] + [
+        deepval.Energy(0.3, COSTS),
+        0.2,
+    ]
+    whole = quietly(
+        deepval.evaluate, source, named, budgets, draws=20, memory="1TB"
+    ).to_dict()
+    found = quietly(
+        deepval.evaluate, source, named, budgets, draws=20, memory=0
+    ).to_dict()
     for one, other in zip(whole["gaps"], found["gaps"], strict=True):
         if one["break_even_set"] is not None:
             assert other["reason"] == "the table is larger than memory: no break-even"
-            other |= {name: one[name] for name in ("break_even", "break_even_set", "reason")}
+            other |= {
+                name: one[name] for name in ("break_even", "break_even_set", "reason")
+            }
     assert_same(whole, found)
 
 
 def test_rewards_order_and_how_they_were_estimated_are_read(tmp_path):
-    source = world(tmp_path, order=np.arange(INPUTS)[::-1], estimated=["by a model"] * INPUTS)
+    source = world(
+        tmp_path, order=np.arange(INPUTS)[::-1], estimated=["by a model"] * INPUTS
+    )
     table = pq.read_table(source)
     names = [name.replace("loss", "reward") for name in table.column_names]
     pq.write_table(table.rename_columns(names), source)
-    found = assert_judged_alike(source, scores(tmp_path), draws=5, modes=["full", "cheap"])
+    found = assert_judged_alike(
+        source, scores(tmp_path), draws=5, modes=["full", "cheap"]
+    )
     assert "by a model" in found.warnings
 
 
@@ -251,35 +364,67 @@ def test_huge_losses_do_not_overflow(tmp_path):
     source = world(tmp_path)
     table = pq.read_table(source)
     for at in (2, 3):
-        table = table.set_column(at, table.column_names[at], pa.array(table.column(at).to_numpy() * 1e149))
+        table = table.set_column(
+            at, table.column_names[at], pa.array(table.column(at).to_numpy() * 1e149)
+        )
     pq.write_table(table, source)
     files = scores(tmp_path)
-    whole, found = (quietly(deepval.evaluate, source, files, draws=0, memory=size) for size in (0, "1TB"))
-    assert found.setting.concentration.effective_inputs == pytest.approx(whole.setting.concentration.effective_inputs)
-    assert found.row("whole", alpha=0.2).ndg == pytest.approx(whole.row("whole", alpha=0.2).ndg, rel=1e-12)
+    whole, found = (
+        quietly(deepval.evaluate, source, files, draws=0, memory=size)
+        for size in (0, "1TB")
+    )
+    assert found.setting.concentration.effective_inputs == pytest.approx(
+        whole.setting.concentration.effective_inputs
+    )
+    assert found.row("whole", alpha=0.2).ndg == pytest.approx(
+        whole.row("whole", alpha=0.2).ndg, rel=1e-12
+    )
 
 
 def altered(path: Path, column: str, values) -> None:
     table = pq.read_table(path)
-    pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(values)), path)
+    pq.write_table(
+        table.set_column(table.column_names.index(column), column, pa.array(values)),
+        path,
+    )
 
 
 ORDER = np.arange(INPUTS)
 TEXT = [f"frame {i}" for i in range(INPUTS)]
 BROKEN = {
-    "repeated value": lambda v, s: altered(v, "input", np.where(ORDER == 600, 5, ORDER)),
-    "repeated score": lambda v, s: altered(s, "input", np.where(ORDER == 600, 5, ORDER)),
-    "repeated text": lambda v, s: altered(v, "input", [*TEXT[:600], TEXT[5], *TEXT[601:]]),
-    "unknown": lambda v, s: altered(s, "input", np.where(ORDER > 690, ORDER + 1000, ORDER)),
-    "nan score": lambda v, s: altered(s, "score", np.where(ORDER == 300, math.nan, 0.0)),
-    "nan loss": lambda v, s: altered(v, "loss_full", np.where(ORDER == 300, math.nan, 0.0)),
-    "huge loss": lambda v, s: altered(v, "loss_full", np.where(ORDER == 300, 1e300, 0.0)),
-    "no unit": lambda v, s: altered(v, "unit", [None if i == 300 else "u" for i in ORDER]),
-    "no id": lambda v, s: altered(v, "input", [None if i == 300 else str(i) for i in ORDER]),
+    "repeated value": lambda v, s: altered(
+        v, "input", np.where(ORDER == 600, 5, ORDER)
+    ),
+    "repeated score": lambda v, s: altered(
+        s, "input", np.where(ORDER == 600, 5, ORDER)
+    ),
+    "repeated text": lambda v, s: altered(
+        v, "input", [*TEXT[:600], TEXT[5], *TEXT[601:]]
+    ),
+    "unknown": lambda v, s: altered(
+        s, "input", np.where(ORDER > 690, ORDER + 1000, ORDER)
+    ),
+    "nan score": lambda v, s: altered(
+        s, "score", np.where(ORDER == 300, math.nan, 0.0)
+    ),
+    "nan loss": lambda v, s: altered(
+        v, "loss_full", np.where(ORDER == 300, math.nan, 0.0)
+    ),
+    "huge loss": lambda v, s: altered(
+        v, "loss_full", np.where(ORDER == 300, 1e300, 0.0)
+    ),
+    "no unit": lambda v, s: altered(
+        v, "unit", [None if i == 300 else "u" for i in ORDER]
+    ),
+    "no id": lambda v, s: altered(
+        v, "input", [None if i == 300 else str(i) for i in ORDER]
+    ),
     "ids that are numbers": lambda v, s: altered(v, "input", np.zeros(INPUTS)),
     "values for scores": lambda v, s: s.write_bytes(v.read_bytes()),
     "scores for values": lambda v, s: v.write_bytes(s.read_bytes()),
-    "no column": lambda v, s: pq.write_table(pq.read_table(s).rename_columns(["input", "points"]), s),
+    "no column": lambda v, s: pq.write_table(
+        pq.read_table(s).rename_columns(["input", "points"]), s
+    ),
     "cut": lambda v, s: s.write_bytes(s.read_bytes()[:-20]),
 }
 
@@ -287,13 +432,43 @@ BROKEN = {
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("repeated value", r"values\.parquet: input ids must differ; '5' stands in rows 6 and 601\."),
-        ("repeated score", r"whole: .*whole\.parquet: input ids must differ; '5' stands in rows 6 and 601\."),
-        ("repeated text", r"input ids must differ; 'frame 5' stands in rows 6 and 601\."),
-        ("unknown", r"every scored input must be in the table; row 692 \(input '1691'\) is not, nor are 8 more\."),
-        ("nan score", r"column 'score' must hold numbers; row 301 \(input '300'\) holds nan"),
-        ("nan loss", r"column 'loss_full' must be finite; row 301 \(input '300'\) holds nan"),
-        ("huge loss", r"column 'loss_full' must be at most 1e\+150 in size; row 301 \(input '300'\) holds 1e\+300"),
+        (
+            "repeated value",
+            r"values\.parquet: input ids must differ; '5' stands in rows 6 and 601\.",
+        ),
+        (
+            "repeated score",
+            (
+                r"whole: .*whole\.parquet: input ids must differ; "
+                r"'5' stands in rows 6 and 601\."
+            ),
+        ),
+        (
+            "repeated text",
+            r"input ids must differ; 'frame 5' stands in rows 6 and 601\.",
+        ),
+        (
+            "unknown",
+            (
+                r"every scored input must be in the table; row 692 \(input '1691'\) is "
+                r"not, nor are 8 more\."
+            ),
+        ),
+        (
+            "nan score",
+            r"column 'score' must hold numbers; row 301 \(input '300'\) holds nan",
+        ),
+        (
+            "nan loss",
+            r"column 'loss_full' must be finite; row 301 \(input '300'\) holds nan",
+        ),
+        (
+            "huge loss",
+            (
+                r"column 'loss_full' must be at most 1e\+150 in size; row 301 \(input "
+                r"'300'\) holds 1e\+300"
+            ),
+        ),
         ("no unit", "column 'unit' must hold text or integers; row 301 holds None"),
         ("no id", "column 'input' must hold text or integers; row 301 holds None"),
         ("ids that are numbers", "column 'input' must hold text or integers; found"),
@@ -320,7 +495,9 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
         read(scan, *given)
 
     monkeypatch.setattr(out_of_core.Scan, "read", changed)
-    with pytest.raises(InputError, match=r"values\.parquet: must stay as it is while it is read"):
+    with pytest.raises(
+        InputError, match=r"values\.parquet: must stay as it is while it is read"
+    ):
         deepval.evaluate(source, files, draws=5, memory=0)
 
 
@@ -331,47 +508,76 @@ def test_a_change_that_hides_behind_size_and_time_is_noticed(tmp_path):
     other.write_bytes(source.read_bytes())
     os.utime(other, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     other.replace(source)
-    with pytest.raises(InputError, match=r"values\.parquet: must stay as it is while it is read"):
+    with pytest.raises(
+        InputError, match=r"values\.parquet: must stay as it is while it is read"
+    ):
         next(found.chunks("input"))
 
 
 def test_files_must_have_the_rows_that_they_say(tmp_path, monkeypatch):
     source, files = world(tmp_path), scores(tmp_path)
     head = chunks._head
-    monkeypatch.setattr(chunks, "_head", lambda path, name: (10**9 + head(path, name)[0], head(path, name)[1]))
-    with pytest.raises(InputError, match="their headers declare 1,000,000,700 rows, but they have 700"):
+    monkeypatch.setattr(
+        chunks,
+        "_head",
+        lambda path, name: (10**9 + head(path, name)[0], head(path, name)[1]),
+    )
+    with pytest.raises(
+        InputError, match="their headers declare 1,000,000,700 rows, but they have 700"
+    ):
         deepval.evaluate(source, files, draws=5, memory=0)
 
 
 def test_what_needs_the_rows_is_refused_by_its_name(tmp_path):
     source, files = world(tmp_path, speed=np.arange(INPUTS)), scores(tmp_path)
     for options, words in [
-        ({"by": "speed"}, r"by \(--by\) needs the table in memory, and it is larger \(about .* 0 MB allowed\)"),
+        (
+            {"by": "speed"},
+            (
+                r"by \(--by\) needs the table in memory, and it "
+                r"is larger \(about .* 0 MB allowed\)"
+            ),
+        ),
         ({"calibration": ["u1"]}, r"calibration \(--calibrate\) needs"),
         ({"curve_points": 5}, r"curve_points \(--curve\) needs"),
         ({"terms": {"input": [1]}}, r"terms \(--terms\) needs"),
     ]:
         with pytest.raises(InputError, match=words):
             deepval.evaluate(source, files, memory=0, **options)
-    with pytest.raises(InputError, match=r"must be a .parquet file or a folder of them; found ndarray"):
+    with pytest.raises(
+        InputError, match=r"must be a .parquet file or a folder of them; found ndarray"
+    ):
         deepval.evaluate(source, {"mine": np.zeros(INPUTS)}, memory=0)
     (tmp_path / "a.csv").write_text("input,score\n1,2\n")
     with pytest.raises(InputError, match=r"a\.csv: must be a \.parquet file"):
         deepval.evaluate(source, {"mine": tmp_path / "a.csv"}, memory=0)
     found = quietly(deepval.evaluate, source, files, draws=5, memory=0)
     for asked in (found.apgr, lambda: found.area("whole")):
-        with pytest.raises(InputError, match=r"needs the scores in memory, and .* is larger than memory"):
+        with pytest.raises(
+            InputError,
+            match=r"needs the scores in memory, and .* is larger than memory",
+        ):
             asked()
     three = world(tmp_path, loss_middle=np.ones(INPUTS))
-    with pytest.raises(InputError, match=r"more than two modes .* need the table in memory: name two"):
+    with pytest.raises(
+        InputError, match=r"more than two modes .* need the table in memory: name two"
+    ):
         deepval.evaluate(three, files, memory=0)
     assert_judged_alike(three, files, draws=5, modes=["middle", "full"])
     priced = world(tmp_path, cost_cheap=np.ones(INPUTS), cost_full=np.full(INPUTS, 2.0))
-    with pytest.raises(InputError, match=r"costs per input \(cost_cheap\) need the table in memory"):
+    with pytest.raises(
+        InputError, match=r"costs per input \(cost_cheap\) need the table in memory"
+    ):
         deepval.evaluate(priced, files, memory=0)
-    by_mode = {"input": ids(False), "score_middle": np.zeros(INPUTS), "score_full": np.zeros(INPUTS)}
+    by_mode = {
+        "input": ids(False),
+        "score_middle": np.zeros(INPUTS),
+        "score_full": np.zeros(INPUTS),
+    }
     pq.write_table(pa.table(by_mode), files["whole"])
-    with pytest.raises(InputError, match=r"scores per mode .* need the table in memory"):
+    with pytest.raises(
+        InputError, match=r"scores per mode .* need the table in memory"
+    ):
         deepval.evaluate(world(tmp_path), files, memory=0)
 
 
@@ -398,7 +604,8 @@ def test_memory_is_a_size(tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "available_memory", lambda: 10**12)
     assert chunks.on_disk(source, files) is None
     (tmp_path / "manifest.json").write_text("{}")
-    assert chunks.on_disk(source, files, 0) is None  # a cell's file is read whole, and verified
+    # a cell's file is read whole, and verified
+    assert chunks.on_disk(source, files, 0) is None
     assert chunks.available_memory() == 10**12
 
 
@@ -411,12 +618,25 @@ def test_temporary_files_have_no_name(tmp_path, monkeypatch):
     assert spill.read(1, 3).tolist() == [1, 2, 3]
     assert list(held.iterdir()) == []
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
-    with pytest.raises(InputError, match=r"absent: must have room for temporary files; .* Set TMPDIR"):
+    with pytest.raises(
+        InputError, match=r"absent: must have room for temporary files; .* Set TMPDIR"
+    ):
         Spill(np.float64)
 
 
 def test_the_command_reads_piece_by_piece(tmp_path):
     source, files = world(tmp_path), scores(tmp_path)
-    given = ["evaluate", source, "-s", files["whole"], files["tied"], "--draws", "20", "--json"]
-    whole, found = (json.loads(run(*given, *more).out) for more in ([], ["--memory", "0"]))
+    given = [
+        "evaluate",
+        source,
+        "-s",
+        files["whole"],
+        files["tied"],
+        "--draws",
+        "20",
+        "--json",
+    ]
+    whole, found = (
+        json.loads(run(*given, *more).out) for more in ([], ["--memory", "0"])
+    )
     assert_same(whole, found)

@@ -1,4 +1,6 @@
-"""Two allocators over several cells: a twin that adds inputs one by one, and laws that hold whatever the cells."""
+"""Two allocators over several cells: a twin that adds inputs one by one, and laws that
+hold whatever the cells.
+"""
 
 import json
 import math
@@ -21,21 +23,33 @@ from worlds import COSTS, judge, quietly, random_scores, table_of
 
 FLIPPED = {"better": "worse", "worse": "better", "unresolved": "unresolved", None: None}
 UNITS = ("a", "b", "c", "d")
-PLACE = {"gain": lambda v: v, "benefit": lambda v: max(v, 0.0), "harm": lambda v: max(-v, 0.0)}
+PLACE = {
+    "gain": lambda v: v,
+    "benefit": lambda v: max(v, 0.0),
+    "harm": lambda v: max(-v, 0.0),
+}
 
 
 def cell_of(rng, *, units=UNITS, seed=6, draws=25, inputs=16, **options):
     """A cell of these units with losses and scores of its own, judged at 30 %."""
     unit = np.array([units[i % len(units)] for i in range(inputs)])
     loss = rng.integers(0, 6, (inputs, 2)) / 4
-    table = table_of(loss[:, 0] - loss[:, 1], unit=unit, cheap=loss[:, 0], order=np.arange(inputs))
+    table = table_of(
+        loss[:, 0] - loss[:, 1], unit=unit, cheap=loss[:, 0], order=np.arange(inputs)
+    )
     scores = {"dear": random_scores(rng, inputs), "light": random_scores(rng, inputs)}
     budgets = options.pop("budgets", [deepval.Selection(0.3)])
-    return table, scores, judge(table, scores, budgets, draws=draws, seed=seed, **options)
+    return (
+        table,
+        scores,
+        judge(table, scores, budgets, draws=draws, seed=seed, **options),
+    )
 
 
 def reached(table, score, counts, of, *, alpha=0.3):
-    """What the highest scores of a draw reach, ties shared out, input by input; and the draw's all-cheap loss."""
+    """What the highest scores of a draw reach, ties shared out, input by input; and the
+    draw's all-cheap loss.
+    """
     drawn = [i for i in range(len(table)) for _ in range(int(counts[table.unit[i]]))]
     k = math.floor(alpha * len(drawn) + 0.5)
     ordered = sorted(drawn, key=lambda i: -score[i])
@@ -46,7 +60,11 @@ def reached(table, score, counts, of, *, alpha=0.3):
         tied = [i for i in drawn if score[i] == cut]
         worth = PLACE[of]
         total = math.fsum(worth(table.decision_values[i]) for i in above)
-        total += (k - len(above)) / len(tied) * math.fsum(worth(table.decision_values[i]) for i in tied)
+        total += (
+            (k - len(above))
+            / len(tied)
+            * math.fsum(worth(table.decision_values[i]) for i in tied)
+        )
     return total, math.fsum(table.losses[i, 0] for i in drawn)
 
 
@@ -55,7 +73,12 @@ def test_over_cells_matches_a_twin_that_adds_inputs_one_by_one(of):
     rng = np.random.default_rng(1)
     for _ in range(4):
         made = [cell_of(rng) for _ in range(3)]
-        (found,) = compare_over({str(i): result for i, (*_, result) in enumerate(made)}, "dear", "light", of=of)
+        (found,) = compare_over(
+            {str(i): result for i, (*_, result) in enumerate(made)},
+            "dear",
+            "light",
+            of=of,
+        )
         numbers = np.random.Generator(np.random.PCG64(6)).integers(0, 4, (25, 4))
         means = []
         for picked in [[0, 1, 2, 3], *numbers]:
@@ -71,29 +94,56 @@ def test_over_cells_matches_a_twin_that_adds_inputs_one_by_one(of):
         assert (found.lo, found.hi) == pytest.approx((low, high), abs=1e-12)
         assert found.spread == pytest.approx(np.std(means[1:]), abs=1e-12)
         good, bad = (-high, -low) if of == "harm" else (low, high)
-        assert found.verdict == ("better" if good > 1e-12 else "worse" if bad < -1e-12 else "unresolved")
+        assert found.verdict == (
+            "better" if good > 1e-12 else "worse" if bad < -1e-12 else "unresolved"
+        )
         assert (found.cells, found.draws, found.dropped, found.of) == (3, 25, 0, of)
-        alone = [compare(result, "dear", "light", of=of)[0].verdict for *_, result in made]
-        assert (found.cells_better, found.cells_worse) == (alone.count("better"), alone.count("worse"))
+        alone = [
+            compare(result, "dear", "light", of=of)[0].verdict for *_, result in made
+        ]
+        assert (found.cells_better, found.cells_worse) == (
+            alone.count("better"),
+            alone.count("worse"),
+        )
 
 
-@pytest.mark.parametrize("policy", ["frozen-threshold", "causal-cap", "adaptive-threshold", "token-bucket"])
+@pytest.mark.parametrize(
+    "policy", ["frozen-threshold", "causal-cap", "adaptive-threshold", "token-bucket"]
+)
 def test_streams_over_cells_match_units_judged_alone(policy):
     rng = np.random.default_rng(2)
     held = ("x", "y")
-    made = [cell_of(rng, units=(*UNITS, *held), inputs=30, calibration=held) for _ in range(2)]
+    made = [
+        cell_of(rng, units=(*UNITS, *held), inputs=30, calibration=held)
+        for _ in range(2)
+    ]
     cells = {str(i): result for i, (*_, result) in enumerate(made)}
     for of in ("gain", "benefit", "harm"):
         (found,) = compare_over(cells, f"dear@{policy}", f"light@{policy}", of=of)
         shares = []
         for table, scores, result in made:
             alone = [
-                judge(table, scores, [deepval.Selection(0.3)], draws=0, units=[u], calibration=held) for u in UNITS
+                judge(
+                    table,
+                    scores,
+                    [deepval.Selection(0.3)],
+                    draws=0,
+                    units=[u],
+                    calibration=held,
+                )
+                for u in UNITS
             ]
             word = policy.replace("-", " ")
             parts = {
                 name: np.array(
-                    [next(s for s in r.streams if (s.allocator, s.policy) == (name, word))[of] for r in alone]
+                    [
+                        next(
+                            s
+                            for s in r.streams
+                            if (s.allocator, s.policy) == (name, word)
+                        )[of]
+                        for r in alone
+                    ]
                 )
                 for name in scores
             }
@@ -102,8 +152,15 @@ def test_streams_over_cells_match_units_judged_alone(policy):
             shares.append(counts @ (parts["dear"] - parts["light"]) / (counts @ losses))
         mean = np.mean(shares, axis=0)
         assert found.difference == pytest.approx(mean[0], abs=1e-12)
-        assert (found.lo, found.hi) == pytest.approx(np.percentile(mean[1:], [2.5, 97.5]), abs=1e-12)
-        missed = [any(s.rate_missed for s in r.streams if s.policy == policy.replace("-", " ")) for r in cells.values()]
+        assert (found.lo, found.hi) == pytest.approx(
+            np.percentile(mean[1:], [2.5, 97.5]), abs=1e-12
+        )
+        missed = [
+            any(
+                s.rate_missed for s in r.streams if s.policy == policy.replace("-", " ")
+            )
+            for r in cells.values()
+        ]
         assert found.rates_missed == sum(missed)
 
 
@@ -124,7 +181,11 @@ def test_a_stream_against_its_own_ranking_is_what_the_stream_row_says():
 
 
 @settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 10**6), number=st.integers(1, 4), of=st.sampled_from(["gain", "benefit", "harm"]))
+@given(
+    seed=st.integers(0, 10**6),
+    number=st.integers(1, 4),
+    of=st.sampled_from(["gain", "benefit", "harm"]),
+)
 def test_the_other_way_round_and_in_another_order(seed, number, of):
     rng = np.random.default_rng(seed)
     cells = {str(i): cell_of(rng, draws=15)[2] for i in range(number)}
@@ -134,29 +195,52 @@ def test_the_other_way_round_and_in_another_order(seed, number, of):
     assert compare_over(shuffled, "dear", "light", of=of) == (there,)
     assert there.verdict == FLIPPED[back.verdict]
     assert there.dropped == back.dropped
-    assert (there.cells_better, there.cells_worse) == (back.cells_worse, back.cells_better)
+    assert (there.cells_better, there.cells_worse) == (
+        back.cells_worse,
+        back.cells_better,
+    )
     if there.difference is not None:
         assert there.difference == pytest.approx(-back.difference, abs=1e-15)
         assert (there.lo, there.hi) == pytest.approx((-back.hi, -back.lo), abs=1e-12)
     if there.ndg_lo is not None:
-        assert (there.ndg_lo, there.ndg_hi) == pytest.approx((-back.ndg_hi, -back.ndg_lo), abs=1e-12)
+        assert (there.ndg_lo, there.ndg_hi) == pytest.approx(
+            (-back.ndg_hi, -back.ndg_lo), abs=1e-12
+        )
 
 
 @settings(deadline=None, max_examples=25)
 @given(
-    seed=st.integers(0, 10**6), of=st.sampled_from(["gain", "benefit", "harm"]), draws=st.sampled_from([15, "exact"])
+    seed=st.integers(0, 10**6),
+    of=st.sampled_from(["gain", "benefit", "harm"]),
+    draws=st.sampled_from([15, "exact"]),
 )
 def test_over_one_cell_it_is_the_comparison_itself(seed, of, draws):
     rng = np.random.default_rng(seed)
     budgets = [deepval.Selection(0.3), deepval.Latency(0.3, COSTS)]
     result = cell_of(rng, draws=draws, budgets=budgets)[2]
     for names in (("light", "random"), ("dear", "light"), ("all-full", "light")):
-        alone, over = compare(result, *names, of=of), compare_over({"one": result}, *names, of=of)
+        alone, over = (
+            compare(result, *names, of=of),
+            compare_over({"one": result}, *names, of=of),
+        )
         for one, pooled in zip(alone, over, strict=True):
-            parts = ("difference", "lo", "hi", "spread", "verdict", "draws", "dropped", "budget")
-            assert [getattr(one, part) for part in parts] == [getattr(pooled, part) for part in parts]
+            parts = (
+                "difference",
+                "lo",
+                "hi",
+                "spread",
+                "verdict",
+                "draws",
+                "dropped",
+                "budget",
+            )
+            assert [getattr(one, part) for part in parts] == [
+                getattr(pooled, part) for part in parts
+            ]
             if one.ndg_difference is not None:
-                assert pooled.ndg_difference == pytest.approx(one.ndg_difference, abs=1e-12)
+                assert pooled.ndg_difference == pytest.approx(
+                    one.ndg_difference, abs=1e-12
+                )
 
 
 @settings(deadline=None, max_examples=20)
@@ -164,16 +248,22 @@ def test_over_one_cell_it_is_the_comparison_itself(seed, of, draws):
 def test_benefit_less_harm_is_gain_and_random_is_what_pool_compares_with(seed, number):
     rng = np.random.default_rng(seed)
     cells = {str(i): cell_of(rng, draws=15)[2] for i in range(number)}
-    parts = {of: compare_over(cells, "dear", "random", of=of)[0] for of in ("gain", "benefit", "harm")}
+    parts = {
+        of: compare_over(cells, "dear", "random", of=of)[0]
+        for of in ("gain", "benefit", "harm")
+    }
     differences = {of: row.difference for of, row in parts.items()}
     pooled = next(row for row in pool(cells) if row.allocator == "dear")
     if differences["gain"] is None:
         assert pooled.versus_random is None
         return
-    assert differences["benefit"] - differences["harm"] == pytest.approx(differences["gain"], abs=1e-12)
+    assert differences["benefit"] - differences["harm"] == pytest.approx(
+        differences["gain"], abs=1e-12
+    )
     row = parts["gain"]
     assert (row.difference, row.lo, row.hi) == pytest.approx(
-        (pooled.versus_random, pooled.versus_random_lo, pooled.versus_random_hi), abs=1e-12
+        (pooled.versus_random, pooled.versus_random_lo, pooled.versus_random_hi),
+        abs=1e-12,
     )
     assert (row.verdict, row.dropped) == (pooled.verdict, pooled.versus_random_dropped)
 
@@ -255,16 +345,25 @@ def files(folder, rng, *, units=UNITS, name="values"):
     """A values file, and the scores of two allocators for all its inputs."""
     table, scores, _ = cell_of(rng, units=units, inputs=30, draws=0)
     columns = zip(table.unit_ids[table.unit], table.losses.tolist(), strict=True)
-    lines = [f"{unit},{i},{i},{cheap},{full}" for i, (unit, (cheap, full)) in enumerate(columns)]
-    (folder / f"{name}.csv").write_text("\n".join(["unit,input,order,loss_cheap,loss_full", *lines]) + "\n")
+    lines = [
+        f"{unit},{i},{i},{cheap},{full}"
+        for i, (unit, (cheap, full)) in enumerate(columns)
+    ]
+    (folder / f"{name}.csv").write_text(
+        "\n".join(["unit,input,order,loss_cheap,loss_full", *lines]) + "\n"
+    )
     for allocator, score in scores.items():
         rows = [f"{i},{v}" for i, v in enumerate(score)]
-        (folder / f"{allocator}.csv").write_text("\n".join(["input,score", *rows]) + "\n")
+        (folder / f"{allocator}.csv").write_text(
+            "\n".join(["input,score", *rows]) + "\n"
+        )
     return folder / f"{name}.csv"
 
 
 def compared(*words):
-    return json.loads(quietly(call, "compare", *words, "--json", "--draws", "40", "--alpha", "0.3"))
+    return json.loads(
+        quietly(call, "compare", *words, "--json", "--draws", "40", "--alpha", "0.3")
+    )
 
 
 def test_the_command_compares_over_files_in_any_order(tmp_path):
@@ -279,19 +378,42 @@ def test_the_command_compares_over_files_in_any_order(tmp_path):
     alone = [compared(path, *pair)[0]["difference"] for path in (one, two, other)]
     assert there["difference"] == pytest.approx(np.mean(alone), abs=1e-12)
     # Cells of one list of units are drawn with the seed itself, as each is alone.
-    results = {str(path): judge(deepval.read_values(path), {p.stem: p for p in pair}, draws=40) for path in (one, two)}
-    expected = next(row for row in compare_over(results, "dear", "light") if row.alpha == 0.3)
+    results = {
+        str(path): judge(deepval.read_values(path), {p.stem: p for p in pair}, draws=40)
+        for path in (one, two)
+    }
+    expected = next(
+        row for row in compare_over(results, "dear", "light") if row.alpha == 0.3
+    )
     (found,) = compared(one, two, *pair)
-    assert found.pop("provenance") == {str(path): {"cell": None, "split": None} for path in (one, two)}
+    assert found.pop("provenance") == {
+        str(path): {"cell": None, "split": None} for path in (one, two)
+    }
     assert found == dict(expected)
 
 
 def test_the_command_compares_causal_policies_and_harm(tmp_path):
     rng = np.random.default_rng(9)
-    one, two = files(tmp_path, rng, units=(*UNITS, "x")), files(tmp_path, rng, units=(*UNITS, "x"), name="more")
+    one, two = (
+        files(tmp_path, rng, units=(*UNITS, "x")),
+        files(tmp_path, rng, units=(*UNITS, "x"), name="more"),
+    )
     light = tmp_path / "light.csv"
-    (row,) = compared(one, two, f"{light}@causal-cap", f"{light}@ranking", "--calibrate", "x", "--of", "harm")
-    assert (row["candidate"], row["baseline"], row["of"]) == ("light@causal-cap", "light", "harm")
+    (row,) = compared(
+        one,
+        two,
+        f"{light}@causal-cap",
+        f"{light}@ranking",
+        "--calibrate",
+        "x",
+        "--of",
+        "harm",
+    )
+    assert (row["candidate"], row["baseline"], row["of"]) == (
+        "light@causal-cap",
+        "light",
+        "harm",
+    )
     assert row["rates_missed"] is not None
     with pytest.raises(InputError, match="causal policy, and the result has none"):
         compared(one, f"{light}@causal-cap", light)
@@ -306,10 +428,20 @@ def test_the_command_compares_causal_policies_and_harm(tmp_path):
 def test_the_table_of_means_over_cells_says_what_was_left_out():
     rng = np.random.default_rng(10)
     cells = {str(i): cell_of(rng)[2] for i in range(3)}
-    text = console.render_tables([comparison_table(compare_over(cells, "dear", "light", of="harm"))], width=150)
-    assert "dear against light, harm, shares of the all-cheap loss, mean over 3 cells" in text
+    text = console.render_tables(
+        [comparison_table(compare_over(cells, "dear", "light", of="harm"))], width=150
+    )
+    assert (
+        "dear against light, harm, shares of the all-cheap loss, mean over 3 cells"
+        in text
+    )
     assert "Less harm is better" in text
-    row = replace(compare_over(cells, "dear", "light")[0], dropped=3, ndg_dropped=7, rates_missed=2)
+    row = replace(
+        compare_over(cells, "dear", "light")[0],
+        dropped=3,
+        ndg_dropped=7,
+        rates_missed=2,
+    )
     text = console.render_tables([comparison_table([row])], width=150)
     for note in ("Up to 3 of 25 draws", "Up to 7 of 25 draws", "In up to 2 of 3 cells"):
         assert note in text

@@ -1,4 +1,6 @@
-"""Policies beyond the paper's four: their guarantees, and bounds on what any policy under the cap can gain."""
+"""Policies beyond the paper's four: their guarantees, and bounds on what any policy
+under the cap can gain.
+"""
 
 import math
 from dataclasses import replace
@@ -27,7 +29,9 @@ from deepval.judging.routing import Routing, file_text, read_routing
 from deepval.judging.stream_rows import BEYOND, PAPER, tune
 from worlds import quietly, table_of
 
-SCORES = st.lists(st.integers(-4, 8).map(lambda number: number / 2), min_size=1, max_size=60).map(np.array)
+SCORES = st.lists(
+    st.integers(-4, 8).map(lambda number: number / 2), min_size=1, max_size=60
+).map(np.array)
 ALPHAS = st.sampled_from([0.1, 0.2, 0.35, 0.5])
 THRESHOLD = FrozenThreshold(1.0, 0.5)
 POLICIES = [
@@ -40,9 +44,17 @@ POLICIES = [
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
 @given(data=st.data())
-def test_a_stream_decides_as_the_whole_array_does_and_starts_again_at_each_unit(policy, data):
+def test_a_stream_decides_as_the_whole_array_does_and_starts_again_at_each_unit(
+    policy, data
+):
     score = data.draw(SCORES)
-    unit = np.sort(np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(score), max_size=len(score)))))
+    unit = np.sort(
+        np.array(
+            data.draw(
+                st.lists(st.integers(0, 2), min_size=len(score), max_size=len(score))
+            )
+        )
+    )
     order = np.random.default_rng(len(score)).permutation(len(score))
     whole = policy.decide(score, unit, order)
     for number in np.unique(unit):
@@ -69,18 +81,25 @@ def test_a_virtual_queue_bounds_its_debt_at_every_input(score, alpha, debt):
     accepted = np.cumsum(policy.decide(score, np.zeros_like(rows), rows))
     most = debt * max(float(score.max()), 0.0) / policy.scale + 1
     assert (accepted - alpha * (rows + 1) <= most + 1e-9).all()
-    assert not policy.decide(np.minimum(score, 0.0), np.zeros_like(rows), rows).any()  # never below the threshold
+    # never below the threshold
+    assert not policy.decide(np.minimum(score, 0.0), np.zeros_like(rows), rows).any()
 
 
 def calibration(seed, *, units=12, inputs=30):
     rng = np.random.default_rng(seed)
     unit, value = np.repeat(np.arange(units), inputs), rng.normal(size=units * inputs)
-    return value + rng.normal(size=len(value)), unit, {"order": np.arange(len(value)), "value": value}
+    return (
+        value + rng.normal(size=len(value)),
+        unit,
+        {"order": np.arange(len(value)), "value": value},
+    )
 
 
 @settings(max_examples=15)
 @given(st.integers(0, 1000), ALPHAS)
-def test_the_replay_threshold_keeps_the_cap_and_is_best_among_its_candidates(seed, alpha):
+def test_the_replay_threshold_keeps_the_cap_and_is_best_among_its_candidates(
+    seed, alpha
+):
     score, unit, about = calibration(seed)
     chosen = tune("replay threshold", score, unit, alpha=alpha, **about)
     accepted = chosen.decide(score, unit, about["order"])
@@ -100,9 +119,15 @@ def test_conformal_harm_holds_on_average_over_calibrations_and_uses_what_it_may(
         score = rng.normal(size=(9, 20)) + 0.2 * value
         unit = np.repeat(np.arange(8), 20)
         scored = (score[:8].ravel(), unit, harm_shares(value[:8].ravel(), unit))
-        policy = ConformalHarm.over(FrozenThreshold(-9.0, 0.0), safe_threshold(*scored, target=alpha))
+        policy = ConformalHarm.over(
+            FrozenThreshold(-9.0, 0.0), safe_threshold(*scored, target=alpha)
+        )
         harm = np.maximum(-value[8], 0.0)
-        losses.append(harm @ policy.decide(score[8], np.zeros(20, dtype=int), np.arange(20)) / harm.sum())
+        losses.append(
+            harm
+            @ policy.decide(score[8], np.zeros(20, dtype=int), np.arange(20))
+            / harm.sum()
+        )
     spread = np.std(losses) / math.sqrt(len(losses))
     assert np.mean(losses) <= alpha + 2 * spread
     assert np.mean(losses) >= alpha - 1 / 9 - 0.05  # not needlessly careful
@@ -116,13 +141,18 @@ def test_conformal_harm_refuses_too_few_units_and_keeps_the_rate():
     policy = tune("conformal harm", score, unit, alpha=0.2, **about)
     assert policy.decide(score, unit, about["order"]).mean() <= 0.2 + 1e-9
     harmless, frozen = np.zeros(len(score)), FrozenThreshold.calibrate(score, 0.2)
-    assert ConformalHarm.over(frozen, safe_threshold(score, unit, harmless, target=0.2)) == ConformalHarm(
-        **vars(frozen)
-    )
+    assert ConformalHarm.over(
+        frozen, safe_threshold(score, unit, harmless, target=0.2)
+    ) == ConformalHarm(**vars(frozen))
 
 
 CASES = st.lists(
-    st.tuples(st.integers(0, 4), st.integers(-3, 2), st.sampled_from([-2.0, -0.5, 0.0, 1.0]), st.integers(0, 3)),
+    st.tuples(
+        st.integers(0, 4),
+        st.integers(-3, 2),
+        st.sampled_from([-2.0, -0.5, 0.0, 1.0]),
+        st.integers(0, 3),
+    ),
     min_size=1,
     max_size=40,
 )
@@ -136,7 +166,10 @@ def test_the_lowest_safe_threshold_is_that_of_a_search_through_all(rows, target,
     unit, score, loss = unit.reshape(-1), score.astype(float), loss.astype(float)
     share, units = harm_shares(value, unit, loss, bound=bound), int(unit.max()) + 1
     if units < math.ceil(bound / target - 1e-9) - 1:
-        with pytest.raises(InputError, match=rf"needs at least {math.ceil(bound / target - 1e-9) - 1} units"):
+        with pytest.raises(
+            InputError,
+            match=rf"needs at least {math.ceil(bound / target - 1e-9) - 1} units",
+        ):
             safe_threshold(score, unit, share, target=target, bound=bound)
         return
 
@@ -147,52 +180,87 @@ def test_the_lowest_safe_threshold_is_that_of_a_search_through_all(rows, target,
             yield min(bound, harm / whole) if whole > 0 else bound * (harm > 0)
 
     thetas = [-math.inf, *np.unique(score)]
-    safe = [theta for theta in thetas if (math.fsum(harms(theta)) + bound) / (units + 1) <= target + 1e-12]
+    safe = [
+        theta
+        for theta in thetas
+        if (math.fsum(harms(theta)) + bound) / (units + 1) <= target + 1e-12
+    ]
     assert safe_threshold(score, unit, share, target=target, bound=bound) == min(safe)
-    assert safe == thetas[thetas.index(min(safe)) :]  # harm never rises with the threshold
+    # harm never rises with the threshold
+    assert safe == thetas[thetas.index(min(safe)) :]
 
 
 def certified_world(seed, units=12, inputs=30):
     score, unit, about = calibration(seed, units=units, inputs=inputs)
-    table = table_of(about["value"], unit=unit, cheap=np.full(len(score), 3.0), order=about["order"])
+    table = table_of(
+        about["value"], unit=unit, cheap=np.full(len(score), 3.0), order=about["order"]
+    )
     return table, score
 
 
 def test_a_deployment_certifies_its_harm_and_the_router_keeps_the_threshold(tmp_path):
     table, score = certified_world(4)
-    deployed = deepval.deployment(table, score, 0.5, harm_at_most=0.03, bound=0.2, draws=20)
+    deployed = deepval.deployment(
+        table, score, 0.5, harm_at_most=0.03, bound=0.2, draws=20
+    )
     taken = deployed.routing.replay(score, table.unit, table.time_rank) > 0
     harm, loss = (
-        np.bincount(table.unit, of) for of in (taken * np.maximum(-table.decision_values, 0), table.losses[:, 0])
+        np.bincount(table.unit, of)
+        for of in (taken * np.maximum(-table.decision_values, 0), table.losses[:, 0])
     )
     certificate = deployed.certificate
     assert certificate.harm == pytest.approx(np.mean(harm / loss))
     assert certificate.figure == pytest.approx((np.sum(harm / loss) + 0.2) / 13)
     assert certificate.figure <= 0.03 < (certificate.plain_harm * 12 + 0.2) / 13
-    assert (certificate.clipped_units, certificate.clipped_share, certificate.units) == (0, 0.0, 12)
+    assert (
+        certificate.clipped_units,
+        certificate.clipped_share,
+        certificate.units,
+    ) == (0, 0.0, 12)
     own, plain = deployed.replays
     assert own.rate == taken.mean() < plain.rate == pytest.approx(0.5)
     assert own.gain == pytest.approx(table.decision_values[taken].sum())
-    assert deployed.threshold.threshold == certificate.lowest == deployed.routing.policy.theta
+    assert (
+        deployed.threshold.threshold
+        == certificate.lowest
+        == deployed.routing.policy.theta
+    )
     assert deployed.threshold.tied == 1
     assert deployed.threshold.tie_acceptance == 0
     (tmp_path / "router.json").write_text(file_text(deployed.routing), encoding="utf-8")
     router = deepval.Router.load(tmp_path / "router.json")
-    assert read_routing(tmp_path / "router.json").about["certificate"] == certificate._asdict()
-    assert [router.decide(value) for value in (certificate.lowest, np.nextafter(certificate.lowest, 9))] == [
+    assert (
+        read_routing(tmp_path / "router.json").about["certificate"]
+        == certificate._asdict()
+    )
+    assert [
+        router.decide(value)
+        for value in (certificate.lowest, np.nextafter(certificate.lowest, 9))
+    ] == [
         "cheap",
         "full",
     ]
 
 
 def test_what_a_certificate_does_not_count_is_reported():
-    """Unit 0 loses 3 of 4, which counts as .5 of 4; unit 1 has no loss, so all of its harm is beyond."""
+    """Unit 0 loses 3 of 4, which counts as .5 of 4; unit 1 has no loss, so all of its
+    harm is beyond.
+    """
     value = np.array([-3.0, 1.0, -1.0, 1.0, 1.0, 1.0])
-    unit, loss, score = np.array([0, 0, 1, 1, 2, 2]), np.array([2.0, 2.0, 0.0, 0.0, 2.0, 2.0]), np.arange(6.0)
+    unit, loss, score = (
+        np.array([0, 0, 1, 1, 2, 2]),
+        np.array([2.0, 2.0, 0.0, 0.0, 2.0, 2.0]),
+        np.arange(6.0),
+    )
     everything = np.ones(6, dtype=bool)
     losses = np.column_stack([loss, loss - value])
-    stated = certificate(score, unit, losses, taken=[everything] * 2, at_most=0.4, bound=0.5)
-    assert (stated.clipped_units, stated.clipped_share) == (2, pytest.approx((3 - 0.5 * 4 + 1) / 4))
+    stated = certificate(
+        score, unit, losses, taken=[everything] * 2, at_most=0.4, bound=0.5
+    )
+    assert (stated.clipped_units, stated.clipped_share) == (
+        2,
+        pytest.approx((3 - 0.5 * 4 + 1) / 4),
+    )
     assert stated.harm == stated.plain_harm == pytest.approx((0.5 + 0.5 + 0) / 3)
     assert stated.figure == pytest.approx((0.5 + 0.5 + 0.5) / 4)
     assert stated.lowest is None  # .375 is below .4: all may be escalated
@@ -201,12 +269,30 @@ def test_what_a_certificate_does_not_count_is_reported():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"harm_at_most": 1}, r"above 0 and below the bound \(--bound\); found 1 and 0.1: .* \(1 % is 0.01"),
+        (
+            {"harm_at_most": 1},
+            (
+                r"above 0 and below the bound \(--bound\); found "
+                r"1 and 0.1: .* \(1 % is 0.01"
+            ),
+        ),
         ({"harm_at_most": 0.0}, "above 0 and below the bound"),
         ({"harm_at_most": 0.01, "bound": math.nan}, "bound must be a number"),
-        ({"harm_at_most": 0.001}, "harm of at most 0.1 % with a bound of 10 % needs at least 99 units; found 12"),
-        ({"harm_at_most": 0.01, "policy": "causal-cap"}, "threshold that never moves; found policy 'causal-cap'"),
-        ({"harm_at_most": 0.01, "policy": "frozen-threshold"}, "found policy 'frozen-threshold'"),
+        (
+            {"harm_at_most": 0.001},
+            (
+                "harm of at most 0.1 % with a bound of 10 % needs "
+                "at least 99 units; found 12"
+            ),
+        ),
+        (
+            {"harm_at_most": 0.01, "policy": "causal-cap"},
+            "threshold that never moves; found policy 'causal-cap'",
+        ),
+        (
+            {"harm_at_most": 0.01, "policy": "frozen-threshold"},
+            "found policy 'frozen-threshold'",
+        ),
     ],
 )
 def test_a_certificate_that_cannot_be_is_refused_in_a_sentence(asked, message):
@@ -218,16 +304,30 @@ def test_a_certificate_that_cannot_be_is_refused_in_a_sentence(asked, message):
 def test_harm_is_not_certified_on_estimated_losses():
     table, score = certified_world(1)
     with pytest.raises(InputError, match="certified on measured losses only"):
-        deepval.deployment(replace(table, estimated="Values are estimates."), score, 0.3, harm_at_most=0.05)
+        deepval.deployment(
+            replace(table, estimated="Values are estimates."),
+            score,
+            0.3,
+            harm_at_most=0.05,
+        )
 
 
 def test_the_next_unit_is_harmed_by_no_more_than_certified_on_average():
-    """Exchangeable units: 10 calibrate, the eleventh is new. A threshold of 90 % harms it by more."""
+    """Exchangeable units: 10 calibrate, the eleventh is new.
+
+    A threshold of 90 % harms it by more.
+    """
     harms, rng = [], np.random.default_rng(11)
     for _ in range(400):
         value = rng.normal(size=(11, 20)) * rng.exponential(size=(11, 1))
-        loss, score = rng.exponential(4.0, size=(11, 20)), rng.normal(size=(11, 20)) + 0.3 * value
-        unit, new = np.repeat(np.arange(10), 20), np.maximum(-value[10], 0) / loss[10].sum()
+        loss, score = (
+            rng.exponential(4.0, size=(11, 20)),
+            rng.normal(size=(11, 20)) + 0.3 * value,
+        )
+        unit, new = (
+            np.repeat(np.arange(10), 20),
+            np.maximum(-value[10], 0) / loss[10].sum(),
+        )
         share = harm_shares(value[:10].ravel(), unit, loss[:10].ravel(), bound=0.15)
         theta = safe_threshold(score[:10].ravel(), unit, share, target=0.03, bound=0.15)
         plain = FrozenThreshold.calibrate(score[:10].ravel(), 0.9).theta
@@ -247,8 +347,16 @@ def test_a_routers_file_brings_the_policy_back(policy, tmp_path):
 
 
 def test_policies_that_need_losses_say_so():
-    assert isinstance(Routing.calibrate(np.arange(9.0), 0.2, policy="dual-price", parameter=0.3).policy, DualPrice)
-    assert isinstance(Routing.calibrate(np.arange(9.0), 0.2, policy="virtual queue").policy, VirtualQueue)
+    assert isinstance(
+        Routing.calibrate(
+            np.arange(9.0), 0.2, policy="dual-price", parameter=0.3
+        ).policy,
+        DualPrice,
+    )
+    assert isinstance(
+        Routing.calibrate(np.arange(9.0), 0.2, policy="virtual queue").policy,
+        VirtualQueue,
+    )
     for name in ("replay threshold", "conformal harm"):
         with pytest.raises(InputError, match="calibrated by losses"):
             Routing.calibrate(np.arange(9.0), 0.2, policy=name)
@@ -257,7 +365,9 @@ def test_policies_that_need_losses_say_so():
 
 
 def best_in_random_order(score, alpha):
-    """The expected sum of the best policy that knows the scores of a unit and not their order, by all states."""
+    """The expected sum of the best policy that knows the scores of a unit and not their
+    order, by all states.
+    """
     cap = causal.caps(alpha, len(score)).tolist()
 
     @cache
@@ -268,7 +378,9 @@ def best_in_random_order(score, alpha):
         total = 0.0
         for index, own in enumerate(left):
             rest = (*left[:index], *left[index + 1 :])
-            total += max(value(rest, used), own + value(rest, used + 1) if room else -math.inf)
+            total += max(
+                value(rest, used), own + value(rest, used + 1) if room else -math.inf
+            )
         return total / len(left)
 
     return value(tuple(sorted(score)), 0)
@@ -279,7 +391,8 @@ def best_in_random_order(score, alpha):
 def test_bounds_hold_against_all_policies_of_tiny_units(numbers, alpha):
     score = np.array(numbers, dtype=float)
     quota, shuffled, capped = (
-        float(score @ of(score, alpha)) for of in (causal.unit_quota, causal.random_order, causal.capped_hindsight)
+        float(score @ of(score, alpha))
+        for of in (causal.unit_quota, causal.random_order, causal.capped_hindsight)
     )
     cap = causal.caps(alpha, len(score))
     sets = [
@@ -299,7 +412,9 @@ def test_out_of_fold_each_fold_is_calibrated_on_the_others():
     value, unit = rng.normal(size=240), np.repeat(np.arange(12), 20)
     table = table_of(value, unit=unit, cheap=np.full(240, 9.0), order=np.arange(240))
     score = value + rng.normal(size=240)
-    result = quietly(deepval.evaluate, table, {"mine": score}, 0.3, calibration=4, draws=20)
+    result = quietly(
+        deepval.evaluate, table, {"mine": score}, 0.3, calibration=4, draws=20
+    )
     streams = {row.policy: row for row in result.streams}
     assert set(PAPER + BEYOND) < set(streams)
     expected = np.zeros(240)
@@ -311,4 +426,6 @@ def test_out_of_fold_each_fold_is_calibrated_on_the_others():
     ranked = result.row("mine", "selection", 0.3).gain
     assert streams["all units"].gain == pytest.approx(ranked)
     with pytest.raises(InputError, match="column 'order'"):
-        deepval.evaluate(table_of(value, unit=unit), {"mine": score}, 0.3, calibration=4)
+        deepval.evaluate(
+            table_of(value, unit=unit), {"mine": score}, 0.3, calibration=4
+        )

@@ -1,4 +1,6 @@
-"""Draws against every pick written out, percentiles against their definition, and what is planned from a spread."""
+"""Draws against every pick written out, percentiles against their definition, and what
+is planned from a spread.
+"""
 
 import itertools
 import math
@@ -27,10 +29,18 @@ from worlds import read_only
 
 @pytest.mark.parametrize("units", [1, 2, 3, 4, 5, 6])
 def test_exact_draws_are_all_picks_with_their_frequency(units):
-    picks = Counter(tuple(sorted(pick)) for pick in itertools.product(range(units), repeat=units))
-    expected = {tuple(pick.count(u) for u in range(units)): times / units**units for pick, times in picks.items()}
+    picks = Counter(
+        tuple(sorted(pick)) for pick in itertools.product(range(units), repeat=units)
+    )
+    expected = {
+        tuple(pick.count(u) for u in range(units)): times / units**units
+        for pick, times in picks.items()
+    }
     draws = make_draws(units, "exact", seed=7)
-    found = {tuple(map(int, row)): weight for row, weight in zip(draws.counts, draws.weights, strict=True)}
+    found = {
+        tuple(map(int, row)): weight
+        for row, weight in zip(draws.counts, draws.weights, strict=True)
+    }
     assert len(found) == len(draws) == math.comb(2 * units - 1, units)
     assert found == pytest.approx(expected, rel=1e-9)
     assert draws.weights.sum() == pytest.approx(1)
@@ -46,9 +56,13 @@ def test_number_of_exact_draws():
 
 def test_drawn_units_are_counted_from_pcg64():
     for units, number, seed in [(1, 3, 0), (6, 100, 0), (21, 50, 12345)]:
-        picks = np.random.Generator(np.random.PCG64(seed)).integers(0, units, (number, units))
+        picks = np.random.Generator(np.random.PCG64(seed)).integers(
+            0, units, (number, units)
+        )
         draws = make_draws(units, number, seed)
-        assert draws.counts.tolist() == [[float(np.sum(pick == u)) for u in range(units)] for pick in picks]
+        assert draws.counts.tolist() == [
+            [float(np.sum(pick == u)) for u in range(units)] for pick in picks
+        ]
         assert (draws.method, draws.seed, draws.weights) == ("drawn", seed, None)
     assert len(make_draws(3, 0)) == 0
     assert make_draws(3, 0).method == "none"
@@ -61,44 +75,70 @@ def test_intervals_equal_the_slow_twin():
     rng = np.random.default_rng(1)
     for _ in range(2_000):
         number = int(rng.integers(1, 60))
-        samples = read_only(rng.normal(size=number) if rng.random() < 0.5 else rng.integers(-2, 3, number) / 4)
+        samples = read_only(
+            rng.normal(size=number)
+            if rng.random() < 0.5
+            else rng.integers(-2, 3, number) / 4
+        )
         kept = rng.random(number) < rng.choice([0.0, 0.5, 1.0])
         parts = rng.integers(1, 9, number)
         weights = read_only(parts / parts.sum())
         exact = rng.random() < 0.5
         draws = Draws(np.ones((number, 1)), weights if exact else None, None)
         twins = [Fraction(x) for x in samples[kept].tolist()]
-        expected = slow.interval(twins, [Fraction(int(p)) for p in parts[kept]], exact=exact)
+        expected = slow.interval(
+            twins, [Fraction(int(p)) for p in parts[kept]], exact=exact
+        )
         found = draws.interval(samples, kept)
         if expected[0] is None:
             assert math.isnan(found.low)
             assert math.isnan(found.high)
         else:
-            assert (found.low, found.high) == pytest.approx([float(x) for x in expected], rel=1e-9, abs=1e-13)
+            assert (found.low, found.high) == pytest.approx(
+                [float(x) for x in expected], rel=1e-9, abs=1e-13
+            )
         if kept.all():
             assert draws.interval(samples) == found
         others = rng.permutation(samples), rng.permutation(kept)
-        for other in (kept, others[1]):  # rows that keep the same draws, and rows that do not
-            together = draws.bounds(np.stack([samples, others[0]]), np.stack([kept, other]))
+        # rows that keep the same draws, and rows that do not
+        for other in (kept, others[1]):
+            together = draws.bounds(
+                np.stack([samples, others[0]]), np.stack([kept, other])
+            )
             alone = draws.interval(samples, kept), draws.interval(others[0], other)
-            np.testing.assert_array_equal(together, [(each.low, each.high) for each in alone])
-        assert draws.weight_of(kept) == pytest.approx(weights[kept].sum() if exact else kept.mean())
+            np.testing.assert_array_equal(
+                together, [(each.low, each.high) for each in alone]
+            )
+        assert draws.weight_of(kept) == pytest.approx(
+            weights[kept].sum() if exact else kept.mean()
+        )
 
 
 def test_percentiles_by_hand():
-    # Linear: place 0.025*40 = 1 of 0..40. Steps: F(1) = 2/41 is the first above 2.5 %, F(39) = 40/41 above 97.5 %.
+    # Linear: place 0.025*40 = 1 of 0..40. Steps: F(1) = 2/41 is the first above 2.5 %,
+    # F(39) = 40/41 above 97.5 %.
     samples = np.arange(41.0)[::-1].copy()
     linear = Draws(np.ones((41, 1)), None, 0).interval(samples)
     assert (linear.low, linear.high) == pytest.approx((1, 39))
-    assert Draws(np.ones((41, 1)), np.full(41, 1 / 41), None).interval(samples) == Interval(1.0, 39.0)
-    # F(0) = 1/40 is 2.5 % exactly, and F(38) = 39/40 is 97.5 %: these x are the smallest.
-    assert Draws(np.ones((40, 1)), np.full(40, 1 / 40), None).interval(np.arange(40.0)) == Interval(0.0, 38.0)
+    assert Draws(np.ones((41, 1)), np.full(41, 1 / 41), None).interval(
+        samples
+    ) == Interval(1.0, 39.0)
+    # F(0) = 1/40 is 2.5 % exactly, and F(38) = 39/40 is 97.5 %: these x are the
+    # smallest.
+    assert Draws(np.ones((40, 1)), np.full(40, 1 / 40), None).interval(
+        np.arange(40.0)
+    ) == Interval(0.0, 38.0)
 
 
 def test_snapping_and_verdict():
     assert Interval(1e-12, -1e-12).snap() == Interval(0.0, 0.0)
     assert Interval(1.1e-12, 1.0).snap() == Interval(1.1e-12, 1.0)
-    verdicts = {(0.1, 0.2): "better", (-0.2, -0.1): "worse", (0.0, 0.2): "unresolved", (-0.2, 0.0): "unresolved"}
+    verdicts = {
+        (0.1, 0.2): "better",
+        (-0.2, -0.1): "worse",
+        (0.0, 0.2): "unresolved",
+        (-0.2, 0.0): "unresolved",
+    }
     for bounds, verdict in verdicts.items():
         assert Interval(*bounds).verdict == verdict
     assert Interval(math.nan, math.nan).verdict is None  # nobody looked
@@ -109,7 +149,9 @@ def test_spread_is_the_weighted_standard_deviation_of_what_is_known():
     draws = Draws(np.ones((3, 1)), np.array([0.25, 0.5, 0.25]), None)
     # Without the second: weights 1/2 each, mean 2, deviations 1.
     assert draws.spread(np.array([1.0, np.nan, 3.0])) == pytest.approx(1)
-    assert draws.spread(np.array([0.0, 2.0, 4.0])) == pytest.approx(math.sqrt((0.25 * 4 + 0.25 * 4) / 1))
+    assert draws.spread(np.array([0.0, 2.0, 4.0])) == pytest.approx(
+        math.sqrt((0.25 * 4 + 0.25 * 4) / 1)
+    )
     assert math.isnan(draws.spread(np.full(3, np.nan)))
 
 
@@ -123,8 +165,13 @@ def random_table_of_samples(rng):
 
 def covered(intervals, samples, draws) -> float:
     """Probability of the draws that lie within all intervals at once."""
-    low, high = np.array([i.low for i in intervals]), np.array([i.high for i in intervals])
-    inside = np.all((samples >= low[:, None] - 1e-9) & (samples <= high[:, None] + 1e-9), axis=0)
+    low, high = (
+        np.array([i.low for i in intervals]),
+        np.array([i.high for i in intervals]),
+    )
+    inside = np.all(
+        (samples >= low[:, None] - 1e-9) & (samples <= high[:, None] + 1e-9), axis=0
+    )
     return draws.weight_of(inside)
 
 
@@ -138,10 +185,22 @@ def test_simultaneous_intervals_cover_all_rows_at_once_and_no_narrower_ones_do()
             Interval(p + (i.low - p) * (1 - 1e-6), p + (i.high - p) * (1 - 1e-6))
             for p, i in zip(point, intervals, strict=True)
         ]
-        low, high = np.array([i.low for i in narrower]), np.array([i.high for i in narrower])
-        assert draws.weight_of(np.all((samples >= low[:, None]) & (samples <= high[:, None]), axis=0)) < 0.95
+        low, high = (
+            np.array([i.low for i in narrower]),
+            np.array([i.high for i in narrower]),
+        )
+        assert (
+            draws.weight_of(
+                np.all((samples >= low[:, None]) & (samples <= high[:, None]), axis=0)
+            )
+            < 0.95
+        )
         # A row more can only widen those that were there.
-        for fewer, more in zip(simultaneous(point[:-1], samples[:-1], draws, units=math.inf), intervals, strict=False):
+        for fewer, more in zip(
+            simultaneous(point[:-1], samples[:-1], draws, units=math.inf),
+            intervals,
+            strict=False,
+        ):
             assert more.low <= fewer.low + 1e-12
             assert more.high >= fewer.high - 1e-12
 
@@ -151,19 +210,26 @@ def test_the_quantile_of_simultaneous_intervals_is_not_interpolated(weights):
     samples = np.random.default_rng(3).normal(size=(2, 37))
     spread = samples.std(axis=1)
     distance = np.max(np.abs(samples) / spread[:, None], axis=0)
-    wide = simultaneous(np.zeros(2), samples, Draws(np.ones((37, 4)), weights, 0), units=math.inf)
+    wide = simultaneous(
+        np.zeros(2), samples, Draws(np.ones((37, 4)), weights, 0), units=math.inf
+    )
     least = np.quantile(distance, 0.95, method="inverted_cdf")
     assert least > np.quantile(distance, 0.95)
     assert [item.high for item in wide] == pytest.approx(least * spread)
 
 
 def test_simultaneous_intervals_contain_pointwise_ones_of_symmetric_samples():
-    # Of skewed samples they need not: they reach equally far to both sides, percentiles do not.
+    # Of skewed samples they need not: they reach equally far to both sides, percentiles
+    # do not.
     rng = np.random.default_rng(3)
     for _ in range(50):
         half = rng.normal(size=(3, 500))
         samples, draws = np.hstack([half, -half]), Draws(np.ones((1000, 1)), None, None)
-        for wide, row in zip(simultaneous(np.zeros(3), samples, draws, units=math.inf), samples, strict=True):
+        for wide, row in zip(
+            simultaneous(np.zeros(3), samples, draws, units=math.inf),
+            samples,
+            strict=True,
+        ):
             narrow = draws.interval(row)
             assert wide.low <= narrow.low
             assert narrow.high <= wide.high
@@ -180,7 +246,9 @@ def test_simultaneous_intervals_are_wider_by_student_s_t_of_few_units():
         wide = simultaneous(point, samples, draws, units=units)
         scale = (wide[0].high - point[0]) / (plain[0].high - point[0])
         student = scipy.stats.t.isf(NormalDist().cdf(-critical), units - 1)
-        assert scale == pytest.approx(student * math.sqrt(units / (units - 1)) / critical)
+        assert scale == pytest.approx(
+            student * math.sqrt(units / (units - 1)) / critical
+        )
         assert 1 < scale < last
         last = scale
     assert last == pytest.approx(1, abs=0.01)
@@ -195,25 +263,38 @@ def test_a_row_that_never_varies_keeps_a_point_and_disturbs_no_other():
     noise = np.where(np.arange(200) < 14, 1e-17, 0.0)
     with_noise = simultaneous(np.zeros(2), np.vstack([samples, noise]), draws, units=6)
     assert with_noise == [alone, Interval(0.0, 0.0)]
-    assert math.isnan(simultaneous(np.zeros(1), np.full((1, 200), np.nan), draws, units=6)[0].low)
+    assert math.isnan(
+        simultaneous(np.zeros(1), np.full((1, 200), np.nan), draws, units=6)[0].low
+    )
 
 
 def test_a_draw_that_says_nothing_of_a_row_does_not_narrow_its_interval():
     rng = np.random.default_rng(5)
     samples = rng.normal(size=(2, 100))
     blank = np.hstack([samples, np.full((2, 100), np.nan)])
-    known, half = Draws(np.ones((100, 1)), None, None), Draws(np.ones((200, 1)), None, None)
-    assert simultaneous(np.zeros(2), blank, half, units=6) == simultaneous(np.zeros(2), samples, known, units=6)
+    known, half = (
+        Draws(np.ones((100, 1)), None, None),
+        Draws(np.ones((200, 1)), None, None),
+    )
+    assert simultaneous(np.zeros(2), blank, half, units=6) == simultaneous(
+        np.zeros(2), samples, known, units=6
+    )
 
 
 def test_units_to_resolve():
     z, power = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
-    # 6 units with a spread of 0.05: a difference of 0.05 needs 6*(1.96 + 0.84)^2 = 47.1 units.
+    # 6 units with a spread of 0.05: a difference of 0.05 needs 6*(1.96 + 0.84)^2 = 47.1
+    # units.
     assert units_to_resolve(0.05, 6, 0.05) == math.ceil(6 * (z + power) ** 2) == 48
     assert units_to_resolve(0.05, 6, -0.05, power=0.5) == math.ceil(6 * z**2) == 24
-    # With a spread falling as the square root of the units, the answer is where z + z(power) spreads fit.
+    # With a spread falling as the square root of the units, the answer is where z +
+    # z(power) spreads fit.
     needed = units_to_resolve(0.05, 6, 0.03)
-    assert (z + power) * 0.05 * math.sqrt(6 / needed) <= 0.03 < (z + power) * 0.05 * math.sqrt(6 / (needed - 1))
+    assert (
+        (z + power) * 0.05 * math.sqrt(6 / needed)
+        <= 0.03
+        < (z + power) * 0.05 * math.sqrt(6 / (needed - 1))
+    )
     assert units_to_resolve(0.0, 6, 0.1) == 2
     for difference, chance in ((0.0, 0.8), (0.1, 1.0)):
         with pytest.raises(InputError, match="difference other than 0"):
@@ -222,12 +303,21 @@ def test_units_to_resolve():
 
 def test_concentration():
     even = concentration(np.full(4, 2.0), ["a", "b", "c", "d"])
-    assert (even.top_unit, even.top_share, even.effective_units, even.gini) == ("a", 1 / 4, 4, 0)
-    alone = concentration(np.array([0.0, 0.0, 5.0, 0.0]), np.array(["a", "b", "c", "d"]))
+    assert (even.top_unit, even.top_share, even.effective_units, even.gini) == (
+        "a",
+        1 / 4,
+        4,
+        0,
+    )
+    alone = concentration(
+        np.array([0.0, 0.0, 5.0, 0.0]), np.array(["a", "b", "c", "d"])
+    )
     assert (alone.top_unit, alone.top_share, alone.effective_units) == ("c", 1, 1)
     assert alone.gini == pytest.approx(3 / 4)
     parts = np.array([1.0, 3.0, 4.0])
-    gini = sum(abs(a - b) for a in parts for b in parts) / (2 * len(parts) ** 2 * parts.mean())
+    gini = sum(abs(a - b) for a in parts for b in parts) / (
+        2 * len(parts) ** 2 * parts.mean()
+    )
     mixed = concentration(parts, ["a", "b", "c"])
     assert mixed.gini == pytest.approx(gini)
     assert mixed.effective_units == pytest.approx(8**2 / (1 + 9 + 16))
@@ -235,7 +325,9 @@ def test_concentration():
     spread_out = concentration(np.array([0.0, 2.0, 3.0, 0.0, 2.0, 2.0]), list("abcdef"))
     assert (spread_out.half, spread_out.half_share) == (2, pytest.approx(5 / 9))
     with_zeros = np.array([0.0, 2.0, 3.0, 0.0, 2.0, 2.0])
-    gini = sum(abs(a - b) for a in with_zeros for b in with_zeros) / (2 * 6**2 * with_zeros.mean())
+    gini = sum(abs(a - b) for a in with_zeros for b in with_zeros) / (
+        2 * 6**2 * with_zeros.mean()
+    )
     assert spread_out.gini == pytest.approx(gini)
     nothing = concentration(np.zeros(2), ["a", "b"])
     assert nothing.top_unit is None
@@ -247,9 +339,12 @@ def test_child_seeds_differ_and_repeat():
     seeds = child_seeds(0, 4)
     assert len(set(seeds)) == 4
     assert child_seeds(0, 4) == seeds
-    assert child_seeds(0, 2) == seeds[:2]  # a dataset more does not change those before it
+    # a dataset more does not change those before it
+    assert child_seeds(0, 2) == seeds[:2]
     assert child_seeds(1, 4) != seeds
-    assert not np.array_equal(make_draws(6, 50, seeds[0]).counts, make_draws(6, 50, seeds[1]).counts)
+    assert not np.array_equal(
+        make_draws(6, 50, seeds[0]).counts, make_draws(6, 50, seeds[1]).counts
+    )
 
 
 def test_units_left_out():

@@ -1,4 +1,6 @@
-"""Selection against every tie-break written out, and `top_sums` against its slow twin with and without the sieve."""
+"""Selection against every tie-break written out, and `top_sums` against its slow twin
+with and without the sieve.
+"""
 
 import itertools
 import math
@@ -18,7 +20,9 @@ from worlds import random_losses, random_scores, read_only
 
 
 def over_all_tie_breaks(scores, slots) -> list[Fraction]:
-    """Chance of each input to be selected: the mean over every order of the inputs, sorted stably by score."""
+    """Chance of each input to be selected: the mean over every order of the inputs,
+    sorted stably by score.
+    """
     chosen = [0] * len(scores)
     orders = list(itertools.permutations(range(len(scores))))
     for order in orders:
@@ -41,7 +45,8 @@ def one_sample(scores, quantities, slots) -> np.ndarray:
 
 def test_quota_and_capacity():
     assert [int(quota(n, 0.2)) for n in (3376, 2655)] == [675, 531]
-    assert quota(np.array([5.0, 2.0, 0.0]), 0.5).tolist() == [3, 1, 0]  # 2.5 + 0.5, 1.5 and 0.5 rounded down
+    # 2.5 + 0.5, 1.5 and 0.5 rounded down
+    assert quota(np.array([5.0, 2.0, 0.0]), 0.5).tolist() == [3, 1, 0]
     assert 100 * 0.29 < 29  # in float64, which must not cost an input
     assert int(capacity(100, 0.29)) == 29
     assert int(capacity(10, 0.39)) == 3
@@ -51,9 +56,21 @@ def test_quota_and_capacity():
 
 def test_inclusion_by_hand():
     # Two above the cut; one slot left for the three tied at 1.
-    assert inclusion(np.array([1.0, 5.0, 1.0, 3.0, 1.0, 0.0]), 3).tolist() == [1 / 3, 1, 1 / 3, 1, 1 / 3, 0]
+    assert inclusion(np.array([1.0, 5.0, 1.0, 3.0, 1.0, 0.0]), 3).tolist() == [
+        1 / 3,
+        1,
+        1 / 3,
+        1,
+        1 / 3,
+        0,
+    ]
     assert inclusion(np.array([0.0, -0.0, -1.0]), 1).tolist() == [0.5, 0.5, 0]
-    assert inclusion(np.array([np.inf, -np.inf, np.inf, 0.0]), 1).tolist() == [0.5, 0, 0.5, 0]
+    assert inclusion(np.array([np.inf, -np.inf, np.inf, 0.0]), 1).tolist() == [
+        0.5,
+        0,
+        0.5,
+        0,
+    ]
     assert inclusion(np.array([1.0, 2.0]), 5).tolist() == [1, 1]
     assert inclusion(np.zeros(0), 1).tolist() == []
 
@@ -71,11 +88,27 @@ def test_every_tie_break_on_tiny_tables():
         curve = cumulative_gain(score, value)
         for k in slots:
             chance = over_all_tie_breaks(score.tolist(), k)
-            assert inclusion(score, k) == pytest.approx([float(c) for c in chance], rel=1e-12)
-            gain = float(sum(c * Fraction(v) for c, v in zip(chance, value.tolist(), strict=True)))
-            benefit = float(sum(c * Fraction(v) for c, v in zip(chance, positive.tolist(), strict=True)))
-            assert sums[k] == pytest.approx([gain, benefit, min(k, inputs)], rel=1e-9, abs=1e-14)
-            assert sums[k, 1] - sums[k, 0] == pytest.approx(benefit - gain, rel=1e-9, abs=1e-14)  # harm
+            assert inclusion(score, k) == pytest.approx(
+                [float(c) for c in chance], rel=1e-12
+            )
+            gain = float(
+                sum(
+                    c * Fraction(v) for c, v in zip(chance, value.tolist(), strict=True)
+                )
+            )
+            benefit = float(
+                sum(
+                    c * Fraction(v)
+                    for c, v in zip(chance, positive.tolist(), strict=True)
+                )
+            )
+            assert sums[k] == pytest.approx(
+                [gain, benefit, min(k, inputs)], rel=1e-9, abs=1e-14
+            )
+            # harm
+            assert sums[k, 1] - sums[k, 0] == pytest.approx(
+                benefit - gain, rel=1e-9, abs=1e-14
+            )
             assert curve[min(k, inputs)] == pytest.approx(gain, rel=1e-9, abs=1e-14)
 
 
@@ -83,22 +116,36 @@ def test_twenty_thousand_random_orders_agree():
     rng = np.random.default_rng(8)
     score, value = rng.integers(0, 4, 60).astype(float), rng.normal(size=60)
     order = np.argsort(rng.random((20_000, 60)), axis=1)
-    ranked = np.take_along_axis(order, np.argsort(-score[order], axis=1, kind="stable"), axis=1)[:, :12]
+    ranked = np.take_along_axis(
+        order, np.argsort(-score[order], axis=1, kind="stable"), axis=1
+    )[:, :12]
     gains = value[ranked].sum(axis=1)
-    assert abs(gains.mean() - cumulative_gain(score, value)[12]) < 4 * gains.std() / math.sqrt(20_000)
+    assert abs(
+        gains.mean() - cumulative_gain(score, value)[12]
+    ) < 4 * gains.std() / math.sqrt(20_000)
 
 
 def test_the_order_of_rows_does_not_matter():
     rng = np.random.default_rng(4)
     score, value = rng.integers(0, 6, 200).astype(float), rng.normal(size=200)
     shuffled = rng.permutation(200)
-    assert inclusion(score, 37)[shuffled] == pytest.approx(inclusion(score[shuffled], 37))
-    assert cumulative_gain(score, value) == pytest.approx(cumulative_gain(score[shuffled], value[shuffled]))
+    assert inclusion(score, 37)[shuffled] == pytest.approx(
+        inclusion(score[shuffled], 37)
+    )
+    assert cumulative_gain(score, value) == pytest.approx(
+        cumulative_gain(score[shuffled], value[shuffled])
+    )
 
 
 def random_draws(rng: np.random.Generator):
-    """Arguments of `top_sums`: units without inputs, draws without units, more slots than inputs."""
-    inputs, units, draws = int(rng.integers(0, 20)), int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    """Arguments of `top_sums`: units without inputs, draws without units, more slots
+    than inputs.
+    """
+    inputs, units, draws = (
+        int(rng.integers(0, 20)),
+        int(rng.integers(1, 5)),
+        int(rng.integers(1, 4)),
+    )
     score = random_scores(rng, inputs)
     loss = random_losses(rng, inputs)
     quantities = read_only(np.stack([loss[:, 0] - loss[:, 1], np.ones(inputs)]))
@@ -116,7 +163,9 @@ def assert_equals_the_twin(score, quantities, unit, counts, slots) -> None:
         rows = [i for i in range(len(score)) for _ in range(int(counts[d, unit[i]]))]
         drawn = [float(score[i]) for i in rows]
         for q, quantity in enumerate(quantities):
-            expected = slow.expected_top(drawn, [float(quantity[i]) for i in rows], int(slots[d, b]))
+            expected = slow.expected_top(
+                drawn, [float(quantity[i]) for i in rows], int(slots[d, b])
+            )
             noise = 1e-13 * float(np.abs(quantity).sum())
             assert math.isclose(sums[d, b, q], expected, rel_tol=1e-9, abs_tol=noise)
 
@@ -129,7 +178,8 @@ def test_top_sums_by_sorting_equal_the_twin():
 
 @pytest.mark.parametrize(("edges", "sample"), [(1, 1000), (2, 4), (4, 1000), (120, 3)])
 def test_top_sums_through_the_sieve_equal_the_twin(monkeypatch, edges, sample):
-    # Few edges leave blocks of several values, whose rows must be sorted; a thin sample looks in the wrong place.
+    # Few edges leave blocks of several values, whose rows must be sorted; a thin sample
+    # looks in the wrong place.
     monkeypatch.setattr(selection, "SORT_UP_TO", 0)
     monkeypatch.setattr(selection, "EDGES", edges)
     monkeypatch.setattr(selection, "SAMPLE", sample)
@@ -149,19 +199,28 @@ def test_top_sums_walk_in_parts_equal_the_twin(monkeypatch):
 def test_the_cut_among_many_scores(monkeypatch):
     rng = np.random.default_rng(7)
     cases = [random_scores(rng, int(rng.integers(1, 60))) for _ in range(300)]
-    expected = [[inclusion(score, k).tolist() for k in range(len(score) + 1)] for score in cases]
+    expected = [
+        [inclusion(score, k).tolist() for k in range(len(score) + 1)] for score in cases
+    ]
     monkeypatch.setattr(tie_expectations, "SORT_UP_TO", 0)
     monkeypatch.setattr(tie_expectations, "PIECE", 7)
     for sample in (3, 10, 1000):
         monkeypatch.setattr(tie_expectations, "SAMPLE", sample)
-        for score, chances in zip(cases[sample % 3 :: 3], expected[sample % 3 :: 3], strict=True):
+        for score, chances in zip(
+            cases[sample % 3 :: 3], expected[sample % 3 :: 3], strict=True
+        ):
             together = tie_expectations.cuts(score, range(1, len(score) + 1))
             assert [(cut.above, cut.tied) for cut in together] == [
-                (int((score > cut.score).sum()), int((score == cut.score).sum())) for cut in together
+                (int((score > cut.score).sum()), int((score == cut.score).sum()))
+                for cut in together
             ]
             for k in range(1, len(score) + 1):
-                assert nth_highest(score, k) == sorted(score.tolist(), reverse=True)[k - 1]
-            assert [inclusion(score, k).tolist() for k in range(len(score) + 1)] == chances
+                assert (
+                    nth_highest(score, k) == sorted(score.tolist(), reverse=True)[k - 1]
+                )
+            assert [
+                inclusion(score, k).tolist() for k in range(len(score) + 1)
+            ] == chances
 
 
 @pytest.mark.parametrize("kind", ["continuous", "discrete", "mostly tied", "infinite"])
@@ -171,19 +230,25 @@ def test_the_sieve_equals_sorting_on_many_inputs(monkeypatch, kind):
     score = {
         "continuous": rng.normal(size=inputs),
         "discrete": rng.integers(0, 40, inputs).astype(float),
-        "mostly tied": np.where(rng.random(inputs) < 0.7, -0.0, rng.normal(size=inputs)),
+        "mostly tied": np.where(
+            rng.random(inputs) < 0.7, -0.0, rng.normal(size=inputs)
+        ),
         "infinite": rng.choice([-np.inf, -1e308, 0.0, 5e-324, 1e308, np.inf], inputs),
     }[kind]
     value = rng.normal(size=inputs)
     unit = rng.integers(0, units, inputs)
-    counts = np.vstack([np.ones(units), rng.multinomial(units, np.ones(units) / units, 40)]).astype(float)
+    counts = np.vstack(
+        [np.ones(units), rng.multinomial(units, np.ones(units) / units, 40)]
+    ).astype(float)
     size = counts @ np.bincount(unit, minlength=units)
     slots = np.column_stack([quota(size, a) for a in (0.1, 0.2, 0.5, 1.0)])
     asked = {"counts": counts, "slots": slots}
     quantities = np.stack([value, np.maximum(value, 0.0)])
     by_sorting = top_sums(score, quantities, unit, **asked)
     monkeypatch.setattr(selection, "SORT_UP_TO", 1_000)
-    assert top_sums(score, quantities, unit, **asked) == pytest.approx(by_sorting, rel=1e-9, abs=1e-9)
+    assert top_sums(score, quantities, unit, **asked) == pytest.approx(
+        by_sorting, rel=1e-9, abs=1e-9
+    )
     direct = inclusion(score, int(slots[0, 1])) @ value
     assert by_sorting[0, 1, 0] == pytest.approx(direct, rel=1e-9)
 
@@ -194,7 +259,9 @@ def test_more_inputs_than_are_sorted_at_once():
     score, value = rng.normal(size=inputs), rng.normal(size=inputs)
     slots = [int(quota(inputs, a)) for a in (0.1, 0.2, 0.5)]
     curve = cumulative_gain(score, value)
-    assert one_sample(score, value[None], slots)[:, 0] == pytest.approx(curve[slots], rel=1e-9)
+    assert one_sample(score, value[None], slots)[:, 0] == pytest.approx(
+        curve[slots], rel=1e-9
+    )
 
 
 def test_inputs_survive():
@@ -209,7 +276,11 @@ def test_inputs_survive():
 def test_many_units_take_less_memory_than_their_draws(monkeypatch):
     rng, units = np.random.default_rng(0), 20_000
     counts = rng.multinomial(units, np.full(units, 1 / units), 300).astype(np.float64)
-    score, value, unit = rng.normal(size=units), rng.normal(size=(1, units)), rng.permutation(units)
+    score, value, unit = (
+        rng.normal(size=units),
+        rng.normal(size=(1, units)),
+        rng.permutation(units),
+    )
     slots = np.full((300, 2), [units // 10, units // 2])
     expected = top_sums(score, value, unit, counts=counts, slots=slots)
     monkeypatch.setattr(selection, "COPIED_ELEMENTS", 1 << 20)

@@ -1,4 +1,6 @@
-"""Where to escalate from: thresholds and prices against slow and obvious twins, and the rate to expect of them."""
+"""Where to escalate from: thresholds and prices against slow and obvious twins, and the
+rate to expect of them.
+"""
 
 import itertools
 import json
@@ -30,33 +32,62 @@ def units_table(**columns):
 
 def test_a_threshold_by_hand():
     # 0.3 * 10 = 3 of the ten: the 5, and two of the four 2s.
-    found = judge(units_table(), {"mine": SCORES}, [deepval.Selection(0.3)], draws="exact").threshold("mine", 0.3)
+    found = judge(
+        units_table(), {"mine": SCORES}, [deepval.Selection(0.3)], draws="exact"
+    ).threshold("mine", 0.3)
     assert (found.threshold, found.tie_acceptance, found.tied) == (2.0, 0.5, 4)
-    assert (found.target_rate, found.rate, found.calibrated_on, found.calibration_inputs) == (0.3, 0.3, "judged", 10)
-    # Unit a has 1 + 2/2 = 2 of 4, unit b 2/2 = 1 of 6. Draws aa, ab, ba, bb: 4/8, 3/10, 3/10, 2/12, each 1/4.
+    assert (
+        found.target_rate,
+        found.rate,
+        found.calibrated_on,
+        found.calibration_inputs,
+    ) == (0.3, 0.3, "judged", 10)
+    # Unit a has 1 + 2/2 = 2 of 4, unit b 2/2 = 1 of 6. Draws aa, ab, ba, bb: 4/8, 3/10,
+    # 3/10, 2/12, each 1/4.
     shares = np.array([4 / 8, 3 / 10, 3 / 10, 2 / 12])
-    # Student's t with one degree of freedom is tan(0.475 pi); two units predict nothing.
+    # Student's t with one degree of freedom is tan(0.475 pi); two units predict
+    # nothing.
     half = np.tan(0.475 * np.pi) * shares.std() * np.sqrt(2 * 2 / 1)
     assert half > 1
     assert (found.rate_lo, found.rate_hi) == (0.0, 1.0)
-    assert (found.policy, found.parameter, found.calibration_rate, found.gain) == ("frozen threshold", None, None, None)
+    assert (found.policy, found.parameter, found.calibration_rate, found.gain) == (
+        "frozen threshold",
+        None,
+        None,
+        None,
+    )
     assert [(each.mode, each.rate) for each in found.rates] == [("full", 0.3)]
-    assert (found.price, found.target_spend, found.spend, found.reason) == (None, None, None, None)
+    assert (found.price, found.target_spend, found.spend, found.reason) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_prediction_interval_by_hand():
-    # Three units of ten with 1, 2 and 3 above the cut: a rate of 0.2; all 27 draws as likely.
+    # Three units of ten with 1, 2 and 3 above the cut: a rate of 0.2; all 27 draws as
+    # likely.
     unit = np.repeat(["a", "b", "c"], 10)
-    score = np.concatenate([np.arange(10) < number for number in (1, 2, 3)]).astype(float)
-    found = judge(table_of(np.ones(30), unit=unit), {"s": score}, [deepval.Selection(0.2)], draws="exact").threshold(
-        "s"
+    score = np.concatenate([np.arange(10) < number for number in (1, 2, 3)]).astype(
+        float
     )
+    found = judge(
+        table_of(np.ones(30), unit=unit),
+        {"s": score},
+        [deepval.Selection(0.2)],
+        draws="exact",
+    ).threshold("s")
     shares = [sum(drawn) / 30 for drawn in itertools.product((1, 2, 3), repeat=3)]
-    half = 4.302652729911275 * np.std(shares) * np.sqrt(2 * 3 / 2)  # Student's t with two degrees of freedom
+    # Student's t with two degrees of freedom
+    half = 4.302652729911275 * np.std(shares) * np.sqrt(2 * 3 / 2)
     odds, factor = 0.2 / 0.8, np.exp(half / (0.2 * 0.8))
     assert 0.2 - half < 0
     assert found.rate == pytest.approx(0.2)
-    assert (found.rate_lo, found.rate_hi) == (0.0, pytest.approx(odds * factor / (1 + odds * factor)))
+    assert (found.rate_lo, found.rate_hi) == (
+        0.0,
+        pytest.approx(odds * factor / (1 + odds * factor)),
+    )
 
 
 def test_units_of_the_same_rate_predict_it():
@@ -67,10 +98,23 @@ def test_units_of_the_same_rate_predict_it():
 
 def test_calibration_units_set_the_threshold_and_the_judged_ones_its_rate():
     table = units_table(order=np.arange(10))
-    result = judge(table, {"mine": SCORES}, [deepval.Selection(0.5)], units=["a"], calibration=["b"], draws=20)
+    result = judge(
+        table,
+        {"mine": SCORES},
+        [deepval.Selection(0.5)],
+        units=["a"],
+        calibration=["b"],
+        draws=20,
+    )
     found = result.threshold("mine")
-    # Of b's 2, 2, 1, 0, 0, 0 half are three: both 2s and the 1. Of a's 5, 2, 2, 1 that is all.
-    assert (found.threshold, found.tie_acceptance, found.tied, found.calibrated_on) == (1.0, 1.0, 1, "calibration")
+    # Of b's 2, 2, 1, 0, 0, 0 half are three: both 2s and the 1. Of a's 5, 2, 2, 1 that
+    # is all.
+    assert (found.threshold, found.tie_acceptance, found.tied, found.calibrated_on) == (
+        1.0,
+        1.0,
+        1,
+        "calibration",
+    )
     assert (found.target_rate, found.rate, found.rate_lo, found.reason) == (
         0.5,
         1.0,
@@ -81,9 +125,14 @@ def test_calibration_units_set_the_threshold_and_the_judged_ones_its_rate():
 
 
 def test_what_a_measured_budget_leaves_is_the_rate():
-    costs = {"modes": {"cheap": {"ms": 4}, "full": {"ms": 10}}, "allocators": {"mine": {"ms": 1}, "dear": {"ms": 6}}}
+    costs = {
+        "modes": {"cheap": {"ms": 4}, "full": {"ms": 10}},
+        "allocators": {"mine": {"ms": 1}, "dear": {"ms": 6}},
+    }
     budgets = [deepval.Latency(0.5), deepval.Latency(0.4, accounting="skipping")]
-    result = judge(units_table(costs=costs), {"mine": SCORES, "dear": SCORES}, budgets, draws=50)
+    result = judge(
+        units_table(costs=costs), {"mine": SCORES, "dear": SCORES}, budgets, draws=50
+    )
     cascade = result.threshold("mine", accounting="cascade")
     assert cascade.target_rate == cascade.rate == pytest.approx(0.5 - 1 / 10)
     assert cascade.target_spend == cascade.spend == pytest.approx(0.4 * 10)
@@ -99,38 +148,58 @@ def test_thresholds_and_rates_agree_with_the_obvious_twin():
     for seed in range(25):
         rng = np.random.default_rng(seed)
         unit = rng.integers(0, 3, 12)
-        score, alpha = random_scores(rng, 12), float(rng.choice([0.1, 0.25, 1 / 3, 0.5, 1.0]))
-        found = judge(table_of(rng.normal(size=12), unit=unit), {"s": score}, [deepval.Selection(alpha)], draws=0)
+        score, alpha = (
+            random_scores(rng, 12),
+            float(rng.choice([0.1, 0.25, 1 / 3, 0.5, 1.0])),
+        )
+        found = judge(
+            table_of(rng.normal(size=12), unit=unit),
+            {"s": score},
+            [deepval.Selection(alpha)],
+            draws=0,
+        )
         row = found.threshold("s")
         ordered = sorted(score.tolist(), reverse=True)
         cut = ordered[int(np.ceil(alpha * 12 - 1e-9)) - 1]
         above, tied = sum(s > cut for s in ordered), sum(s == cut for s in ordered)
         assert row.tied == tied
         assert row.threshold == (cut if np.isfinite(cut) else None)
-        assert row.tie_acceptance == pytest.approx((alpha * 12 - above) / tied, abs=1e-9)
+        assert row.tie_acceptance == pytest.approx(
+            (alpha * 12 - above) / tied, abs=1e-9
+        )
         assert row.rate == pytest.approx(alpha)
         assert (row.rate_lo, row.draws) == (None, 0)
         assert ("the cut is at" in row.reason) == (not np.isfinite(cut))
 
 
 def best_mixture(scores, costs, spend):
-    """The largest expected score of inputs that may mix two modes each, by enumeration: what a price must reach.
+    """The largest expected score of inputs that may mix two modes each, by enumeration:
+    what a price must reach.
 
-    An optimum of the linear programme gives every input one mode, but for one input that mixes two.
+    An optimum of the linear programme gives every input one mode, but for one input
+    that mixes two.
     """
     inputs, modes = len(scores), range(len(costs) + 1)
-    worth = [[Fraction(0), *(max(Fraction(s), Fraction(0)) for s in row)] for row in scores.tolist()]
+    worth = [
+        [Fraction(0), *(max(Fraction(s), Fraction(0)) for s in row)]
+        for row in scores.tolist()
+    ]
     price = [Fraction(0), *map(Fraction, costs)]
     best = Fraction(0)
     for plan in itertools.product(modes, repeat=inputs):
-        cost, value = sum(price[m] for m in plan), sum(worth[i][m] for i, m in enumerate(plan))
+        cost, value = (
+            sum(price[m] for m in plan),
+            sum(worth[i][m] for i, m in enumerate(plan)),
+        )
         if cost <= spend:
             best = max(best, value)
             for i, more in itertools.product(range(inputs), modes):
                 extra = price[more] - price[plan[i]]
                 if extra > 0 and worth[i][more] > worth[i][plan[i]]:
                     part = min(Fraction(1), (spend - cost) / extra)
-                    best = max(best, value + part * (worth[i][more] - worth[i][plan[i]]))
+                    best = max(
+                        best, value + part * (worth[i][more] - worth[i][plan[i]])
+                    )
     return best
 
 
@@ -147,9 +216,12 @@ def test_a_price_reaches_the_best_mixture_and_spends_what_is_allowed(seed):
     assert (expected >= 0).all()
     assert (expected.sum(axis=1) <= 1 + 1e-12).all()
     assert (expected @ np.array(costs)).sum() <= inputs * spend + 1e-9
-    assert (expected[np.maximum(scores, 0) == 0] == 0).all()  # what is estimated to be worth nothing is not bought
+    # what is estimated to be worth nothing is not bought
+    assert (expected[np.maximum(scores, 0) == 0] == 0).all()
     reached = (expected * np.maximum(scores, 0)).sum()
-    assert reached == pytest.approx(float(best_mixture(scores, costs, Fraction(inputs) * Fraction(spend))), abs=1e-9)
+    assert reached == pytest.approx(
+        float(best_mixture(scores, costs, Fraction(inputs) * Fraction(spend))), abs=1e-9
+    )
 
 
 def test_a_price_is_the_multiplier_of_the_exact_plan():
@@ -162,41 +234,66 @@ def test_a_price_is_the_multiplier_of_the_exact_plan():
         price = Price.calibrate(scores, costs[1:].tolist(), spend / 200)
         reached = float((price.expected(scores) * np.maximum(scores, 0)).sum())
         assert reached == pytest.approx(relaxed(values, costs, spend))
-        # Where the steps fill the budget to the last unit, the price is that of the last one taken, not of the next.
-        assert price.price == pytest.approx(plan.multiplier) or price.tie_acceptance == pytest.approx(1.0)
+        # Where the steps fill the budget to the last unit, the price is that of the
+        # last one taken, not of the next.
+        assert price.price == pytest.approx(
+            plan.multiplier
+        ) or price.tie_acceptance == pytest.approx(1.0)
         assert price.price >= plan.multiplier * (1 - 1e-12)
         assert plan.value <= reached + 1e-9
 
 
-def test_where_every_escalation_costs_the_same_a_price_is_a_threshold_on_the_best_score():
+def test_where_every_escalation_costs_the_same_a_price_is_a_threshold_on_the_best_score():  # noqa: E501
     rng = np.random.default_rng(0)
     for _ in range(50):
         scores = rng.integers(1, 6, (30, 2)) / 2
         price = Price.calibrate(scores, [1.0, 1.0], 0.3)
         frozen = FrozenThreshold.calibrate(scores.max(axis=1), 0.3)
-        assert (price.price, price.tie_acceptance) == (frozen.theta, pytest.approx(frozen.tie_acceptance))
-        assert price.expected(scores).sum(axis=1) == pytest.approx(frozen.expected(scores.max(axis=1)))
+        assert (price.price, price.tie_acceptance) == (
+            frozen.theta,
+            pytest.approx(frozen.tie_acceptance),
+        )
+        assert price.expected(scores).sum(axis=1) == pytest.approx(
+            frozen.expected(scores.max(axis=1))
+        )
 
 
 def test_a_price_in_a_result_by_hand():
-    # Costs 3 and 6 over cheap: the first two inputs gain 4 for 3 and 2 more for 3, the others nothing.
-    costs = {"modes": {"s": {"ms": 2}, "m": {"ms": 3}, "l": {"ms": 6}}, "allocators": {"each": {"ms": 0}}}
+    # Costs 3 and 6 over cheap: the first two inputs gain 4 for 3 and 2 more for 3, the
+    # others nothing.
+    costs = {
+        "modes": {"s": {"ms": 2}, "m": {"ms": 3}, "l": {"ms": 6}},
+        "allocators": {"each": {"ms": 0}},
+    }
     table = deepval.ValueTable.from_columns(
-        unit=["a", "a", "b", "b"], costs=costs, losses={"s": [5.0] * 4, "m": [1, 1, 5, 5], "l": [-1, -1, 5, 5]}
+        unit=["a", "a", "b", "b"],
+        costs=costs,
+        losses={"s": [5.0] * 4, "m": [1, 1, 5, 5], "l": [-1, -1, 5, 5]},
     )
     scores = [[4, 6], [4, 6], [0, 0], [0, 0]]
     budgets = [deepval.Latency(0.375), deepval.Selection(0.25)]
     result = judge(table, {"each": scores}, budgets, draws="exact")
     found = result.threshold("each", kind="latency")
-    # 0.375 * 6 = 2.25 ms an input, 9 in all: 6 go to the two steps of slope 4/3, 3 of 6 to those of slope 2/3.
+    # 0.375 * 6 = 2.25 ms an input, 9 in all: 6 go to the two steps of slope 4/3, 3 of 6
+    # to those of slope 2/3.
     assert (found.price, found.tie_acceptance, found.tied) == (2 / 3, 0.5, 2)
     assert {each.mode: each.rate for each in found.rates} == {"m": 0.25, "l": 0.25}
-    assert (found.rate, found.target_rate, found.target_spend, found.spend) == (0.5, None, 2.25, 2.25)
+    assert (found.rate, found.target_rate, found.target_spend, found.spend) == (
+        0.5,
+        None,
+        2.25,
+        2.25,
+    )
     # Unit a has all, unit b nothing: two units that differ so predict nothing.
     assert [(each.lo, each.hi) for each in found.rates] == [(0.0, 1.0), (0.0, 1.0)]
     assert found.policy == "price"
     free = result.threshold("each", kind="selection")
-    assert (free.price, free.tie_acceptance, free.rate, free.target_rate) == (6.0, 0.5, 0.25, 0.25)
+    assert (free.price, free.tie_acceptance, free.rate, free.target_rate) == (
+        6.0,
+        0.5,
+        0.25,
+        0.25,
+    )
     text = console.render(result, width=200)
     assert "price 0.666667 per ms" in text
     assert "price 6 per escalation" in text
@@ -204,12 +301,20 @@ def test_a_price_in_a_result_by_hand():
 
 
 def test_a_price_for_one_call_by_hand():
-    costs = {"modes": {"s": {"ms": 2}, "m": {"ms": 3}, "l": {"ms": 6}}, "allocators": {"each": {"ms": 0}}}
+    costs = {
+        "modes": {"s": {"ms": 2}, "m": {"ms": 3}, "l": {"ms": 6}},
+        "allocators": {"each": {"ms": 0}},
+    }
     losses = {"s": [5.0, 4.0, 4.0], "m": [1.0, 4.0, 4.0], "l": [1.0, 3.0, 3.0]}
-    table = deepval.ValueTable.from_columns(unit=["a", "b", "b"], costs=costs, losses=losses)
+    table = deepval.ValueTable.from_columns(
+        unit=["a", "b", "b"], costs=costs, losses=losses
+    )
     budgets = [deepval.Latency(0.5, accounting="skipping")]
-    found = judge(table, {"each": [[1, 2], [0, 1], [0, 1]]}, budgets, draws=0).threshold("each")
-    # On top of s, m costs 1 and l costs 4. Steps: s to m (1 per 1), m to l (1 per 3), twice s to l (1 per 4).
+    found = judge(
+        table, {"each": [[1, 2], [0, 1], [0, 1]]}, budgets, draws=0
+    ).threshold("each")
+    # On top of s, m costs 1 and l costs 4. Steps: s to m (1 per 1), m to l (1 per 3),
+    # twice s to l (1 per 4).
     assert (found.price, found.threshold) == (1 / 4, None)
     assert found.tie_acceptance == pytest.approx((3 * 0.5 * 6 - 1 - 3) / (2 * 4))
     assert (found.spend, found.target_spend) == pytest.approx((0.5 * 6, 0.5 * 6))
@@ -235,7 +340,10 @@ def test_a_threshold_that_is_not_there_lists_what_is():
     result = judge(units_table(), {"mine": SCORES}, draws=0)
     with pytest.raises(InputError, match="no allocator 'rooter'; it has mine"):
         result.threshold("rooter")
-    with pytest.raises(InputError, match=r"found alpha = 0\.7 and the budgets selection 10%, selection 20%"):
+    with pytest.raises(
+        InputError,
+        match=r"found alpha = 0\.7 and the budgets selection 10%, selection 20%",
+    ):
         result.threshold("mine", 0.7)
     assert result.threshold("mine").alpha == 0.2
 
@@ -246,7 +354,10 @@ def test_a_threshold_that_is_not_there_lists_what_is():
         (lambda: Price(-1.0, 0.5, (1.0,)), "at least 0"),
         (lambda: Price(0.0, 1.5, (1.0,)), r"\[0, 1\]"),
         (lambda: Price(0.0, 0.5, ()), "finite cost"),
-        (lambda: Price.calibrate(np.zeros((0, 2)), [1.0, 2.0], 0.1), "at least one validation input"),
+        (
+            lambda: Price.calibrate(np.zeros((0, 2)), [1.0, 2.0], 0.1),
+            "at least one validation input",
+        ),
         (lambda: Price.calibrate(np.zeros((3, 2)), [1.0], 0.1), "per mode above cheap"),
         (lambda: Price(0.0, 0.5, (1.0,)).bought(np.array([[np.nan]])), "NaN or"),
     ],
@@ -258,8 +369,13 @@ def test_prices_that_cannot_be_are_refused(make, told):
 
 def test_a_stream_of_a_price_takes_ties_as_a_frozen_threshold_does():
     price = Price(0.5, 0.4, (2.0, 3.0))
-    scores = np.array([[1.0, 1.0], [1.0, 1.4], [2.0, 2.6], [1.0, 1.5], [1.0, 1.0], [-1.0, 0.0]])
+    scores = np.array(
+        [[1.0, 1.0], [1.0, 1.4], [2.0, 2.6], [1.0, 1.5], [1.0, 1.0], [-1.0, 0.0]]
+    )
     stream = price.start()
-    # Slopes 1/2 for m and, in the fourth, 1/2 for l: four ties of which floor(0.4 j) are taken, the third so.
+    # Slopes 1/2 for m and, in the fourth, 1/2 for l: four ties of which floor(0.4 j)
+    # are taken, the third so.
     assert [stream.decide(row) for row in scores.tolist()] == [0, 0, 2, 2, 0, 0]
-    assert price.expected(scores).sum(axis=1) == pytest.approx([0.4, 0.4, 1.0, 0.4, 0.4, 0.0])
+    assert price.expected(scores).sum(axis=1) == pytest.approx(
+        [0.4, 0.4, 1.0, 0.4, 0.4, 0.0]
+    )

@@ -1,4 +1,6 @@
-"""How far a verdict carries: the second opinion by its formula, the unit it rests on by judging without that unit."""
+"""How far a verdict carries: the second opinion by its formula, the unit it rests on by
+judging without that unit.
+"""
 
 import json
 import math
@@ -19,7 +21,9 @@ DECIDED = ("better", "worse")
 
 
 def world(rng, *, inputs=48, units=UNITS, skill=1.0):
-    """Losses whose units differ in size, and two scores that know something of the sign of the value."""
+    """Losses whose units differ in size, and two scores that know something of the sign
+    of the value.
+    """
     unit = np.array(units)[np.arange(inputs) % len(units)]
     size = rng.exponential(size=len(units))[np.arange(inputs) % len(units)]
     values = np.round(size * rng.normal(0.3, 1, inputs) * (rng.random(inputs) < 0.6), 2)
@@ -35,12 +39,18 @@ def world(rng, *, inputs=48, units=UNITS, skill=1.0):
 
 
 def by_formula(point, samples, weights, units, effective):
-    """Point +- t(effective - 1, at least 1) x spread x sqrt(U / (U - 1)), with the library of others."""
+    """Point +- t(effective - 1, at least 1) x spread x sqrt(U / (U - 1)), with the
+    library of others.
+    """
     kept = ~np.isnan(samples)
     weights = (np.ones(len(samples)) if weights is None else weights)[kept]
     mean = np.average(samples[kept], weights=weights)
     spread = math.sqrt(np.average((samples[kept] - mean) ** 2, weights=weights))
-    half = stats.t.ppf(0.975, max(1, effective - 1)) * spread * math.sqrt(units / (units - 1))
+    half = (
+        stats.t.ppf(0.975, max(1, effective - 1))
+        * spread
+        * math.sqrt(units / (units - 1))
+    )
     return point - half, point + half
 
 
@@ -51,31 +61,45 @@ def said(low, high):
 @pytest.mark.parametrize("degrees", [1, 1.01, 1.4, 2, 2.7, 5, 8, 23, 99, 4321.5])
 def test_quantiles_of_students_t(degrees):
     for tail in (0.4, 0.025, 0.01):
-        assert student_quantile(tail, degrees) == pytest.approx(stats.t.isf(tail, degrees), rel=1e-9)
-    assert student_quantile(0.025, 1) == pytest.approx(math.tan(math.pi * 0.475))  # Cauchy
-    assert student_quantile(0.025, 2) == pytest.approx(0.95 * math.sqrt(2 / (1 - 0.95**2)))
+        assert student_quantile(tail, degrees) == pytest.approx(
+            stats.t.isf(tail, degrees), rel=1e-9
+        )
+    # Cauchy
+    assert student_quantile(0.025, 1) == pytest.approx(math.tan(math.pi * 0.475))
+    assert student_quantile(0.025, 2) == pytest.approx(
+        0.95 * math.sqrt(2 / (1 - 0.95**2))
+    )
     assert student_quantile(0.5, degrees) == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 7, 19, 40, 999, 20_000])
 def test_far_quantiles_of_students_t(degrees):
     for tail in (1e-3, 1e-4, 1e-7, 1e-15, 1e-40):
-        assert student_quantile(tail, degrees) == pytest.approx(stats.t.isf(tail, degrees), rel=1e-9)
+        assert student_quantile(tail, degrees) == pytest.approx(
+            stats.t.isf(tail, degrees), rel=1e-9
+        )
     assert student_quantile(1e-300, 1) == pytest.approx(1e300 / math.pi)  # Cauchy
     assert student_quantile(0.0, degrees) == math.inf
 
 
 def test_fewer_effective_units_say_less():
-    widths = [cautious(1.0, 0.1, units=20, effective=effective) for effective in (20, 8, 3, 2, 1.2, math.nan)]
+    widths = [
+        cautious(1.0, 0.1, units=20, effective=effective)
+        for effective in (20, 8, 3, 2, 1.2, math.nan)
+    ]
     halves = [interval.high - 1.0 for interval in widths]
     assert halves == sorted(halves)
     assert halves[3] == halves[4] == halves[5]  # never less than one degree of freedom
-    assert [interval.high + interval.low for interval in widths] == pytest.approx([2.0] * 6)
+    assert [interval.high + interval.low for interval in widths] == pytest.approx(
+        [2.0] * 6
+    )
     assert math.isnan(cautious(1.0, 0.1, units=1, effective=1.0).low)
     assert math.isnan(cautious(1.0, math.nan, units=4, effective=3.0).high)
 
 
-@pytest.mark.parametrize(("seed", "draws"), [(0, 40), (1, 40), (2, "exact"), (3, "exact")])
+@pytest.mark.parametrize(
+    ("seed", "draws"), [(0, 40), (1, 40), (2, "exact"), (3, "exact")]
+)
 def test_the_second_opinion_is_its_formula(seed, draws):
     rng = np.random.default_rng(seed)
     table, scores = world(rng)
@@ -91,17 +115,32 @@ def test_the_second_opinion_is_its_formula(seed, draws):
         loss = held.versus_random[place]
         share = loss / held.cheap_loss
         bounds = by_formula(share[0], share[drawn], held.weights, 3, effective)
-        assert (row.versus_random_second_lo, row.versus_random_second_hi) == pytest.approx(bounds, abs=1e-11)
+        assert (
+            row.versus_random_second_lo,
+            row.versus_random_second_hi,
+        ) == pytest.approx(bounds, abs=1e-11)
         assert row.second_verdict == said(*bounds)
         bounds = by_formula(loss[0], loss[drawn], held.weights, 3, effective)
-        assert (row.versus_random_loss_second_lo, row.versus_random_loss_second_hi) == pytest.approx(bounds, abs=1e-10)
+        assert (
+            row.versus_random_loss_second_lo,
+            row.versus_random_loss_second_hi,
+        ) == pytest.approx(bounds, abs=1e-10)
     rows = {(row.allocator, row.budget): place for place, row in enumerate(result.rows)}
-    chance = {row.budget: place for place, row in enumerate(result.rows) if row.allocator == "random"}
+    chance = {
+        row.budget: place
+        for place, row in enumerate(result.rows)
+        if row.allocator == "random"
+    }
     for place, row in enumerate(result.streams):
         if row.verdict != "infeasible":
-            share = (held.stream_gain[place] - held.gain[chance[row.budget]]) / held.cheap_loss
+            share = (
+                held.stream_gain[place] - held.gain[chance[row.budget]]
+            ) / held.cheap_loss
             bounds = by_formula(share[0], share[drawn], held.weights, 3, effective)
-            assert (row.versus_random_second_lo, row.versus_random_second_hi) == pytest.approx(bounds, abs=1e-11)
+            assert (
+                row.versus_random_second_lo,
+                row.versus_random_second_hi,
+            ) == pytest.approx(bounds, abs=1e-11)
             assert row.second_verdict == said(*bounds)
     for row in deepval.compare(result, "light", "dear", of="harm"):
         if row.verdict in (None, "infeasible"):
@@ -119,23 +158,42 @@ def test_a_group_of_inputs_has_its_own_effective_units():
     table, scores = world(np.random.default_rng(5))
     result = judge(table, scores, [deepval.Selection(0.5)], draws=50, by="late")
     early = table.order < 24
-    benefit = np.bincount(table.unit[early], np.maximum(table.decision_values[early], 0), minlength=4)
+    benefit = np.bincount(
+        table.unit[early], np.maximum(table.decision_values[early], 0), minlength=4
+    )
     effective = benefit.sum() ** 2 / (benefit**2).sum()
-    row = next(r for r in result.slices if r.allocator == "light" and r.slice == "late=0")
-    half = stats.t.ppf(0.975, max(1, effective - 1)) * row.versus_random_spread * math.sqrt(4 / 3)
+    row = next(
+        r for r in result.slices if r.allocator == "light" and r.slice == "late=0"
+    )
+    half = (
+        stats.t.ppf(0.975, max(1, effective - 1))
+        * row.versus_random_spread
+        * math.sqrt(4 / 3)
+    )
     assert row.versus_random_second_hi - row.versus_random == pytest.approx(half)
     assert (row.rests_on, row.units_left_out) == (None, 0)
     assert row.verdict_words == in_words(row.verdict, effective_units=effective)
 
 
 def changing(table, scores, **options):
-    """Per row of a judgement, the units without which judging again gives another verdict."""
+    """Per row of a judgement, the units without which judging again gives another
+    verdict.
+    """
     units = [str(unit) for unit in table.unit_ids]
-    without = {u: judge(table, scores, BUDGETS, units=[v for v in units if v != u], **options) for u in units}
+    without = {
+        u: judge(table, scores, BUDGETS, units=[v for v in units if v != u], **options)
+        for u in units
+    }
     result = judge(table, scores, BUDGETS, **options)
-    verdicts = {u: {(r.allocator, r.budget): r.verdict for r in other.rows} for u, other in without.items()}
+    verdicts = {
+        u: {(r.allocator, r.budget): r.verdict for r in other.rows}
+        for u, other in without.items()
+    }
     return [
-        (row, [u for u in units if verdicts[u][row.allocator, row.budget] != row.verdict])
+        (
+            row,
+            [u for u in units if verdicts[u][row.allocator, row.budget] != row.verdict],
+        )
         for row in result.rows
         if row.verdict in DECIDED or row.units_left_out
     ]
@@ -154,7 +212,9 @@ def test_of_many_units_those_that_matter_are_found():
     decided = resting = 0
     for seed in range(4):
         units = tuple(f"{u:02d}" for u in range(12))
-        table, scores = world(np.random.default_rng(seed), inputs=240, units=units, skill=1.0)
+        table, scores = world(
+            np.random.default_rng(seed), inputs=240, units=units, skill=1.0
+        )
         for row, found in changing(table, scores, draws=300):
             assert (row.rests_on in found) if found else row.rests_on is None
             decided, resting = decided + 1, resting + bool(found)
@@ -164,14 +224,27 @@ def test_of_many_units_those_that_matter_are_found():
 def test_words_follow_the_evidence():
     assert in_words("better", effective_units=5.0) == "better"
     assert in_words("better", effective_units=2.9) == "better on few units"
-    assert in_words("worse", effective_units=3.0, rests_on="0007") == "worse, but rests on 0007"
-    assert in_words("better", effective_units=1.4, rests_on="a") == "better on few units, but rests on a"
-    assert [in_words(word, effective_units=1.0) for word in ("unresolved", "infeasible", None)] == [
+    assert (
+        in_words("worse", effective_units=3.0, rests_on="0007")
+        == "worse, but rests on 0007"
+    )
+    assert (
+        in_words("better", effective_units=1.4, rests_on="a")
+        == "better on few units, but rests on a"
+    )
+    assert [
+        in_words(word, effective_units=1.0)
+        for word in ("unresolved", "infeasible", None)
+    ] == [
         "unresolved",
         "infeasible",
         None,
     ]
-    assert in_words("worse", effective_units=math.nan) == in_words("worse", effective_units=None) == "worse"
+    assert (
+        in_words("worse", effective_units=math.nan)
+        == in_words("worse", effective_units=None)
+        == "worse"
+    )
 
 
 def lonely():
@@ -189,10 +262,16 @@ def test_words_are_in_every_form():
     assert (row.verdict, row.verdict_words) == ("better", "better on few units")
     assert result.setting.concentration.effective_units == pytest.approx(144 / 84)
     assert row.second_verdict == "unresolved"
-    for text in (console.render(result, width=100), forms.result_markdown(result), forms.result_csv(result)):
+    for text in (
+        console.render(result, width=100),
+        forms.result_markdown(result),
+        forms.result_csv(result),
+    ):
         assert "better on few units" in text
         assert "unresolved" in text
-    assert "against random: unresolved: knowing." in " ".join(console.render(result, width=100).split())
+    assert "against random: unresolved: knowing." in " ".join(
+        console.render(result, width=100).split()
+    )
     saved = json.loads(result.to_json())["rows"][3]
     assert (saved["verdict"], saved["verdict_words"], saved["second_verdict"]) == (
         "better",
@@ -209,16 +288,27 @@ def test_above_a_hundred_units_none_is_left_out_and_a_note_says_so():
     result = judge(table, {"knowing": values}, [deepval.Selection(0.2)], draws=50)
     row = result.row("knowing")
     assert (row.verdict_words, row.units_left_out, row.rests_on) == ("better", 0, None)
-    assert "Units were not left out in turn: there are more than 100." in console.render(result)
+    assert (
+        "Units were not left out in turn: there are more than 100."
+        in console.render(result)
+    )
 
 
 def test_results_saved_before_there_was_a_second_opinion_are_read(tmp_path):
     table, scores = lonely()
-    content = json.loads(judge(table, scores, [deepval.Selection(0.2)], draws=20).to_json())
+    content = json.loads(
+        judge(table, scores, [deepval.Selection(0.2)], draws=20).to_json()
+    )
     for row in content["rows"]:
-        for name in [name for name in row if "second" in name or name in ("verdict_words", "rests_on")]:
+        for name in [
+            name
+            for name in row
+            if "second" in name or name in ("verdict_words", "rests_on")
+        ]:
             del row[name]
-    for name in [name for name in content["setting"]["concentration"] if "input" in name]:
+    for name in [
+        name for name in content["setting"]["concentration"] if "input" in name
+    ]:
         del content["setting"]["concentration"][name]
     path = tmp_path / "old.json"
     path.write_text(json.dumps(content))

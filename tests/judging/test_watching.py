@@ -1,4 +1,6 @@
-"""Watching a stream of shadowed inputs: the detector, units in pieces, the state file, and what is refused."""
+"""Watching a stream of shadowed inputs: the detector, units in pieces, the state file,
+and what is refused.
+"""
 
 import itertools
 import json
@@ -42,29 +44,50 @@ def fresh():
 
 def test_the_evidence_is_the_sum_over_all_beginnings():
     z = np.array([0.5, -1.0, 0.25, 2.0])
-    by_hand = [np.mean([sum(np.prod(1 + g * z[k : t + 1]) for k in range(t + 1)) for g in BETS]) for t in range(len(z))]
+    by_hand = [
+        np.mean(
+            [sum(np.prod(1 + g * z[k : t + 1]) for k in range(t + 1)) for g in BETS]
+        )
+        for t in range(len(z))
+    ]
     np.testing.assert_allclose(evidence(z[:, None]), by_hand)
 
 
 @given(st.floats(-0.9, 0.9), st.floats(0.05, 0.9), st.floats(0.0, 1.0))
 def test_what_a_unit_says_is_bounded_and_linear(seen, limit, share):
-    claims = (Claim("gain", limit - 0.5), seen), (Claim("harm", limit), abs(seen)), (Claim("rate", limit, 0.05), share)
+    claims = (
+        (Claim("gain", limit - 0.5), seen),
+        (Claim("harm", limit), abs(seen)),
+        (Claim("rate", limit, 0.05), share),
+    )
     for claim, number in claims:
         z = claim.against(np.array([number, claim.limit]), 1.0)
         assert (z >= -1 - 1e-12).all()
-        assert (z[1] <= 1e-12).all()  # a unit at the limit says nothing against the claim
+        # a unit at the limit says nothing against the claim
+        assert (z[1] <= 1e-12).all()
 
 
 def test_a_unit_is_weighed_by_hand():
-    columns = {"unit": ["a", "a", "b"], "input": [1, 2, 3], "loss_s": [2.0, 1.0, 3.0], "loss_l": [1.0, 2.0, 3.0]}
+    columns = {
+        "unit": ["a", "a", "b"],
+        "input": [1, 2, 3],
+        "loss_s": [2.0, 1.0, 3.0],
+        "loss_l": [1.0, 2.0, 3.0],
+    }
     watch = deepval.Watch.begin(
-        columns | {"escalated": [1, 1, 0], "propensity": [0.5, 1.0, 1.0]}, ["rate=0.75+-0.5"], cap=1.0
+        columns | {"escalated": [1, 1, 0], "propensity": [0.5, 1.0, 1.0]},
+        ["rate=0.75+-0.5"],
+        cap=1.0,
     )
     assert watch.rate == pytest.approx(3 / 4)
     assert watch.loss == pytest.approx((2 * 2 + 1 + 3) / 4)
-    watch = watch.read(columns | {"escalated": [1, 1, 0], "propensity": [0.5, 1.0, 1.0]}, end=True)
+    watch = watch.read(
+        columns | {"escalated": [1, 1, 0], "propensity": [0.5, 1.0, 1.0]}, end=True
+    )
     (_, gain, harm, rate), (_, *rest) = watch.units
-    assert (gain, harm, rate) == pytest.approx(((2 * 0.25 - 0.25) / 3 / 2, 1 / 3 / 2, 1.0))
+    assert (gain, harm, rate) == pytest.approx(
+        ((2 * 0.25 - 0.25) / 3 / 2, 1 / 3 / 2, 1.0)
+    )
     assert rest == [0.0, 0.0, 0.0]
 
 
@@ -102,7 +125,9 @@ def test_false_alarms_stay_below_the_risk_on_the_border_of_the_claim():
     rng = np.random.default_rng(5)
     seen = rng.choice([-0.02, -0.01, 0.03, 0.05], (500, 300))
     claim = Claim("gain", 0.0125)
-    assert (evidence(claim.against(seen, 0.05)).max(axis=1) >= 300 / 0.05).mean() <= 0.05
+    assert (
+        evidence(claim.against(seen, 0.05)).max(axis=1) >= 300 / 0.05
+    ).mean() <= 0.05
     worse = evidence(claim.against(seen - 0.015, 0.05))
     assert (worse.max(axis=1) >= 300 / 0.05).mean() > 0.8
     assert HORIZON / RISK == 100_000
@@ -112,19 +137,37 @@ def test_default_claims_allow_for_the_doubt_of_a_small_reference():
     rng, alarms = np.random.default_rng(8), dict.fromkeys(("ours", "no doubt"), 0)
     for _ in range(100):
         reference, stream = (
-            np.stack([rng.normal(0.02, 0.05, units), rng.random(units) < 0.1, rng.random(units) / 2], axis=-1)
+            np.stack(
+                [
+                    rng.normal(0.02, 0.05, units),
+                    rng.random(units) < 0.1,
+                    rng.random(units) / 2,
+                ],
+                axis=-1,
+            )
             for units in (20, 500)
         )
         cap, (gain, harm, _) = 0.1, np.clip(reference, -0.1, 0.1).mean(axis=0)
         both = np.clip(stream[:, :2], -cap, cap)
-        counted = np.column_stack([np.clip(reference[:, :2], -cap, cap), reference[:, 2]])
+        counted = np.column_stack(
+            [np.clip(reference[:, :2], -cap, cap), reference[:, 2]]
+        )
         ours = [Claim.parse(text) for text in usual_claims(counted, cap)]
-        for name, claims in (("ours", ours), ("no doubt", [Claim("gain", 0.8 * gain), Claim("harm", 1.25 * harm)])):
+        for name, claims in (
+            ("ours", ours),
+            ("no doubt", [Claim("gain", 0.8 * gain), Claim("harm", 1.25 * harm)]),
+        ):
             seen = zip(claims, both.T, strict=False)
-            alarms[name] += any((evidence(c.against(x, cap)).max() >= HORIZON / RISK) for c, x in seen)
+            alarms[name] += any(
+                (evidence(c.against(x, cap)).max() >= HORIZON / RISK) for c, x in seen
+            )
     assert alarms["ours"] <= 5
     assert alarms["no doubt"] >= 10  # a mean of 20 units is an estimate
-    assert usual_claims(np.array([[0.05, 0.0, 0.2]]), 0.1) == ["gain>=-0.025", "harm<=0.05", "rate=0.2+-1"]
+    assert usual_claims(np.array([[0.05, 0.0, 0.2]]), 0.1) == [
+        "gain>=-0.025",
+        "harm<=0.05",
+        "rate=0.2+-1",
+    ]
 
 
 def test_a_shadow_log_is_watched_by_the_rows_in_which_both_modes_ran(tmp_path):
@@ -132,20 +175,36 @@ def test_a_shadow_log_is_watched_by_the_rows_in_which_both_modes_ran(tmp_path):
     ran, chance = np.arange(600) % 3 > 0, np.where(np.arange(600) % 3 == 1, 1.0, 0.5)
     shadow = deepval.ShadowLog(tmp_path / "log.csv")
     names = ("unit", "input", "score", "loss_cheap", "loss_full")
-    for unit, name, score, cheap, full, both, p in zip(*(rows[n] for n in names), ran, chance, strict=True):
-        shadow.append(unit, name, score=score, propensity=p, losses=(cheap, full if both else None))
+    for unit, name, score, cheap, full, both, p in zip(
+        *(rows[n] for n in names), ran, chance, strict=True
+    ):
+        shadow.append(
+            unit,
+            name,
+            score=score,
+            propensity=p,
+            losses=(cheap, full if both else None),
+        )
     watch = deepval.Watch.begin(tmp_path / "log.csv")
     escalated = rows["score"] > watch.threshold.theta
-    assert watch.rate == pytest.approx(escalated.mean(), abs=0.01)  # of all rows: their scores are known
+    # of all rows: their scores are known
+    assert watch.rate == pytest.approx(escalated.mean(), abs=0.01)
     assert watch.rate == pytest.approx(0.2, abs=0.01)
     loss = np.average(rows["loss_cheap"][ran], weights=1 / chance[ran])
     assert watch.loss == pytest.approx(loss)
     name, gain, harm, rate = watch.read(tmp_path / "log.csv", end=True).units[0]
     one, weight = slice(0, 20), ran[:20] / chance[:20]
-    value, taken = (rows["loss_cheap"] - rows["loss_full"])[one], watch.threshold.expected(rows["score"][one])
+    value, taken = (
+        (rows["loss_cheap"] - rows["loss_full"])[one],
+        watch.threshold.expected(rows["score"][one]),
+    )
     assert (name, rate) == ("u0", pytest.approx(taken.mean()))
-    assert gain == pytest.approx(np.average((taken - watch.rate) * value, weights=weight) / loss)
-    assert harm == pytest.approx(np.average(taken * np.maximum(-value, 0), weights=weight) / loss)
+    assert gain == pytest.approx(
+        np.average((taken - watch.rate) * value, weights=weight) / loss
+    )
+    assert harm == pytest.approx(
+        np.average(taken * np.maximum(-value, 0), weights=weight) / loss
+    )
     nothing = rows | {"loss_full": np.full(600, np.nan), "propensity": chance}
     assert watch.read(nothing, end=True).units == watch.units
     with pytest.raises(InputError, match="on which both modes ran; there are none"):
@@ -165,31 +224,53 @@ def test_a_shadow_log_that_grows_may_have_units_without_shadowed_inputs():
 
 def test_a_stream_is_shadowed_as_its_reference_is(fresh):
     rows = rows_of(3, 1.0, 100)
-    with pytest.raises(InputError, match="it has propensities, and the reference has none"):
+    with pytest.raises(
+        InputError, match="it has propensities, and the reference has none"
+    ):
         fresh.read(rows | {"propensity": np.full(60, 0.5)})
-    sparse = deepval.Watch.begin(rows_of(50, 1.0) | {"propensity": np.full(1000, 0.5)}, alpha=0.2)
-    with pytest.raises(InputError, match="it has no propensities, and the reference has some"):
+    sparse = deepval.Watch.begin(
+        rows_of(50, 1.0) | {"propensity": np.full(1000, 0.5)}, alpha=0.2
+    )
+    with pytest.raises(
+        InputError, match="it has no propensities, and the reference has some"
+    ):
         sparse.read(rows)
     gaps = rows | {"loss_full": np.where(np.arange(60) == 7, np.nan, rows["loss_full"])}
     with pytest.raises(
-        InputError, match=r"without a full loss, such as row 8 \(input '7'\), need a column 'propensity'"
+        InputError,
+        match=(
+            r"without a full loss, such as row 8 \(input "
+            r"'7'\), need a column 'propensity'"
+        ),
     ):
         fresh.read(gaps)
-    wrong = gaps | {"propensity": np.full(60, 0.5), "loss_cheap": np.where(np.arange(60) == 9, np.nan, 1.0)}
+    wrong = gaps | {
+        "propensity": np.full(60, 0.5),
+        "loss_cheap": np.where(np.arange(60) == 9, np.nan, 1.0),
+    }
     with pytest.raises(InputError, match="row 10"):
         sparse.read(wrong)
     for column, number in (("propensity", 1.5), ("score", np.nan)):
         with pytest.raises(InputError, match="row 8"):
-            sparse.read(gaps | {"propensity": np.full(60, 0.5)} | {column: np.where(np.arange(60) == 7, number, 0.5)})
+            sparse.read(
+                gaps
+                | {"propensity": np.full(60, 0.5)}
+                | {column: np.where(np.arange(60) == 7, number, 0.5)}
+            )
     with pytest.raises(InputError, match="'loss_full' is needed"):
-        sparse.read({("loss_big" if n == "loss_full" else n): v for n, v in rows.items()} | {"propensity": np.ones(60)})
+        sparse.read(
+            {("loss_big" if n == "loss_full" else n): v for n, v in rows.items()}
+            | {"propensity": np.ones(60)}
+        )
 
 
 def test_a_line_that_is_being_written_is_left_for_the_next_run(fresh, tmp_path):
     write(tmp_path / "log.csv", rows_of(3, 1.0, 100))
     text = (tmp_path / "log.csv").read_text()
     (tmp_path / "log.csv").write_text(text[:-4])
-    with pytest.raises(InputError, match="the last line must end; it may still be written"):
+    with pytest.raises(
+        InputError, match="the last line must end; it may still be written"
+    ):
         fresh.read(tmp_path / "log.csv")
 
 
@@ -198,12 +279,25 @@ def test_options_that_would_do_nothing_are_refused(tmp_path):
     write(tmp_path / "e.csv", rows_of(50, 1.0) | {"escalated": np.arange(1000) % 2})
     begin = ("watch", tmp_path / "s.json", "--reference")
     assert "need rows" in refusal(*begin, tmp_path / "ref.csv", "--end")
-    assert "no share (alpha, --alpha) can be set" in refusal(*begin, tmp_path / "e.csv", "--alpha", 0.5)
+    assert "no share (alpha, --alpha) can be set" in refusal(
+        *begin, tmp_path / "e.csv", "--alpha", 0.5
+    )
     run(*begin, tmp_path / "ref.csv")
-    assert "begin a watch" in refusal("watch", tmp_path / "s.json", tmp_path / "ref.csv", "--alpha", 0.5)
-    write(tmp_path / "some.csv", part({n: rows_of(50, 1.0)[n] for n in ("input", "score")}, 0, 400))
+    assert "begin a watch" in refusal(
+        "watch", tmp_path / "s.json", tmp_path / "ref.csv", "--alpha", 0.5
+    )
+    write(
+        tmp_path / "some.csv",
+        part({n: rows_of(50, 1.0)[n] for n in ("input", "score")}, 0, 400),
+    )
     done = run(
-        "watch", tmp_path / "t.json", "--reference", tmp_path / "ref.csv", "-s", tmp_path / "some.csv", notes=True
+        "watch",
+        tmp_path / "t.json",
+        "--reference",
+        tmp_path / "ref.csv",
+        "-s",
+        tmp_path / "some.csv",
+        notes=True,
     )
     assert "some: 600 of 1,000 inputs have no score and are left out." in done.err
 
@@ -213,10 +307,16 @@ def test_the_state_survives_the_disk_and_a_changed_one_is_refused(fresh, tmp_pat
     watch.save(tmp_path / "state.json")
     assert deepval.Watch.load(tmp_path / "state.json") == watch
     text = (tmp_path / "state.json").read_text()
-    (tmp_path / "changed.json").write_text(text.replace('"horizon":1000', '"horizon":2000'))
+    (tmp_path / "changed.json").write_text(
+        text.replace('"horizon":1000', '"horizon":2000')
+    )
     (tmp_path / "cut.json").write_text(text[: len(text) // 2])
     (tmp_path / "other.json").write_text("{}")
-    for name, words in (("changed", "was changed"), ("cut", "must be the state"), ("other", "another file")):
+    for name, words in (
+        ("changed", "was changed"),
+        ("cut", "must be the state"),
+        ("other", "another file"),
+    ):
         with pytest.raises(InputError, match=words):
             deepval.Watch.load(tmp_path / f"{name}.json")
 
@@ -243,9 +343,16 @@ def write(path, rows):
 
 
 def test_the_command_from_begin_to_alarm(tmp_path):
-    for name, rows in (("ref", rows_of(50, 1.0)), ("good", rows_of(20, 1.0, 100)), ("bad", rows_of(150, -1.0, 300))):
+    for name, rows in (
+        ("ref", rows_of(50, 1.0)),
+        ("good", rows_of(20, 1.0, 100)),
+        ("bad", rows_of(150, -1.0, 300)),
+    ):
         write(tmp_path / f"{name}.csv", rows)
-    write(tmp_path / "twice.csv", part(rows_of(50, 1.0), 0, 5) | {"input": [1, 1, 2, 3, 4]})
+    write(
+        tmp_path / "twice.csv",
+        part(rows_of(50, 1.0), 0, 5) | {"input": [1, 1, 2, 3, 4]},
+    )
     begun = run("watch", "s.json", "--reference", "ref.csv", cwd=tmp_path)
     assert begun.code == 0
     assert begun.out.count("no unit is complete yet") == 3
@@ -269,10 +376,18 @@ def test_the_command_from_begin_to_alarm(tmp_path):
 
 def test_bad_rows_name_the_row(tmp_path):
     rows = part(rows_of(2, 1.0), 0, 6)
-    write(tmp_path / "e.csv", {k: v for k, v in rows.items() if k != "score"} | {"escalated": [0, 1, 2, 0, 0, 0]})
+    write(
+        tmp_path / "e.csv",
+        {k: v for k, v in rows.items() if k != "score"}
+        | {"escalated": [0, 1, 2, 0, 0, 0]},
+    )
     write(tmp_path / "p.csv", rows | {"propensity": [1, 1, 1, 0, 1, 1]})
-    assert "row 3 (input '2') holds 2" in refusal("watch", tmp_path / "s.json", "--reference", tmp_path / "e.csv")
-    assert "row 4 (input '3') holds 0" in refusal("watch", tmp_path / "s.json", "--reference", tmp_path / "p.csv")
+    assert "row 3 (input '2') holds 2" in refusal(
+        "watch", tmp_path / "s.json", "--reference", tmp_path / "e.csv"
+    )
+    assert "row 4 (input '3') holds 0" in refusal(
+        "watch", tmp_path / "s.json", "--reference", tmp_path / "p.csv"
+    )
     assert not (tmp_path / "s.json").exists()
 
 
@@ -280,12 +395,25 @@ def test_the_page_on_guarantees(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = rows_of(10, 1.0)
     table = deepval.ValueTable.from_columns(
-        unit=rows["unit"], input=rows["input"], losses={"cheap": rows["loss_cheap"], "full": rows["loss_full"]}
+        unit=rows["unit"],
+        input=rows["input"],
+        losses={"cheap": rows["loss_cheap"], "full": rows["loss_full"]},
     )
     deepval.shadow_plan(table, rows["score"], 0.2).save("plan.json")
     full = dict(zip(rows["input"], rows["loss_full"], strict=True))
-    stream = zip(rows["unit"], rows["input"], rows["score"].tolist(), rows["loss_cheap"].tolist(), strict=True)
-    names = run_page(ROOT / "docs" / "guarantees.md", shown=("sh",), stream=stream, run_full=lambda name: full[name])
+    stream = zip(
+        rows["unit"],
+        rows["input"],
+        rows["score"].tolist(),
+        rows["loss_cheap"].tolist(),
+        strict=True,
+    )
+    names = run_page(
+        ROOT / "docs" / "guarantees.md",
+        shown=("sh",),
+        stream=stream,
+        run_full=lambda name: full[name],
+    )
     gain, harm, rate = names["watch"].states
     assert gain.after > 80  # the score is noise from unit 81 on
     assert (harm.after, rate.after) == (None, None)

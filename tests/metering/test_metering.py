@@ -15,9 +15,28 @@ from deepval import InputError, read_costs
 from deepval.cli import fit_allocators
 from deepval.errors import InputWarning
 from deepval.metering import cost_cards as cards_module
-from deepval.metering.cost_cards import CostCard, Meter, add_cards, measure_cards, write_entries
-from deepval.metering.energy import EnergyUse, Rail, conventions, energy_over_idle, rails, used_mj
-from deepval.metering.timing import Timing, measure, median_interval, processors, thread_limit
+from deepval.metering.cost_cards import (
+    CostCard,
+    Meter,
+    add_cards,
+    measure_cards,
+    write_entries,
+)
+from deepval.metering.energy import (
+    EnergyUse,
+    Rail,
+    conventions,
+    energy_over_idle,
+    rails,
+    used_mj,
+)
+from deepval.metering.timing import (
+    Timing,
+    measure,
+    median_interval,
+    processors,
+    thread_limit,
+)
 from sensor_files import RAPL, XAVIER, FakeNvml, hwmon_tree, iio_tree, write_tree
 
 MODES = "[modes.cheap]\nms = 10\n[modes.full]\nms = 20\n"
@@ -46,13 +65,19 @@ def timing_of(times_ms, **changes) -> Timing:
 
 def test_median_percentile_interval_and_stages_by_hand():
     clock = FakeClock()
-    stages = {"preprocess": clock.pass_ms, "inference": lambda ms: clock.pass_ms(2 * ms)}
-    timing = measure(stages, list(range(1, 11)), warmup=0, least=10, tolerance=1.0, clock=clock)
+    stages = {
+        "preprocess": clock.pass_ms,
+        "inference": lambda ms: clock.pass_ms(2 * ms),
+    }
+    timing = measure(
+        stages, list(range(1, 11)), warmup=0, least=10, tolerance=1.0, clock=clock
+    )
     assert timing.calls == 10
     assert timing.ms == pytest.approx(3 * 5.5, rel=1e-12)
     # Linear between the 9th and the 10th value: 1 + 0.95 * 9 = 9.55.
     assert timing.p95_ms == pytest.approx(3 * 9.55, rel=1e-12)
-    # P(Binomial(10, 1/2) < 2) = 11/1024 and P(... < 3) = 56/1024: the second smallest and the second largest.
+    # P(Binomial(10, 1/2) < 2) = 11/1024 and P(... < 3) = 56/1024: the second smallest
+    # and the second largest.
     assert timing.interval_ms == pytest.approx((3 * 2, 3 * 9))
     assert np.median(timing.stages["preprocess"]) == pytest.approx(5.5)
     assert np.median(timing.stages["inference"]) == pytest.approx(11)
@@ -65,14 +90,25 @@ def test_warm_up_does_not_count():
     clock = FakeClock()
     slow_at_first = iter([100, 100, 100])
     timing = measure(
-        {"all": lambda ms: clock.pass_ms(next(slow_at_first, ms))}, [2], warmup=3, least=6, clock=clock
-    )  # fmt: skip
+        {"all": lambda ms: clock.pass_ms(next(slow_at_first, ms))},
+        [2],
+        warmup=3,
+        least=6,
+        clock=clock,
+    )
     assert timing.total_ms.tolist() == [2.0] * 6
 
 
 def test_as_many_calls_as_asked_for_whatever_their_median_and_time():
     clock = FakeClock()
-    timing = measure({"all": clock.pass_ms}, [5000, 15_000], warmup=1, calls=3, seconds=0.1, clock=clock)
+    timing = measure(
+        {"all": clock.pass_ms},
+        [5000, 15_000],
+        warmup=1,
+        calls=3,
+        seconds=0.1,
+        clock=clock,
+    )
     assert timing.total_ms.tolist() == [15_000, 5000, 15_000]
     assert timing.limit is None
 
@@ -84,7 +120,15 @@ def test_a_batch_is_divided_by_its_size_and_holds_a_slice():
         seen.append(part.tolist())
         clock.pass_ms(1 + float(part.sum()))
 
-    timing = measure({"all": run}, np.arange(7.0), warmup=0, least=6, tolerance=2.0, batch=3, clock=clock)
+    timing = measure(
+        {"all": run},
+        np.arange(7.0),
+        warmup=0,
+        least=6,
+        tolerance=2.0,
+        batch=3,
+        clock=clock,
+    )
     assert seen == [[0, 1, 2], [3, 4, 5]] * 3
     assert sorted(set(timing.total_ms)) == pytest.approx([(1 + 3) / 3, (1 + 12) / 3])
     assert timing.batch == 3
@@ -92,9 +136,17 @@ def test_a_batch_is_divided_by_its_size_and_holds_a_slice():
 
 def test_it_goes_on_until_the_median_is_tight():
     clock = FakeClock()
-    # Every other call takes 1 or 3 ms, until the many calls of 2 ms make the order statistics around the median 2.
+    # Every other call takes 1 or 3 ms, until the many calls of 2 ms make the order
+    # statistics around the median 2.
     times = iter([1, 3] * 10 + [2] * 1000)
-    timing = measure({"all": lambda _: clock.pass_ms(next(times))}, [0], warmup=0, least=6, tolerance=0.01, clock=clock)
+    timing = measure(
+        {"all": lambda _: clock.pass_ms(next(times))},
+        [0],
+        warmup=0,
+        least=6,
+        tolerance=0.01,
+        clock=clock,
+    )
     assert timing.tight
     assert timing.interval_ms == (2, 2)
     assert 20 < timing.calls < 60
@@ -107,15 +159,20 @@ def test_it_says_when_time_or_calls_were_up():
     late = measure(times, [5, 15], warmup=0, tolerance=0.01, seconds=0.2, clock=clock)
     assert late.calls == 20
     assert not late.tight
-    assert late.note == ("Timing is noisy: 10 ms +/- 50.0 % (target 1 %): the time limit of 0.2 s was reached.")
-    many = measure(times, [5, 15], warmup=0, least=6, most=30, tolerance=0.01, clock=clock)
+    assert late.note == (
+        "Timing is noisy: 10 ms +/- 50.0 % (target 1 %): the time "
+        "limit of 0.2 s was reached."
+    )
+    many = measure(
+        times, [5, 15], warmup=0, least=6, most=30, tolerance=0.01, clock=clock
+    )
     assert many.calls == 30
     assert many.note.endswith("the limit of 30 calls was reached.")
     few = measure(times, [5, 15], warmup=0, seconds=0.02, clock=clock)
     assert few.calls == 2
     assert few.note == (
-        "Timing is uncertain: 2 calls are too few for a 95 % interval (target 2 %): the time limit of 0.02 s "
-        "was reached."
+        "Timing is uncertain: 2 calls are too few for a 95 % interval (target 2 %): "
+        "the time limit of 0.02 s was reached."
     )
     assert all(math.isnan(end) for end in few.interval_ms)
 
@@ -144,7 +201,10 @@ def test_the_textbook_interval_of_a_hundred():
     assert median_interval(np.arange(1.0, 101)) == (40, 61)
 
 
-@given(st.lists(st.integers(1, 10**6), min_size=6, max_size=80), st.sampled_from([0.5, 2.0, 8.0]))
+@given(
+    st.lists(st.integers(1, 10**6), min_size=6, max_size=80),
+    st.sampled_from([0.5, 2.0, 8.0]),
+)
 @settings(max_examples=60)
 def test_laws_of_the_interval(times, scale):
     array = np.array(times, dtype=float)
@@ -184,7 +244,9 @@ def test_measurements_that_cannot_be(changes, sentence):
 
 
 def test_the_real_clock_runs():
-    timing = measure({"all": lambda n: sum(range(n))}, [200, 300], least=6, most=6, tolerance=10)
+    timing = measure(
+        {"all": lambda n: sum(range(n))}, [200, 300], least=6, most=6, tolerance=10
+    )
     assert np.all(timing.total_ms > 0)
 
 
@@ -248,11 +310,16 @@ def test_an_input_that_fails_does_not_count_and_a_stage_that_fails_inside_one_do
 
 def test_a_meter_refuses_what_it_cannot_charge():
     meter = Meter("mine", warmup=2)
-    with pytest.raises(InputError, match="Stage 'x' must run inside an input"), meter.stage("x"):
+    with (
+        pytest.raises(InputError, match="Stage 'x' must run inside an input"),
+        meter.stage("x"),
+    ):
         pass
     with meter, pytest.raises(InputError, match="must come one after the other"), meter:
         pass
-    with pytest.raises(InputError, match="Meter 'mine' needs an input after 2 to warm up; it saw 1"):
+    with pytest.raises(
+        InputError, match="Meter 'mine' needs an input after 2 to warm up; it saw 1"
+    ):
         meter.timing()
 
 
@@ -265,7 +332,12 @@ def power(label: str, feeds: set[str], read) -> Rail:
 
 def counter(readings, **changes) -> Rail:
     read = iter(readings).__next__
-    return Rail("counter", frozenset({"GPU", "CPU", "SOC"}), read, **({"counts": True} | changes))
+    return Rail(
+        "counter",
+        frozenset({"GPU", "CPU", "SOC"}),
+        read,
+        **({"counts": True} | changes),
+    )
 
 
 def test_rapl_zones_and_their_wrap_around(tmp_path):
@@ -273,7 +345,10 @@ def test_rapl_zones_and_their_wrap_around(tmp_path):
     package, memory = rails(root)
     assert (package.label, memory.label) == ("RAPL intel-rapl:0", "RAPL intel-rapl:0:1")
     assert package.read() == pytest.approx(262143000.850)
-    assert conventions((package, memory)) == {"mj": (package,), "mj_all": (package, memory)}
+    assert conventions((package, memory)) == {
+        "mj": (package,),
+        "mj_all": (package, memory),
+    }
     before = package.read()
     write_tree(root, {"class/powercap/intel-rapl:0/energy_uj": 2000})
     # 328,000 uJ to the end of the range and 2,000 uJ from zero on.
@@ -292,13 +367,26 @@ def test_power_is_integrated_by_trapezoids():
     assert used_mj(rail, [0, 2, 3], [1000, 3000, 3000]) == 2 * 2000 + 3000
 
 
-@pytest.mark.parametrize("files", [hwmon_tree(XAVIER.values()), iio_tree()], ids=["hwmon", "iio"])
+@pytest.mark.parametrize(
+    "files", [hwmon_tree(XAVIER.values()), iio_tree()], ids=["hwmon", "iio"]
+)
 def test_jetson_rails_in_both_layouts(tmp_path, files):
     found = rails(write_tree(tmp_path, files))
-    assert [rail.label for rail in found] == ["GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"]
+    assert [rail.label for rail in found] == [
+        "GPU",
+        "CPU",
+        "SOC",
+        "CV",
+        "VDDRQ",
+        "SYS5V",
+    ]
     # 19 V times 0.1 A, 0.2 A, 0.3 A on the first chip and twice that on the second.
-    assert [rail.read() for rail in found] == pytest.approx([1900, 3800, 5700, 3800, 7600, 11400])
-    sums = {key: [rail.label for rail in part] for key, part in conventions(found).items()}
+    assert [rail.read() for rail in found] == pytest.approx(
+        [1900, 3800, 5700, 3800, 7600, 11400]
+    )
+    sums = {
+        key: [rail.label for rail in part] for key, part in conventions(found).items()
+    }
     assert sums == {
         "mj": ["GPU", "CPU", "SOC"],
         "mj_gpu": ["GPU"],
@@ -315,20 +403,33 @@ def test_jetson_rails_in_both_layouts(tmp_path, files):
         ),
         (
             ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"),
-            {"mj": ["VDD_GPU_SOC", "VDD_CPU_CV"], "mj_all": ["VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"]},
+            {
+                "mj": ["VDD_GPU_SOC", "VDD_CPU_CV"],
+                "mj_all": ["VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"],
+            },
         ),
-        (("POM_5V_IN", "POM_5V_GPU", "POM_5V_CPU"), {"mj_gpu": ["POM_5V_GPU"], "mj_all": ["POM_5V_IN"]}),
+        (
+            ("POM_5V_IN", "POM_5V_GPU", "POM_5V_CPU"),
+            {"mj_gpu": ["POM_5V_GPU"], "mj_all": ["POM_5V_IN"]},
+        ),
     ],
 )
 def test_rails_of_other_boards_serve_what_they_can(tmp_path, labels, sums):
     found = rails(write_tree(tmp_path, hwmon_tree([labels])))
-    assert {key: [rail.label for rail in part] for key, part in conventions(found).items()} == sums
+    assert {
+        key: [rail.label for rail in part] for key, part in conventions(found).items()
+    } == sums
 
 
 def test_graphics_cards_count_or_show_power(tmp_path):
     library = FakeNvml()
     first, second = rails(tmp_path, library=library)
-    assert (first.counts, first.read(), second.counts, second.read()) == (True, 500, False, 7000)
+    assert (first.counts, first.read(), second.counts, second.read()) == (
+        True,
+        500,
+        False,
+        7000,
+    )
     assert conventions((first, second)) == {"mj_gpu": (first, second)}
     package, memory, *cards = rails(write_tree(tmp_path, RAPL), library=library)
     assert conventions((package, memory, *cards))["mj"] == (package, *cards)
@@ -338,8 +439,9 @@ def test_no_sensor_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(InputError) as caught:
         rails(tmp_path)
     assert str(caught.value) == (
-        f"Energy needs a sensor, and this machine shows none (no INA3221 rails or RAPL zones under {tmp_path}, no "
-        "libnvidia-ml.so.1): measure without energy, or on a machine that has one."
+        "Energy needs a sensor, and this machine shows none (no INA3221 rails or RAPL "
+        f"zones under {tmp_path}, no libnvidia-ml.so.1): measure without energy, or "
+        "on a machine that has one."
     )
 
 
@@ -353,7 +455,12 @@ def test_a_sensor_that_may_not_be_read_is_refused_or_noted(tmp_path, monkeypatch
         return plain(path, *words, **options)
 
     monkeypatch.setattr(Path, "read_text", guarded)
-    with pytest.raises(InputError, match=r"readable by this user, and RAPL intel-rapl:0 \(Permission denied\), RAPL"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"readable by this user, and RAPL intel-rapl:0 \(Permission denied\), RAPL"
+        ),
+    ):
         rails(root)
     with pytest.warns(InputWarning, match="cannot be read; the others are"):
         found = rails(root, library=FakeNvml())
@@ -369,7 +476,9 @@ def test_idle_is_subtracted():
         clock.pass_ms(4000)
         return 100
 
-    spent = energy_over_idle(run, [rail], idle_s=2, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
+    spent = energy_over_idle(
+        run, [rail], idle_s=2, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s)
+    )
     assert spent.idle_mw == {"mj": 1500}
     assert spent.mj == {"mj": pytest.approx((9000 - 4 * 1500) / 100)}
     assert spent.note is None
@@ -387,9 +496,17 @@ def test_what_does_not_rise_above_idle_has_no_figure_but_a_note():
         clock.pass_ms(2000)
         return 10
 
-    spent = energy_over_idle(run, found, settle_s=0, idle_s=0.999, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
+    spent = energy_over_idle(
+        run,
+        found,
+        settle_s=0,
+        idle_s=0.999,
+        clock=clock,
+        sleep=lambda s: clock.pass_ms(1000 * s),
+    )
     assert spent.idle_mw == {"mj": pytest.approx(1600), "mj_gpu": 500}
-    # The fake clock stands at 0.999 s until the run is over: a ramp from 1,000 to 1,500 mW over 2 s, 500 mJ over idle.
+    # The fake clock stands at 0.999 s until the run is over: a ramp from 1,000 to 1,500
+    # mW over 2 s, 500 mJ over idle.
     assert spent.mj == {"mj": pytest.approx(500 / 10)}
     assert spent.note == "No energy above idle was measured on mj_gpu in 2 s."
 
@@ -397,10 +514,15 @@ def test_what_does_not_rise_above_idle_has_no_figure_but_a_note():
 def test_a_run_too_short_for_the_sensors_has_a_note():
     clock = FakeClock()
     spent = energy_over_idle(
-        lambda: int(clock.pass_ms(400)), [counter([0, 0, 0, 800])], clock=clock, sleep=lambda s: clock.pass_ms(1000 * s)
+        lambda: int(clock.pass_ms(400)),
+        [counter([0, 0, 0, 800])],
+        clock=clock,
+        sleep=lambda s: clock.pass_ms(1000 * s),
     )
     assert spent.mj == {"mj": 800 / 400}
-    assert spent.note == "Energy is uncertain: the run lasted 0.4 s, and 1 s are needed."
+    assert (
+        spent.note == "Energy is uncertain: the run lasted 0.4 s, and 1 s are needed."
+    )
 
 
 def test_power_is_sampled_meanwhile():
@@ -413,7 +535,12 @@ def test_power_is_sampled_meanwhile():
         return 1.0
 
     # The run lasts until it was looked at often enough, however slow the machine is.
-    spent = energy_over_idle(lambda: int(enough.wait(600)), [power("GPU", {"GPU"}, look)], settle_s=0, idle_s=0.1)
+    spent = energy_over_idle(
+        lambda: int(enough.wait(600)),
+        [power("GPU", {"GPU"}, look)],
+        settle_s=0,
+        idle_s=0.1,
+    )
     assert len(looks) > 4 + 5
     assert spent.idle_mw["mj_gpu"] == pytest.approx(1, rel=0.5)
 
@@ -428,44 +555,81 @@ def test_a_sensor_that_fails_on_the_way_is_told():
         raise OSError(5, "Input/output error")
 
     with pytest.raises(InputError, match=r"one failed: .*Input/output error"):
-        energy_over_idle(lambda: 1, [power("GPU", {"GPU"}, fail_later)], settle_s=0, sleep=lambda _: failed.wait(600))
+        energy_over_idle(
+            lambda: 1,
+            [power("GPU", {"GPU"}, fail_later)],
+            settle_s=0,
+            sleep=lambda _: failed.wait(600),
+        )
 
 
 @pytest.mark.parametrize("said", [0, None, 2.5])
 def test_a_run_says_how_many_inputs_it_served(said):
     clock = FakeClock()
     with pytest.raises(InputError, match=f"1 or more; found {said}"):
-        energy_over_idle(lambda: said, [counter(range(10))], clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
+        energy_over_idle(
+            lambda: said,
+            [counter(range(10))],
+            clock=clock,
+            sleep=lambda s: clock.pass_ms(1000 * s),
+        )
 
 
 # Cards
 
 
 def spent(**mj: float) -> EnergyUse:
-    return EnergyUse(mj, dict.fromkeys(mj, 1000.0), 10, {"mj": ("GPU", "CPU"), "mj_gpu": ("GPU",)})
+    return EnergyUse(
+        mj, dict.fromkeys(mj, 1000.0), 10, {"mj": ("GPU", "CPU"), "mj_gpu": ("GPU",)}
+    )
 
 
 def test_a_card_goes_through_a_costs_file(tmp_path):
     path = tmp_path / "costs.toml"
     path.write_text(MODES)
-    timing = Timing(np.full(8, 0.5), {"preprocess": np.full(8, 0.3), "inference": np.full(8, 0.2)})
-    card = CostCard("gate ä", timing, threads=2, device='a "chip"', energy=spent(mj=2.5, mj_gpu=0.5))
-    add_cards(path, [card, CostCard("other", timing_of([1, 2, 3]), threads=1, device="chip")])
+    timing = Timing(
+        np.full(8, 0.5), {"preprocess": np.full(8, 0.3), "inference": np.full(8, 0.2)}
+    )
+    card = CostCard(
+        "gate ä", timing, threads=2, device='a "chip"', energy=spent(mj=2.5, mj_gpu=0.5)
+    )
+    add_cards(
+        path, [card, CostCard("other", timing_of([1, 2, 3]), threads=1, device="chip")]
+    )
     costs = read_costs(path)
-    assert [costs.of_allocator("gate ä", key) for key in ("ms", "mj", "mj_gpu")] == [0.5, 2.5, 0.5]
+    assert [costs.of_allocator("gate ä", key) for key in ("ms", "mj", "mj_gpu")] == [
+        0.5,
+        2.5,
+        0.5,
+    ]
     assert costs.served == {"gate ä": "single", "other": "single"}
     assert costs.of_mode("full", "ms") == 20
     table = tomllib.loads(path.read_text())["allocators"]
     assert table["gate ä"] == card.entry()
     assert card.entry() == {
-        "ms": 0.5, "mj": 2.5, "mj_gpu": 0.5, "served": "single", "p95_ms": 0.5, "ms_lo": 0.5, "ms_hi": 0.5,
-        "preprocess_ms": 0.3, "preprocess_p95_ms": 0.3, "inference_ms": 0.2, "inference_p95_ms": 0.2,
-        "calls": 8, "tight": True, "threads": 2, "device": 'a "chip"',
+        "ms": 0.5,
+        "mj": 2.5,
+        "mj_gpu": 0.5,
+        "served": "single",
+        "p95_ms": 0.5,
+        "ms_lo": 0.5,
+        "ms_hi": 0.5,
+        "preprocess_ms": 0.3,
+        "preprocess_p95_ms": 0.3,
+        "inference_ms": 0.2,
+        "inference_p95_ms": 0.2,
+        "calls": 8,
+        "tight": True,
+        "threads": 2,
+        "device": 'a "chip"',
         "energy": "above idle; mj: GPU + CPU; mj_gpu: GPU",
-    }  # fmt: skip
+    }
     assert table["other"]["energy"] == "not requested"
     assert not table["other"]["tight"]
-    assert table["other"]["note"] == "Timing is uncertain: 3 calls are too few for a 95 % interval (target 2 %)."
+    assert (
+        table["other"]["note"]
+        == "Timing is uncertain: 3 calls are too few for a 95 % interval (target 2 %)."
+    )
     assert "ms_lo" not in table["other"]
     with pytest.raises(InputError, match="needs 'mj' of allocator 'other'"):
         costs.of_allocator("other", "mj")
@@ -474,9 +638,13 @@ def test_a_card_goes_through_a_costs_file(tmp_path):
 def test_a_card_takes_the_place_of_the_one_before_and_nothing_else(tmp_path):
     path = tmp_path / "costs.toml"
     above = f"# the board\n{MODES}"
-    below = '# by hand\n[allocators."b.c"]\nms = 2  # kept\n[other]\nlist = [\n  [1, 2],\n]\n'
+    below = (
+        '# by hand\n[allocators."b.c"]\nms = 2  # kept\n[other]\nlist = [\n  [1, 2],\n'
+        "]\n"
+    )
     path.write_text(
-        f"{above}[allocators.a] # old\nms = 1\n# about ms\nx = [\n  1,\n]\n[allocators.a.more]\ny = 1\n\n{below}"
+        f"{above}[allocators.a] # old\nms = 1\n# about ms\nx = [\n  1,\n]\n"
+        f"[allocators.a.more]\ny = 1\n\n{below}"
     )
     add_cards(path, [CostCard("a", timing_of([3.0]), threads=1, device="chip")])
     text = path.read_text()
@@ -513,9 +681,18 @@ def test_a_stage_may_not_be_read_as_another_figure():
 
 def test_cards_of_single_calls_and_batches_with_energy(monkeypatch):
     monkeypatch.setattr(cards_module, "rails", lambda: (counter([]),))
-    monkeypatch.setattr(cards_module, "energy_over_idle", lambda run, rails: spent(mj=float(run() > 0)))
+    monkeypatch.setattr(
+        cards_module, "energy_over_idle", lambda run, rails: spent(mj=float(run() > 0))
+    )
     made = measure_cards(
-        "mine", {"all": np.sum}, np.ones((8, 3)), batch=4, seconds=0.05, tolerance=0.5, threads=1, energy=True
+        "mine",
+        {"all": np.sum},
+        np.ones((8, 3)),
+        batch=4,
+        seconds=0.05,
+        tolerance=0.5,
+        threads=1,
+        energy=True,
     )
     assert [(card.name, card.served, card.threads) for card in made] == [
         ("mine", "single", 1),
@@ -528,7 +705,10 @@ def test_threads_are_held_and_given_back():
     from threadpoolctl import threadpool_info
 
     cv2 = pytest.importorskip("cv2")
-    before, opencv = [pool["num_threads"] for pool in threadpool_info()], cv2.getNumThreads()
+    before, opencv = (
+        [pool["num_threads"] for pool in threadpool_info()],
+        cv2.getNumThreads(),
+    )
     with thread_limit(1) as threads:
         assert threads == cv2.getNumThreads() == 1
         assert {pool["num_threads"] for pool in threadpool_info()} <= {1}
@@ -551,7 +731,17 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
         return target, {"preprocess": np.sqrt, "inference": np.sum}, np.ones((8, 3))
 
     monkeypatch.setattr(fit_allocators, "stages_of", stages_of)
-    words = ["profile", "here", "gate-ridge", "--out", path, "--seconds", "0.05", "--batch", "4"]
+    words = [
+        "profile",
+        "here",
+        "gate-ridge",
+        "--out",
+        path,
+        "--seconds",
+        "0.05",
+        "--batch",
+        "4",
+    ]
     printed = call(*words, "--tolerance", "0.9")
     assert asked == [("gate-ridge", Path("here"))]
     assert "gate-ridge (single): " in printed
@@ -565,19 +755,32 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
     assert costs.served == {"gate-ridge": "single", "gate-ridge-batched": "batched"}
 
 
-def test_the_command_prints_all_allocators_as_shares_of_a_full_pass(tmp_path, monkeypatch):
+def test_the_command_prints_all_allocators_as_shares_of_a_full_pass(
+    tmp_path, monkeypatch
+):
     path = tmp_path / "costs.toml"
     path.write_text(MODES)
     (tmp_path / "cell/allocators").mkdir(parents=True)
     (tmp_path / "cell/allocators/gate-own.json").write_text("{}")
-    monkeypatch.setattr(fit_allocators, "stages_of", lambda target, _: (target, {"all": abs}, [1]))
+    monkeypatch.setattr(
+        fit_allocators, "stages_of", lambda target, _: (target, {"all": abs}, [1])
+    )
 
     def cards(name, *_, **__) -> list[CostCard]:
-        return [CostCard(name, timing_of([5.0] * 8 if name == "gate-own" else [0.4, 0.5, 0.6]), threads=1, device="x")]
+        return [
+            CostCard(
+                name,
+                timing_of([5.0] * 8 if name == "gate-own" else [0.4, 0.5, 0.6]),
+                threads=1,
+                device="x",
+            )
+        ]
 
     monkeypatch.setattr(fit_allocators, "measure_cards", cards)
     printed = call("profile", tmp_path / "cell", "all", "--out", path)
-    rows = {words[0]: words[1:] for line in printed.splitlines() if (words := line.split())}
+    rows = {
+        words[0]: words[1:] for line in printed.splitlines() if (words := line.split())
+    }
     assert rows["full"] == ["20.0000", "100.00%"]
     assert rows["gate-own"] == ["5.0000", "5.0000", "25.00%"]
     assert rows["lost"] == ["0.5000", "0.5900", "2.50%"]
@@ -589,20 +792,31 @@ def test_the_command_prints_all_allocators_as_shares_of_a_full_pass(tmp_path, mo
         "lost",
         "gate-own",
     ]
-    assert "Not within the tolerance: ego-speed, uncertainty, criticality, memory, lost." in printed
+    assert (
+        "Not within the tolerance: ego-speed, uncertainty, criticality, memory, lost."
+        in printed
+    )
 
 
 def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
     path = tmp_path / "costs.toml"
-    assert "must be a cell's folder" in refusal("profile", tmp_path, "nobody", "--out", path)
+    assert "must be a cell's folder" in refusal(
+        "profile", tmp_path, "nobody", "--out", path
+    )
 
     def none() -> tuple[Rail, ...]:
         return rails(tmp_path)
 
     monkeypatch.setattr(cards_module, "rails", none)
-    monkeypatch.setattr(fit_allocators, "stages_of", lambda *_: ("mine", {"all": abs}, [1]))
-    assert "this machine shows none" in refusal("profile", "here", "mine", "--out", path, "--energy")
+    monkeypatch.setattr(
+        fit_allocators, "stages_of", lambda *_: ("mine", {"all": abs}, [1])
+    )
+    assert "this machine shows none" in refusal(
+        "profile", "here", "mine", "--out", path, "--energy"
+    )
     assert not path.exists()
     path.write_text("[[")
     monkeypatch.setattr(fit_allocators, "measure_cards", None)
-    assert f"{path}: must be a TOML file; " in refusal("profile", "here", "mine", "--out", path)
+    assert f"{path}: must be a TOML file; " in refusal(
+        "profile", "here", "mine", "--out", path
+    )

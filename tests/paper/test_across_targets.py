@@ -1,4 +1,6 @@
-"""One score on several targets: the cross-target table, self-reference gaps, disagreement, partial coverage."""
+"""One score on several targets: the cross-target table, self-reference gaps,
+disagreement, partial coverage.
+"""
 
 import json
 from dataclasses import asdict
@@ -21,19 +23,32 @@ from deepval.tables.keys import positions
 from driving import Lidar
 from learned_worlds import AHEAD, FRAMES, Roads, fan, small_weights
 
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (5.0, 500.0))
+MODES = tuple(
+    ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach))
+    for reach in (5.0, 500.0)
+)
 NAMES = ("braking", "planner-ade-unverified", "planner-self-ade-unverified")
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Cells of the braking controller and of the planner, judged by the log and by itself, with cuboids."""
+    """Cells of the braking controller and of the planner, judged by the log and by
+    itself, with cuboids.
+    """
     place = tmp_path_factory.mktemp("cells")
     (place / "w.npz").write_bytes(npz_bytes(small_weights().arrays))
     (place / "m.npz").write_bytes(masks_bytes(fan()))
-    rules = learned_planners(["planner-ade", "planner-self-ade"], weights=place / "w.npz", masks=place / "m.npz")
+    rules = learned_planners(
+        ["planner-ade", "planner-self-ade"],
+        weights=place / "w.npz",
+        masks=place / "m.npz",
+    )
     data = Roads()
-    for cell in cells(Material(data, MODES, data.unit_ids()), geometries=["cuboids"], systems=["braking", *rules]):
+    for cell in cells(
+        Material(data, MODES, data.unit_ids()),
+        geometries=["cuboids"],
+        systems=["braking", *rules],
+    ):
         write(cell, place / cell.spec.system)
     return [place / name for name in NAMES]
 
@@ -54,12 +69,19 @@ def test_every_score_is_judged_on_every_target(found, built):
         oracle = rows["oracle", target, 0.2]
         assert oracle.inputs == len(built[target].table)
         assert oracle.ndg in (None, 1.0)
-        assert {"random", "reference-criticality", "gain-PKL", "gain-TIP", "oracle"} <= {
-            row.score for row in found.rows if row.target == target
-        }
-    assert set(found.absent) == {"uncertainty"}, "the made-up lidar gives no probabilities"
+        assert {
+            "random",
+            "reference-criticality",
+            "gain-PKL",
+            "gain-TIP",
+            "oracle",
+        } <= {row.score for row in found.rows if row.target == target}
+    assert set(found.absent) == {"uncertainty"}, (
+        "the made-up lidar gives no probabilities"
+    )
     assert rows["gain-PKL", NAMES[0], 0.2].kind == "diagnostic"
-    # The scores of the cell that judges most frames are taken, so that every target's inputs have one.
+    # The scores of the cell that judges most frames are taken, so that every target's
+    # inputs have one.
     assert all(row.coverage == 1 for row in found.rows)
 
 
@@ -69,13 +91,22 @@ def test_a_report_shows_the_tables_at_the_default_level(found):
 
 
 def test_scores_of_a_consumer_that_judges_fewer_frames_cover_a_part_of_another(built):
-    part = across_targets({name: built[name] for name in NAMES[:2]}, ["gain-PKL"], draws=0)
+    part = across_targets(
+        {name: built[name] for name in NAMES[:2]}, ["gain-PKL"], draws=0
+    )
     rows = {(row.score, row.target): row for row in part.rows if row.alpha == 0.2}
     assert rows["gain-PKL", NAMES[1]].coverage == 1
-    assert rows["gain-PKL", NAMES[0]].coverage == pytest.approx((FRAMES - AHEAD) / FRAMES)
+    assert rows["gain-PKL", NAMES[0]].coverage == pytest.approx(
+        (FRAMES - AHEAD) / FRAMES
+    )
     (pair,) = part.disagreements
-    assert (pair.coverage_first, pair.coverage_second) == (pytest.approx((FRAMES - AHEAD) / FRAMES), 1.0)
-    assert part.gaps == (), "without the cell of the planner itself there is nothing to compare with"
+    assert (pair.coverage_first, pair.coverage_second) == (
+        pytest.approx((FRAMES - AHEAD) / FRAMES),
+        1.0,
+    )
+    assert part.gaps == (), (
+        "without the cell of the planner itself there is nothing to compare with"
+    )
 
 
 def test_a_self_reference_gap_is_judged_on_the_frames_that_both_have(found, built):
@@ -84,9 +115,13 @@ def test_a_self_reference_gap_is_judged_on_the_frames_that_both_have(found, buil
         assert gap.inputs == len(built[NAMES[1]].table) < len(built[NAMES[2]].table)
         if gap.gap is not None:
             assert gap.gap == pytest.approx(1 - gap.ndg_logged / gap.ndg_itself)
-    known = next(gap for gap in found.gaps if gap.score == "gain-PKL" and gap.alpha == 0.5)
+    known = next(
+        gap for gap in found.gaps if gap.score == "gain-PKL" and gap.alpha == 0.5
+    )
     itself, logged = built[NAMES[2]], built[NAMES[1]]
-    values = itself.table.decision_values[positions(logged.table.input, itself.table.input)]
+    values = itself.table.decision_values[
+        positions(logged.table.input, itself.table.input)
+    ]
     score = logged.evidence.columns["cheap_PKL"] - logged.evidence.columns["full_PKL"]
     k = len(values) // 2
     top = np.sort(np.maximum(values, 0))[::-1][:k].sum()
@@ -99,21 +134,37 @@ def test_targets_disagree_where_their_signs_do(found, built):
     logged, itself = built[NAMES[1]].table, built[NAMES[2]].table
     other = itself.decision_values[positions(logged.input, itself.input)]
     share = sign_disagreement(logged.decision_values, other)
-    assert (pair.opposite, pair.both, pair.inputs) == (share.count, share.of, len(logged))
+    assert (pair.opposite, pair.both, pair.inputs) == (
+        share.count,
+        share.of,
+        len(logged),
+    )
 
 
 def test_cells_of_other_modes_are_refused(built, tmp_path):
     data = Roads()
-    (cell,) = cells(Material(data, MODES[::-1], data.unit_ids()), geometries=["cuboids"], systems=["braking"])
+    (cell,) = cells(
+        Material(data, MODES[::-1], data.unit_ids()),
+        geometries=["cuboids"],
+        systems=["braking"],
+    )
     write(cell, tmp_path / "other")
-    with pytest.raises(InputError, match="differ in their downstream system alone; other has other modes"):
-        across_targets({"braking": built["braking"], "other": read_cell(tmp_path / "other")})
+    with pytest.raises(
+        InputError,
+        match="differ in their downstream system alone; other has other modes",
+    ):
+        across_targets(
+            {"braking": built["braking"], "other": read_cell(tmp_path / "other")}
+        )
 
 
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 def test_a_transfer_tells_which_share_of_frames_both_consumers_judge(built):
     two = {name: built[name] for name in NAMES[:2]}
-    rows = {(row.source, row.target): row for row in transfer.rows(two, ["gate-ridge"], alphas=[0.2], draws=0)}
+    rows = {
+        (row.source, row.target): row
+        for row in transfer.rows(two, ["gate-ridge"], alphas=[0.2], draws=0)
+    }
     assert rows[NAMES[1], NAMES[0]].common == pytest.approx((FRAMES - AHEAD) / FRAMES)
     assert rows[NAMES[0], NAMES[1]].common == rows[NAMES[0], NAMES[0]].common == 1
 
@@ -122,24 +173,42 @@ def test_a_transfer_tells_which_share_of_frames_both_consumers_judge(built):
 def test_the_command_prints_tables_and_draws_a_figure(folders, tmp_path):
     done = run("analyse", "targets", *folders, "--figure", tmp_path / "eta.pdf")
     assert done.code == 0, done.err
-    for words in ("One score, several targets", "Where targets disagree", "Self-reference gap at 20%", "gain-TIP"):
+    for words in (
+        "One score, several targets",
+        "Where targets disagree",
+        "Self-reference gap at 20%",
+        "gain-TIP",
+    ):
         assert words in done.out
-    assert "uncertainty is left out: the cheap mode has no scores" in " ".join(done.out.split())
+    assert "uncertainty is left out: the cheap mode has no scores" in " ".join(
+        done.out.split()
+    )
     once = (tmp_path / "eta.pdf").read_bytes()
     assert once.startswith(b"%PDF")
-    told = run("analyse", "targets", *folders, "--json", "--figure", tmp_path / "again.pdf")
-    assert {row["score"] for row in json.loads(told.out)["rows"]} >= {"random", "gain-PKL", "oracle"}
+    told = run(
+        "analyse", "targets", *folders, "--json", "--figure", tmp_path / "again.pdf"
+    )
+    assert {row["score"] for row in json.loads(told.out)["rows"]} >= {
+        "random",
+        "gain-PKL",
+        "oracle",
+    }
     assert (tmp_path / "again.pdf").read_bytes() == once
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--figure", "x.svg"), "A format of figures must be one of pdf, png; found 'x.svg'"),
+        (
+            ("--figure", "x.svg"),
+            "A format of figures must be one of pdf, png; found 'x.svg'",
+        ),
         (("--alpha", 2), "alpha must be a share in (0, 1]; found 2"),
     ],
 )
-def test_the_command_says_what_is_wrong(words, sentence, folders, tmp_path, monkeypatch):
+def test_the_command_says_what_is_wrong(
+    words, sentence, folders, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     done = run("analyse", "targets", *folders, *words)
     assert done.code == 2
@@ -170,7 +239,9 @@ def test_the_gate_is_fitted_out_of_fold_on_every_target(built):
 
 def test_transfers_are_counted_over_all_budgets_and_wins_at_one():
     def row(source, target, alpha, regret, verdict, coverage=1.0):
-        return transfer.Transfer("gate", source, target, alpha, coverage, 1.0, 0.5, regret, verdict)
+        return transfer.Transfer(
+            "gate", source, target, alpha, coverage, 1.0, 0.5, regret, verdict
+        )
 
     rows = [
         row("a", "a", 0.2, 0.0, "better"),
@@ -180,6 +251,16 @@ def test_transfers_are_counted_over_all_budgets_and_wins_at_one():
         row("b", "b", 0.2, 0.0, "worse"),
     ]
     every, covered = transfer.over_cells(rows)
-    assert (every.transfers, every.regret, every.others, every.others_better) == (3, -0.1, 2, 1)
+    assert (every.transfers, every.regret, every.others, every.others_better) == (
+        3,
+        -0.1,
+        2,
+        1,
+    )
     assert (every.own, every.own_better) == (2, 1)
-    assert (covered.transfers, covered.regret, covered.others, covered.others_better) == (2, pytest.approx(-0.1), 1, 1)
+    assert (
+        covered.transfers,
+        covered.regret,
+        covered.others,
+        covered.others_better,
+    ) == (2, pytest.approx(-0.1), 1, 1)

@@ -1,4 +1,6 @@
-"""`deepval analyse`: one command per analysis, in every form, the same rows as in Python."""
+"""`deepval analyse`: one command per analysis, in every form, the same rows as in
+Python.
+"""
 
 import csv
 import json
@@ -20,7 +22,8 @@ from deepval.paper.row_columns import columns
 from project import ROOT
 from small_cells import build_cells, read_cells
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+# few units, to be quick
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 
 
 ANALYSES = [name for name in analysis.ANALYSES if name not in analysis.REPORT_ONLY]
@@ -35,13 +38,19 @@ def cells(tmp_path_factory) -> Path:
 def test_every_analysis_has_help_with_an_example(name, capsys):
     with pytest.raises(SystemExit):
         app(["analyse", name, "--help"])
-    assert f"Example: deepval analyse {name}" in " ".join(capsys.readouterr().out.split())
+    assert f"Example: deepval analyse {name}" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_the_page_is_made_from_the_declarations():
     text = (ROOT / "docs" / "generated" / "analyses.md").read_text(encoding="utf-8")
-    assert runpy.run_path(str(ROOT / "tools" / "make_analyses_page.py"))["page"]() == text
-    assert set(re.findall(r"^\| `([a-z-]+)` \|", text, flags=re.MULTILINE)) == set(ANALYSES)
+    assert (
+        runpy.run_path(str(ROOT / "tools" / "make_analyses_page.py"))["page"]() == text
+    )
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", text, flags=re.MULTILINE)) == set(
+        ANALYSES
+    )
 
 
 @pytest.mark.parametrize("name", ANALYSES)
@@ -50,22 +59,37 @@ def test_every_analysis_is_declared_whole(name):
     assert len(declared.shows) <= 52
     assert declared.details.endswith(".")
     kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
-    assert declared.whole or all(item.meaning for kind in kinds for item in columns(kind).values())
+    assert declared.whole or all(
+        item.meaning for kind in kinds for item in columns(kind).values()
+    )
 
 
 @pytest.mark.parametrize("name", analysis.ANALYSES)
 def test_an_analysis_that_judges_scores_or_test_units_is_counted(name):
     declared = analysis.analysis(name)
     kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
-    fields = [column for kind in kinds for column in getattr(kind, "__dataclass_fields__", ())]
+    fields = [
+        column for kind in kinds for column in getattr(kind, "__dataclass_fields__", ())
+    ]
     parts = set(declared.takes.values())
-    judged_parts = {"results", "free", "diagnostic_results", "charged", "skipping", "causal", "streamed", "relabelled"}
+    judged_parts = {
+        "results",
+        "free",
+        "diagnostic_results",
+        "charged",
+        "skipping",
+        "causal",
+        "streamed",
+        "relabelled",
+    }
     scores = {"aligned", "scores", "train_scores", "scores_with_cost", "diagnostics"}
     judges = (
         declared.settings.get("units") == "test"
         or bool(parts & (scores | judged_parts))
         or any("verdict" in column or "ndg" in column for column in fields)
-        or name == "targets"  # it fits gates and judges them on test units; its rows have one column per target
+        # it fits gates and judges them on test units; its rows have one column per
+        # target
+        or name == "targets"
     )
     if name == "ties":  # counts equal scores; no loss is judged by them
         judges = False
@@ -77,33 +101,48 @@ def test_looks_at_test_units_are_on_record(tmp_path):
     call("build", *modes, "--units", "scene-00,scene-01,scene-04", "--out", tmp_path)
     cell = read_cells(tmp_path / "braking-monocular")["braking-monocular"]
     charged = ("--costs", "jetson-agx-xavier", "--alpha", "0.2")
-    for name, words in (("ladder", charged), ("capacity", ()), ("robustness", ("--draws", "20"))):
+    for name, words in (
+        ("ladder", charged),
+        ("capacity", ()),
+        ("robustness", ("--draws", "20")),
+    ):
         before = openings(cell.folder, cell.id)
         for units, number in (("train", 0), ("all", 1)):
             call("analyse", name, cell.folder, *words, "--units", units)
             assert openings(cell.folder, cell.id) == before + number
         call("analyse", name, cell.folder, *words)
-        lines = [json.loads(line) for line in (cell.folder / LEDGER).read_text().splitlines()][before:]
+        lines = [
+            json.loads(line) for line in (cell.folder / LEDGER).read_text().splitlines()
+        ][before:]
         assert [line["by"] for line in lines] == [f"analyse {name}"] * 2
         assert {tuple(line["test_units"]) for line in lines} == {cell.split.test}
 
 
 def test_a_half_done_analysis_is_refused_with_a_sentence(monkeypatch):
     monkeypatch.setattr(analysis, "ANALYSES", (*analysis.ANALYSES, "contrasts"))
-    with pytest.raises(TypeError, match=r"paper.analyses.contrasts must declare CONTRASTS = declare"):
+    with pytest.raises(
+        TypeError, match=r"paper.analyses.contrasts must declare CONTRASTS = declare"
+    ):
         analysis.analysis("contrasts")
     declared = analysis.analysis("signs")
-    with pytest.raises(TypeError, match=r"rows\(...\) must have the argument 'located' that it takes"):
+    with pytest.raises(
+        TypeError, match=r"rows\(...\) must have the argument 'located' that it takes"
+    ):
         replace(declared, takes={"cells": "cells", "located": "located"})
     with pytest.raises(TypeError, match="a table or tables must be declared"):
         replace(declared, table=None)
-    with pytest.raises(TypeError, match="over_cells and over_cells_table belong together"):
+    with pytest.raises(
+        TypeError, match="over_cells and over_cells_table belong together"
+    ):
         replace(declared, over_cells=list)
 
     def odd(cells, *, strange=1):
         return signs.rows(cells)
 
-    with pytest.raises(TypeError, match=r"the argument 'strange' of rows\(...\) must be declared by an Option"):
+    with pytest.raises(
+        TypeError,
+        match=r"the argument 'strange' of rows\(...\) must be declared by an Option",
+    ):
         command(replace(declared, rows=odd))
 
 
@@ -112,7 +151,10 @@ def test_a_row_class_declares_every_field():
     class Half(signs.SignRow):
         other: int = 0
 
-    with pytest.raises(TypeError, match=r"Every field of Half must be declared by column\(...\); other is not"):
+    with pytest.raises(
+        TypeError,
+        match=r"Every field of Half must be declared by column\(...\); other is not",
+    ):
         columns(Half)
 
 
@@ -126,9 +168,14 @@ def test_a_study_of_seeds_leaves_out_what_has_nothing_to_learn(cells, monkeypatc
 
     monkeypatch.setattr(seeds, "fit_on", taught)
     built = read_cells(cells / "braking-monocular")
-    with pytest.warns(InputWarning, match="braking-monocular, left out: gate-gbm: all 120 have label 0"):
+    with pytest.warns(
+        InputWarning,
+        match="braking-monocular, left out: gate-gbm: all 120 have label 0",
+    ):
         found = seeds.rows(built, ["gate-gbm", "gate-ridge"], seeds=1, draws=5)
-    assert [(row.cell, row.allocator) for row in found] == [("braking-monocular", "gate-ridge")]
+    assert [(row.cell, row.allocator) for row in found] == [
+        ("braking-monocular", "gate-ridge")
+    ]
 
 
 def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
@@ -136,14 +183,28 @@ def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
     words = ("seeds", cell, "-a", "gate-ridge", "--seeds", "2")
     found = seeds.rows(read_cells(cell), ["gate-ridge"], seeds=2)
     call("analyse", *words, "--json")
-    source = {"provenance": {"braking-monocular": read_cells(cell)["braking-monocular"].provenance}}
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps([asdict(row) | source for row in found]))
+    source = {
+        "provenance": {
+            "braking-monocular": read_cells(cell)["braking-monocular"].provenance
+        }
+    }
+    assert json.loads(capsys.readouterr().out) == json.loads(
+        json.dumps([asdict(row) | source for row in found])
+    )
     call("analyse", *words, "--out", tmp_path / "rows.csv")
     assert "Written to" in capsys.readouterr().out
     (row,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
-    assert [row["cell"], row["allocator"], row["seeds"]] == ["braking-monocular", "gate-ridge", "0 1"]
+    assert [row["cell"], row["allocator"], row["seeds"]] == [
+        "braking-monocular",
+        "gate-ridge",
+        "0 1",
+    ]
     assert [float(value) for value in row["ndg"].split()] == list(found[0].ndg)
-    for form, sign in [("text", "Training seeds, over test units"), ("markdown", "| --- |"), ("latex", r"\toprule")]:
+    for form, sign in [
+        ("text", "Training seeds, over test units"),
+        ("markdown", "| --- |"),
+        ("latex", r"\toprule"),
+    ]:
         call("analyse", *words, "--format", form)
         assert sign in capsys.readouterr().out
 
@@ -151,7 +212,10 @@ def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
 def test_rows_state_id_and_split_of_their_cells(tmp_path, capsys):
     folders = sorted(build_cells(tmp_path / "cells").iterdir())
     cells = read_cells(*folders)
-    sources = {name: {"cell": cell.id, "split": cell.split.digest} for name, cell in cells.items()}
+    sources = {
+        name: {"cell": cell.id, "split": cell.split.digest}
+        for name, cell in cells.items()
+    }
     assert len({source["cell"] for source in sources.values()}) == 2
 
     def content(name, *words):
@@ -161,7 +225,9 @@ def test_rows_state_id_and_split_of_their_cells(tmp_path, capsys):
     for row in content("signs", *folders):
         assert row["provenance"] == {row["cell"]: sources[row["cell"]]}
     for row in content("consumers", *folders):
-        assert row["provenance"] == {name: sources[name] for name in (row["first"], row["second"])}
+        assert row["provenance"] == {
+            name: sources[name] for name in (row["first"], row["second"])
+        }
     for folder in folders:
         call("score", folder, "ego-speed")
         call("evaluate", folder, "--draws", "20", "--out", folder / "result.json")
@@ -170,20 +236,27 @@ def test_rows_state_id_and_split_of_their_cells(tmp_path, capsys):
         assert row["provenance"] == sources
     saved = [str(folder / "result.json") for folder in folders]
     for row in content("concentration", *saved):
-        assert row["provenance"] == {row["cell"]: sources[Path(row["cell"]).parent.name]}
+        assert row["provenance"] == {
+            row["cell"]: sources[Path(row["cell"]).parent.name]
+        }
     whole = content("targets", *folders, "--gate", "gate-ridge")
     assert whole["provenance"] == sources
 
 
 def test_a_folder_of_cells_stands_for_its_cells(cells, capsys):
     call("analyse", "seeds", cells, "-a", "gate-ridge", "--seeds", "1", "--json")
-    assert [row["cell"] for row in json.loads(capsys.readouterr().out)] == ["braking-monocular"]
+    assert [row["cell"] for row in json.loads(capsys.readouterr().out)] == [
+        "braking-monocular"
+    ]
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--format", "nope"), "--format must be one of text, markdown, csv, latex, json; found 'nope'"),
+        (
+            ("--format", "nope"),
+            "--format must be one of text, markdown, csv, latex, json; found 'nope'",
+        ),
         (("--format", "csv", "--json"), "--json and --format csv are two formats"),
         (("--out", "nowhere/rows.csv"), "must be a file that can be written"),
         (("--seeds", "0"), "--seeds must be 1 or more; found 0"),
@@ -191,7 +264,9 @@ def test_a_folder_of_cells_stands_for_its_cells(cells, capsys):
 )
 def test_bad_options_are_refused_before_any_work(words, sentence, cells):
     with pytest.raises(InputError) as told:
-        call("analyse", "seeds", cells / "braking-monocular", "-a", "gate-ridge", *words)
+        call(
+            "analyse", "seeds", cells / "braking-monocular", "-a", "gate-ridge", *words
+        )
     assert sentence in str(told.value)
 
 

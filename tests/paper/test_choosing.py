@@ -1,4 +1,6 @@
-"""Choosing by perception gain: against loops that try everything, and the paper's designs on made-up values."""
+"""Choosing by perception gain: against loops that try everything, and the paper's
+designs on made-up values.
+"""
 
 import itertools
 import json
@@ -23,13 +25,16 @@ from deepval.paper.analyses.selection_regret import pools, ranked
 from small_cells import build_cells
 from worlds import quietly
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # tiny cells
+# tiny cells
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 FREE = ("random", "uncertainty", "criticality", "ego-speed")
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 
 def realised(score, worth, k):
-    """Mean over every order that a ranking allows of what its first k are worth; random allows every order."""
+    """Mean over every order that a ranking allows of what its first k are worth; random
+    allows every order.
+    """
     if score is None:
         return Fraction(k, len(worth)) * sum(worth)
     total, left = Fraction(0), k
@@ -42,10 +47,16 @@ def realised(score, worth, k):
 
 
 def part_of(cell, scored, units, loss=None):
-    """Scores by signal and what an objective is worth, of some units, as exact numbers."""
+    """Scores by signal and what an objective is worth, of some units, as exact
+    numbers.
+    """
     rows = [i for i, u in enumerate(cell.table.unit_ids[cell.table.unit]) if u in units]
-    worth = cell.table.decision_values if loss is None else cell.evidence.losses[0][loss]
-    scores = {n: [Fraction(float(s)) for s in item.score[rows]] for n, item in scored.items()}
+    worth = (
+        cell.table.decision_values if loss is None else cell.evidence.losses[0][loss]
+    )
+    scores = {
+        n: [Fraction(float(s)) for s in item.score[rows]] for n, item in scored.items()
+    }
     return {"random": None, **scores}, [Fraction(float(w)) for w in worth[rows]]
 
 
@@ -61,24 +72,38 @@ def test_a_ranking_is_that_of_exact_sums_over_all_orders(seed):
     rng = np.random.default_rng(seed)
     number = int(rng.integers(2, 5))
     worth, k = rng.integers(-2, 3, number) / 2, int(rng.integers(0, number + 1))
-    pool = {"random": None} | {name: rng.integers(0, 3, number).astype(float) for name in "abc"}
+    pool = {"random": None} | {
+        name: rng.integers(0, 3, number).astype(float) for name in "abc"
+    }
     found = ranked(worth, pool, k)
     exact = []
     for score in pool.values():
-        orders = [o for o in itertools.permutations(range(number)) if _descends(score, o)]
-        exact.append(sum(sum(Fraction(float(worth[i])) for i in o[:k]) for o in orders) / len(orders))
+        orders = [
+            o for o in itertools.permutations(range(number)) if _descends(score, o)
+        ]
+        exact.append(
+            sum(sum(Fraction(float(worth[i])) for i in o[:k]) for o in orders)
+            / len(orders)
+        )
     assert found.realised == pytest.approx([float(each) for each in exact])
     assert found.level.tolist() == [sorted(set(exact)).index(each) for each in exact]
-    assert found.best == tuple(sorted(n for n, each in zip(pool, exact, strict=True) if each == max(exact)))
+    assert found.best == tuple(
+        sorted(n for n, each in zip(pool, exact, strict=True) if each == max(exact))
+    )
 
 
 def _descends(score, order):
-    return score is None or all(score[one] >= score[other] for one, other in itertools.pairwise(order))
+    return score is None or all(
+        score[one] >= score[other] for one, other in itertools.pairwise(order)
+    )
 
 
 def test_a_change_of_scale_changes_no_ranking():
     rng = np.random.default_rng(1)
-    worth, pool = rng.normal(size=50), {"random": None, "a": rng.normal(size=50), "b": rng.normal(size=50)}
+    worth, pool = (
+        rng.normal(size=50),
+        {"random": None, "a": rng.normal(size=50), "b": rng.normal(size=50)},
+    )
     one, other = (ranked(factor * worth, pool, 10) for factor in (1.0, 1e-12))
     assert one.level.tolist() == other.level.tolist()
 
@@ -86,8 +111,11 @@ def test_a_change_of_scale_changes_no_ranking():
 def test_pools_hold_those_before_them_and_nothing_that_does_not_score_everything():
     cell, scored = random_cell(np.random.default_rng(0))
     learned = made_scores(cell, {"gate-ridge": np.arange(len(cell.table))})
-    knowing = made_scores(cell, {"gain-E1": np.zeros(len(cell.table))}, kind="diagnostic")
-    untrained = made_scores(cell, {"memory": np.zeros(len(cell.table))})  # not of the paper's pool
+    knowing = made_scores(
+        cell, {"gain-E1": np.zeros(len(cell.table))}, kind="diagnostic"
+    )
+    # not of the paper's pool
+    untrained = made_scores(cell, {"memory": np.zeros(len(cell.table))})
     part = {"uncertainty": _half(scored["uncertainty"])}
     found = pools({**scored, **part, **untrained, **learned, **knowing}, cell.table)
     free = ["random", "criticality", "ego-speed"]
@@ -107,7 +135,8 @@ def _half(item):
 def tau_b(one, other):
     """Kendall's tau-b by looking at every pair."""
     signs = [
-        (np.sign(one[i] - one[j]), np.sign(other[i] - other[j])) for i, j in itertools.combinations(range(len(one)), 2)
+        (np.sign(one[i] - one[j]), np.sign(other[i] - other[j]))
+        for i, j in itertools.combinations(range(len(one)), 2)
     ]
     untied = math.sqrt(sum(a != 0 for a, _ in signs) * sum(b != 0 for _, b in signs))
     return sum(a * b for a, b in signs) / untied if untied else None
@@ -126,9 +155,14 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
         cell, scored = made[row.cell]
         by_loss, perceived = winners(cell, scored, cell.split.test, row.loss, row.alpha)
         by_value, decided = winners(cell, scored, cell.split.test, None, row.alpha)
-        assert (list(row.best_perception), list(row.best_decision)) == (perceived, decided)
+        assert (list(row.best_perception), list(row.best_decision)) == (
+            perceived,
+            decided,
+        )
         assert row.common == bool(set(perceived) & set(decided))
-        exact = tau_b([float(by_loss[n]) for n in by_loss], [float(by_value[n]) for n in by_loss])
+        exact = tau_b(
+            [float(by_loss[n]) for n in by_loss], [float(by_value[n]) for n in by_loss]
+        )
         assert row.tau == (None if exact is None else pytest.approx(exact))
         assert (row.pool, row.signals) == ("target-free", 4)
     for mean in perception_ranking.counts_over_cells(rows):
@@ -136,7 +170,10 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
         taus = [row.tau for row in own if row.tau is not None]
         assert (mean.cells, mean.pairs, mean.ranked) == (2, 8, len(taus))
         assert mean.apart == sum(not row.common for row in own)
-        assert (mean.share, mean.tau) == (mean.apart / 8, median(taus) if taus else None)
+        assert (mean.share, mean.tau) == (
+            mean.apart / 8,
+            median(taus) if taus else None,
+        )
 
 
 def test_the_gain_that_is_scored_is_its_own_optimum():
@@ -144,7 +181,9 @@ def test_the_gain_that_is_scored_is_its_own_optimum():
     cell, scored = random_cell(rng)
     gains = {f"gain-{loss}": cell.evidence.losses[0][loss] for loss in ("E1", "E8")}
     rows = perception_ranking.rows(
-        {"cell": cell}, {"cell": scored}, {"cell": made_scores(cell, gains, kind="diagnostic")}
+        {"cell": cell},
+        {"cell": scored},
+        {"cell": made_scores(cell, gains, kind="diagnostic")},
     )
     for row in rows:
         if row.pool == "diagnostics":
@@ -171,7 +210,9 @@ def test_the_papers_regret_is_over_its_ten_core_cells_and_pdm_closed():
     cells, scores = paper_cells()
     rows = selection_regret.rows(cells, scores, losses=["E1", "E8"], draws=20)
     means = [row for row in rows if row.cell is None]
-    assert [(row.loss, row.alpha) for row in means] == [(loss, a) for a in ALPHAS for loss in ("E1", "E8")]
+    assert [(row.loss, row.alpha) for row in means] == [
+        (loss, a) for a in ALPHAS for loss in ("E1", "E8")
+    ]
     assert {row.cells for row in means} == {11}
     chosen = {row.cell for row in rows if row.cell is not None and row.cells}
     assert [name for name in chosen if "nuplan" in name] == [
@@ -183,7 +224,9 @@ def test_the_papers_regret_is_over_its_ten_core_cells_and_pdm_closed():
 
 
 def drawn_regret(cell, scored, chosen, counts, alpha):
-    """Mean over the chosen signals of what they gain in a draw of test units, ties shared out, as a share."""
+    """Mean over the chosen signals of what they gain in a draw of test units, ties
+    shared out, as a share.
+    """
     scores, worth = part_of(cell, scored, cell.split.test)
     units = cell.table.unit_ids[cell.table.unit]
     unit = [u for u in units if u in cell.split.test]
@@ -191,7 +234,11 @@ def drawn_regret(cell, scored, chosen, counts, alpha):
     many = [i for i, n in enumerate(times) for _ in range(n)]
     k = math.floor(alpha * len(many) + 0.5)
     gains = [
-        realised(None if scores[n] is None else [scores[n][i] for i in many], [worth[i] for i in many], k)
+        realised(
+            None if scores[n] is None else [scores[n][i] for i in many],
+            [worth[i] for i in many],
+            k,
+        )
         for n in chosen
     ]
     rows = [i for i, u in enumerate(units) if u in cell.split.test]
@@ -203,24 +250,48 @@ def drawn_regret(cell, scored, chosen, counts, alpha):
 def test_selection_regret_matches_a_loop_over_cells_draws_and_inputs(seed):
     """Two data sets: the cells of one share their draws, the other has its own."""
     rng = np.random.default_rng(100 + seed)
-    made = {"one": random_cell(rng), "two": random_cell(rng), "other": random_cell(rng, data="other", prefix="x-")}
+    made = {
+        "one": random_cell(rng),
+        "two": random_cell(rng),
+        "other": random_cell(rng, data="other", prefix="x-"),
+    }
     cells = {name: cell for name, (cell, _) in made.items()}
     scores = {name: scored for name, (_, scored) in made.items()}
     rows = selection_regret.rows(cells, scores, alphas=(0.2, 0.5), draws=15, seed=4)
-    assert rows == selection_regret.rows(cells, scores, alphas=(0.2, 0.5), draws=15, seed=4)
+    assert rows == selection_regret.rows(
+        cells, scores, alphas=(0.2, 0.5), draws=15, seed=4
+    )
     seeds = seeds_by_units({name: cell.split.test for name, cell in cells.items()}, 4)
     assert seeds["one"] == seeds["two"] != seeds["other"]
-    shared = {s: np.random.Generator(np.random.PCG64(s)).integers(0, 3, (15, 3)) for s in set(seeds.values())}
+    shared = {
+        s: np.random.Generator(np.random.PCG64(s)).integers(0, 3, (15, 3))
+        for s in set(seeds.values())
+    }
     for mean in (row for row in rows if row.cell is None):
         differences = []
         for name, (cell, scored) in made.items():
-            own = next(row for row in rows if (row.cell, row.loss, row.alpha) == (name, mean.loss, mean.alpha))
-            chosen = [winners(cell, scored, cell.split.validation, loss, mean.alpha)[1] for loss in (None, mean.loss)]
+            own = next(
+                row
+                for row in rows
+                if (row.cell, row.loss, row.alpha) == (name, mean.loss, mean.alpha)
+            )
+            chosen = [
+                winners(cell, scored, cell.split.validation, loss, mean.alpha)[1]
+                for loss in (None, mean.loss)
+            ]
             assert [list(own.by_decision), list(own.by_perception)] == chosen
-            counts = [np.ones(3), *(np.bincount(draw, minlength=3) for draw in shared[seeds[name]])]
-            gains = [[drawn_regret(cell, scored, each, c, mean.alpha) for c in counts] for each in chosen]
+            counts = [
+                np.ones(3),
+                *(np.bincount(draw, minlength=3) for draw in shared[seeds[name]]),
+            ]
+            gains = [
+                [drawn_regret(cell, scored, each, c, mean.alpha) for c in counts]
+                for each in chosen
+            ]
             differences.append(np.array(gains[0]) - np.array(gains[1]))
-            assert (own.gain_decision, own.gain_perception) == pytest.approx((gains[0][0], gains[1][0]))
+            assert (own.gain_decision, own.gain_perception) == pytest.approx(
+                (gains[0][0], gains[1][0])
+            )
             assert own.regret == pytest.approx(differences[-1][0], abs=1e-12)
             assert (own.regret_lo, own.regret_hi) == pytest.approx(
                 np.percentile(differences[-1][1:], [2.5, 97.5]), abs=1e-12
@@ -228,10 +299,14 @@ def test_selection_regret_matches_a_loop_over_cells_draws_and_inputs(seed):
             assert (own.cells, own.alike) == (1, int(chosen[0] == chosen[1]))
         over = np.mean(differences, axis=0)
         assert mean.regret == pytest.approx(over[0], abs=1e-12)
-        assert mean.regret == pytest.approx(mean.gain_decision - mean.gain_perception, abs=1e-12)
+        assert mean.regret == pytest.approx(
+            mean.gain_decision - mean.gain_perception, abs=1e-12
+        )
         low, high = np.percentile(over[1:], [2.5, 97.5])
         assert (mean.regret_lo, mean.regret_hi) == pytest.approx((low, high), abs=1e-12)
-        assert mean.verdict == ("better" if low > 1e-12 else "worse" if high < -1e-12 else "unresolved")
+        assert mean.verdict == (
+            "better" if low > 1e-12 else "worse" if high < -1e-12 else "unresolved"
+        )
         assert (mean.cells, mean.draws, mean.dropped) == (3, 15, 0)
 
 
@@ -239,7 +314,9 @@ def test_choosing_alike_costs_nothing_exactly():
     cell, scored = random_cell(np.random.default_rng(9), names=())
     scored = made_scores(cell, {"ego-speed": cell.table.decision_values})
     gains = {"E1": 2 * cell.table.decision_values}
-    same = made_cell(cell.table.decision_values, cell.table.unit_ids[cell.table.unit], gains)
+    same = made_cell(
+        cell.table.decision_values, cell.table.unit_ids[cell.table.unit], gains
+    )
     for row in selection_regret.rows({"cell": same}, {"cell": scored}, draws=30):
         assert row.by_perception == row.by_decision
         assert (row.regret, row.regret_lo, row.regret_hi, row.alike) == (0, 0, 0, 1)
@@ -248,8 +325,15 @@ def test_choosing_alike_costs_nothing_exactly():
 
 def test_nothing_to_choose_on_is_said_cell_by_cell():
     cell, scored = random_cell(np.random.default_rng(2))
-    flat = made_cell(np.zeros(len(cell.table)), cell.table.unit_ids[cell.table.unit], {"E1": np.zeros(len(cell.table))})
-    with pytest.raises(InputError, match=r"found none \(flat: 0 affected validation inputs, fewer than 8\)"):
+    flat = made_cell(
+        np.zeros(len(cell.table)),
+        cell.table.unit_ids[cell.table.unit],
+        {"E1": np.zeros(len(cell.table))},
+    )
+    with pytest.raises(
+        InputError,
+        match=r"found none \(flat: 0 affected validation inputs, fewer than 8\)",
+    ):
         quietly(selection_regret.rows, {"flat": flat}, {"flat": scored})
     assert quietly(perception_ranking.rows, {"flat": flat}, {"flat": scored}) == []
 
@@ -257,14 +341,25 @@ def test_nothing_to_choose_on_is_said_cell_by_cell():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return build_cells(
-        tmp_path_factory.mktemp("cells"), systems=("braking",), units=tuple(f"scene-0{i}" for i in range(8))
+        tmp_path_factory.mktemp("cells"),
+        systems=("braking",),
+        units=tuple(f"scene-0{i}" for i in range(8)),
     )
 
 
 def test_commands_tell_rows_and_count_the_look(folder, capsys):
     cell = read_cell(folder / "braking-monocular")
     before = openings(cell.folder, cell.id)
-    words = [str(folder), "-a", "gate-ridge", "--loss", "E1", "--alpha", "0.2", "--json"]
+    words = [
+        str(folder),
+        "-a",
+        "gate-ridge",
+        "--loss",
+        "E1",
+        "--alpha",
+        "0.2",
+        "--json",
+    ]
     call("analyse", "perception-ranking", *words)
     ranking = json.loads(capsys.readouterr().out)
     assert [(row["pool"], row["loss"], row["alpha"]) for row in ranking] == [
@@ -273,7 +368,9 @@ def test_commands_tell_rows_and_count_the_look(folder, capsys):
     call("analyse", "selection-regret", *words, "--draws", "20")
     regret = json.loads(capsys.readouterr().out)
     assert [(row["cell"], row["pool"]) for row in regret] == [
-        (cell, pool) for pool in ("target-free", "learned") for cell in (None, "braking-monocular")
+        (cell, pool)
+        for pool in ("target-free", "learned")
+        for cell in (None, "braking-monocular")
     ]
     assert openings(cell.folder, cell.id) == before + 2
     call("analyse", "selection-regret", folder, "--loss", "E1", "--draws", "20")
@@ -297,12 +394,17 @@ def test_the_arbiter_chooses_on_validation_units_and_is_judged_on_test_units(see
             scores, worth = part_of(cell, scored, getattr(cell.split, role))
             for alpha in ALPHAS:
                 k = math.floor(alpha * len(worth) + 0.5)
-                gains[role, alpha] = {name: realised(scores[name], worth, k) for name in row.candidates}
+                gains[role, alpha] = {
+                    name: realised(scores[name], worth, k) for name in row.candidates
+                }
                 best = sum(sorted((w for w in worth if w > 0), reverse=True)[:k])
                 gains[role, alpha, "best"] = best
         own = gains["validation", row.alpha]
         assert own[row.choice] == pytest.approx(max(own.values()))
-        summed = {name: sum(gains["validation", alpha][name] for alpha in ALPHAS) for name in row.candidates}
+        summed = {
+            name: sum(gains["validation", alpha][name] for alpha in ALPHAS)
+            for name in row.candidates
+        }
         assert summed[row.fixed] == pytest.approx(max(summed.values()))
         judged = gains["test", row.alpha]
         assert judged[row.best] == pytest.approx(max(judged.values()))
@@ -315,6 +417,12 @@ def test_the_arbiter_chooses_on_validation_units_and_is_judged_on_test_units(see
 
 def test_the_arbiter_needs_a_cell_with_enough_to_choose_on():
     cells, scores = paper_cells()
-    few = {name: cell for name, cell in cells.items() if selection_regret.not_chosen_on(cell)}
-    with pytest.raises(InputError, match="There must be a cell to choose on; found none"):
+    few = {
+        name: cell
+        for name, cell in cells.items()
+        if selection_regret.not_chosen_on(cell)
+    }
+    with pytest.raises(
+        InputError, match="There must be a cell to choose on; found none"
+    ):
         arbiter.rows(few, scores, draws=5)

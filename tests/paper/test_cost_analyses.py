@@ -1,4 +1,6 @@
-"""Analyses of cost: against loops that try everything on tiny cells, and the paper's designs on generated values."""
+"""Analyses of cost: against loops that try everything on tiny cells, and the paper's
+designs on generated values.
+"""
 
 import itertools
 import json
@@ -18,7 +20,16 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import Split
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws, seeds_by_units
-from deepval.paper.analyses import break_even, budgets, capacity, gaps, ladder, skipping, streams, uniform
+from deepval.paper.analyses import (
+    break_even,
+    budgets,
+    capacity,
+    gaps,
+    ladder,
+    skipping,
+    streams,
+    uniform,
+)
 from deepval.report.figures import write_figure
 from deepval.report.figures.gain_figures import charged_levels
 from deepval.results import KINDS
@@ -34,7 +45,11 @@ BOARDS = {
     "nuplan": ("jetson-agx-xavier-nuplan", 2),
 }
 """The paper's twelve cells: four of KITTI, six of nuScenes, two of PDM-Closed."""
-LEARNED = tuple(f"{front}-{kind}" for front in ("router-mlp", "router-gbm") for kind in ("value", "binary"))
+LEARNED = tuple(
+    f"{front}-{kind}"
+    for front in ("router-mlp", "router-gbm")
+    for kind in ("value", "binary")
+)
 LEARNED = ("gate-ridge", "gate-gbm", *LEARNED)
 TERMS = ("overhead", "ranking", "causal")
 UNITS = np.repeat(list("abcdef"), 20)
@@ -42,16 +57,22 @@ HELD = ["e", "f"]
 
 
 def board(name: str) -> Costs:
-    return Costs.of(PROFILES[name]).with_modes({"cheap": "yolov8s-320", "full": "yolov8s-640"})
+    return Costs.of(PROFILES[name]).with_modes(
+        {"cheap": "yolov8s-320", "full": "yolov8s-640"}
+    )
 
 
 def world(seed: int, *, costs=None, inputs: int = 120):
     """A table in time order, and its decision values."""
     rng = np.random.default_rng(seed)
-    values = np.where(rng.random(inputs) < 0.5, 0.0, np.round(rng.normal(0.3, 1, inputs), 2))
+    values = np.where(
+        rng.random(inputs) < 0.5, 0.0, np.round(rng.normal(0.3, 1, inputs), 2)
+    )
     unit = UNITS if inputs == len(UNITS) else np.repeat(list("abcdef"), inputs // 6)
     order = np.tile(np.arange(inputs // 6), 6)
-    return table_of(values, unit=unit, cheap=np.abs(values) + 1, order=order, costs=costs), values
+    return table_of(
+        values, unit=unit, cheap=np.abs(values) + 1, order=order, costs=costs
+    ), values
 
 
 def paper_results(names, budgets_, *, boards=tuple(BOARDS), draws=0, **options):
@@ -61,21 +82,31 @@ def paper_results(names, budgets_, *, boards=tuple(BOARDS), draws=0, **options):
             table, values = world(len(found), costs=board(profile), inputs=36)
             rng = np.random.default_rng(100 + len(found))
             scores = {name: values + rng.normal(size=len(values)) for name in names}
-            found[f"{data}-{cell}"] = judge(table, scores, budgets_, draws=draws, **options)
+            found[f"{data}-{cell}"] = judge(
+                table, scores, budgets_, draws=draws, **options
+            )
     return found
 
 
 @pytest.fixture(scope="module")
 def causal():
-    """The paper's twelve cells and six learned allocators at 20 and 50 % of measured latency, policies calibrated."""
-    return paper_results(LEARNED, [deepval.Latency(a) for a in (0.2, 0.5)], calibration=HELD)
+    """The paper's twelve cells and six learned allocators at 20 and 50 % of measured
+    latency, policies calibrated.
+    """
+    return paper_results(
+        LEARNED, [deepval.Latency(a) for a in (0.2, 0.5)], calibration=HELD
+    )
 
 
 def test_the_papers_cells_have_62_feasible_rows(causal):
     rows = gaps.rows(causal, kinds=KINDS)
     assert len(rows) == 12 * 6 * 2
     feasible = [row for row in rows if row.feasible]
-    count = {(a, n): sum((r.alpha, r.allocator) == (a, n) for r in feasible) for a in (0.2, 0.5) for n in LEARNED}
+    count = {
+        (a, n): sum((r.alpha, r.allocator) == (a, n) for r in feasible)
+        for a in (0.2, 0.5)
+        for n in LEARNED
+    }
     assert {key: number for key, number in count.items() if number} == {
         (0.2, "router-mlp-value"): 12,
         (0.2, "router-mlp-binary"): 12,
@@ -85,14 +116,19 @@ def test_the_papers_cells_have_62_feasible_rows(causal):
         (0.2, "gate-ridge"): 2,
     }
     assert len(feasible) == 62
-    assert {row.cell for row in feasible if (row.alpha, row.allocator) == (0.2, "gate-ridge")} == {
+    assert {
+        row.cell
+        for row in feasible
+        if (row.alpha, row.allocator) == (0.2, "gate-ridge")
+    } == {
         "nuplan-0",
         "nuplan-1",
     }
     negative = sum(row.causal < 0 for row in feasible)
     assert (
-        f"62 of 144 rows are feasible; the causal term is negative in {negative} of the 62" in gaps.table(rows).notes[0]
-    )
+        "62 of 144 rows are feasible; the causal "
+        f"term is negative in {negative} of the 62"
+    ) in gaps.table(rows).notes[0]
 
 
 def test_gaps_add_up_and_their_means_are_those_over_feasible_cells(causal):
@@ -101,23 +137,35 @@ def test_gaps_add_up_and_their_means_are_those_over_feasible_cells(causal):
         if row.feasible:
             assert row.gap == pytest.approx(sum(row[term] for term in TERMS))
     for mean in gaps.over_cells(rows):
-        own = [r for r in rows if r.feasible and (r.allocator, r.alpha) == (mean.allocator, mean.alpha)]
+        own = [
+            r
+            for r in rows
+            if r.feasible and (r.allocator, r.alpha) == (mean.allocator, mean.alpha)
+        ]
         assert (mean.cells, mean.feasible, mean.shared) == (12, len(own), len(own))
         assert mean.causal_negative == sum(row.causal < 0 for row in own)
         for term in ("gap", *TERMS):
-            assert mean[term] == (pytest.approx(fmean(row[term] for row in own)) if own else None)
+            assert mean[term] == (
+                pytest.approx(fmean(row[term] for row in own)) if own else None
+            )
         assert mean.overhead_most == max((row.overhead for row in own), default=None)
 
 
 def capped(score, held, rate):
-    """The causal cap, one input after the other: how much of each input is escalated, all units alike."""
+    """The causal cap, one input after the other: how much of each input is escalated,
+    all units alike.
+    """
     ordered = sorted(held, reverse=True)
-    theta = next(s for s in ordered if sum(h >= s for h in ordered) >= rate * len(ordered) - 1e-9)
+    theta = next(
+        s for s in ordered if sum(h >= s for h in ordered) >= rate * len(ordered) - 1e-9
+    )
     above, tied = sum(h > theta for h in ordered), sum(h == theta for h in ordered)
     p, taken, seen_tied, out = min(1.0, (rate * len(ordered) - above) / tied), 0, 0, []
     for t, s in enumerate(score, 1):
         seen_tied += s == theta
-        wanted = s > theta or (s == theta and math.floor(seen_tied * p) > math.floor((seen_tied - 1) * p))
+        wanted = s > theta or (
+            s == theta and math.floor(seen_tied * p) > math.floor((seen_tied - 1) * p)
+        )
         go = wanted and taken < math.floor(1 + rate * t + 1e-9)
         taken += go
         out.append(bool(go))
@@ -127,23 +175,37 @@ def capped(score, held, rate):
 def test_the_causal_term_is_that_of_a_loop_over_time():
     table, values = world(3, costs=COSTS)
     score = np.round(values + np.random.default_rng(8).normal(size=len(values)), 1)
-    result = judge(table, {"light": score}, [deepval.Latency(0.3)], draws=0, calibration=HELD)
+    result = judge(
+        table, {"light": score}, [deepval.Latency(0.3)], draws=0, calibration=HELD
+    )
     (row,) = gaps.rows({"cell": result}, kinds=KINDS)
     rate = 0.3 - 0.5 / 8.0
     held, tested = np.isin(UNITS, HELD), ~np.isin(UNITS, HELD)
-    go = [each for unit in "abcd" for each in capped(score[unit == UNITS], score[held], rate)]
+    go = [
+        each
+        for unit in "abcd"
+        for each in capped(score[unit == UNITS], score[held], rate)
+    ]
     own, number = values[tested], int(tested.sum())
     loss = (np.abs(own) + 1).sum()
     slots = math.floor(number * rate + 1e-9)
-    ranked = float(expected_top([Fraction(s) for s in score[tested]], [Fraction(v) for v in own], slots))
+    ranked = float(
+        expected_top(
+            [Fraction(s) for s in score[tested]], [Fraction(v) for v in own], slots
+        )
+    )
     assert row.causal == pytest.approx((ranked - own[go].sum()) / loss)
-    assert row.ranking == pytest.approx((best_gain(own.tolist(), slots) - ranked) / loss)
+    assert row.ranking == pytest.approx(
+        (best_gain(own.tolist(), slots) - ranked) / loss
+    )
     free = best_gain(own.tolist(), math.floor(number * 0.3 + 1e-9))
     assert row.overhead == pytest.approx((free - best_gain(own.tolist(), slots)) / loss)
 
 
 def test_shares_left_are_those_of_the_papers_table():
-    """Printed as nuScenes / KITTI at 20 and 50 %; rounded costs and whole inputs leave a tenth of a point."""
+    """Printed as nuScenes / KITTI at 20 and 50 %; rounded costs and whole inputs leave
+    a tenth of a point.
+    """
     printed = {
         "random": ((20.0, 20.0), (50.0, 50.0)),
         "uncertainty": ((18.5, 18.8), (48.5, 48.8)),
@@ -154,7 +216,10 @@ def test_shares_left_are_those_of_the_papers_table():
         "gate-gbm": ((None, None), (None, None)),
         "router-pixel": ((None, None), (None, 23.9)),
     }
-    names, levels = [name for name in printed if name != "random"], [deepval.Latency(a) for a in (0.2, 0.5)]
+    names, levels = (
+        [name for name in printed if name != "random"],
+        [deepval.Latency(a) for a in (0.2, 0.5)],
+    )
     found = {}
     for data in ("nuscenes", "kitti"):
         costs = board(BOARDS[data][0])
@@ -165,16 +230,30 @@ def test_shares_left_are_those_of_the_papers_table():
         for alpha, pair in zip((0.2, 0.5), shares, strict=True):
             for data, share in zip(found, pair, strict=True):
                 full = board(BOARDS[data][0]).of_mode("full", "ms")
-                (row,) = [r for r in rows if (r.allocator, r.alpha, r.full_cost) == (name, alpha, full)]
+                (row,) = [
+                    r
+                    for r in rows
+                    if (r.allocator, r.alpha, r.full_cost) == (name, alpha, full)
+                ]
                 assert (row.cells, row.infeasible) == (1, int(share is None))
-                assert row.share is None if share is None else 100 * row.share == pytest.approx(share, abs=0.11)
+                assert (
+                    row.share is None
+                    if share is None
+                    else 100 * row.share == pytest.approx(share, abs=0.11)
+                )
 
 
 @pytest.fixture(scope="module")
 def levelled():
     """Three cells with selection and latency budgets."""
-    levels = [kind(a) for kind in (deepval.Selection, deepval.Latency) for a in (0.2, 0.5)]
-    found = paper_results(("gate-ridge", "router-mlp-value", "router-gbm-value"), levels, boards=("kitti", "nuplan"))
+    levels = [
+        kind(a) for kind in (deepval.Selection, deepval.Latency) for a in (0.2, 0.5)
+    ]
+    found = paper_results(
+        ("gate-ridge", "router-mlp-value", "router-gbm-value"),
+        levels,
+        boards=("kitti", "nuplan"),
+    )
     return {name: found[name] for name in ("kitti-0", "kitti-1", "nuplan-0")}
 
 
@@ -183,24 +262,40 @@ def test_charged_rows_stand_beside_the_free_ones(levelled):
     assert {row.kind for row in rows} == {"latency"}
     for row in rows:
         result = levelled[row.cell]
-        paid, free = (result.row(row.allocator, kind, row.alpha) for kind in ("latency", "selection"))
-        assert (row.ndg, row.free_ndg, row.verdict) == (paid.ndg, free.ndg, paid.verdict)
+        paid, free = (
+            result.row(row.allocator, kind, row.alpha)
+            for kind in ("latency", "selection")
+        )
+        assert (row.ndg, row.free_ndg, row.verdict) == (
+            paid.ndg,
+            free.ndg,
+            paid.verdict,
+        )
         assert row.share == (None if paid.slots is None else paid.slots / paid.inputs)
     for over in budgets.overheads(rows):
-        own = [r for r in rows if (r.allocator, r.alpha, r.full_cost) == (over.allocator, over.alpha, over.full_cost)]
+        own = [
+            r
+            for r in rows
+            if (r.allocator, r.alpha, r.full_cost)
+            == (over.allocator, over.alpha, over.full_cost)
+        ]
         shares = [row.share for row in own if row.share is not None]
         assert over.cells == len(own) in (1, 2)
         assert over.share == (median(shares) if shares else None)
 
 
 def test_the_figure_of_levels_leaves_out_what_cannot_run(levelled, tmp_path):
-    panels = budgets.levels(budgets.rows({name: levelled[name] for name in ("kitti-0", "nuplan-0")}))
+    panels = budgets.levels(
+        budgets.rows({name: levelled[name] for name in ("kitti-0", "nuplan-0")})
+    )
     assert [panel.cell for panel in panels] == ["kitti-0", "nuplan-0"]
     assert "router-gbm-value" not in panels[0].curves
     assert [alpha for alpha, _ in panels[0].curves["gate-ridge"]] == [0.5]
     assert panels[0].pairs["gate-ridge"][1] is None
     assert panels[1].pairs["gate-ridge"][1] is not None
-    with pytest.raises(InputError, match="no allocator has an nDG under a measured budget"):
+    with pytest.raises(
+        InputError, match="no allocator has an nDG under a measured budget"
+    ):
         write_figure(tmp_path / "none.png", lambda: charged_levels([]))
 
 
@@ -214,12 +309,20 @@ def test_uniform_full_fidelity_fits_from_the_papers_shares(causal):
 
 def test_uniform_full_fidelity_meets_the_best_causal_allocator():
     levels = [deepval.Selection(0.5), deepval.Latency(0.5)]
-    found = paper_results(("router-mlp-value", "gate-ridge"), levels, boards=("kitti",), draws=20, calibration=HELD)
+    found = paper_results(
+        ("router-mlp-value", "gate-ridge"),
+        levels,
+        boards=("kitti",),
+        draws=20,
+        calibration=HELD,
+    )
     rows = uniform.rows(found)
     for row in rows:
         result = found[row.cell]
         loss = result.setting.cheap_loss
-        caps = [s for s in result.streams if (s.kind, s.policy) == ("latency", "causal cap")]
+        caps = [
+            s for s in result.streams if (s.kind, s.policy) == ("latency", "causal cap")
+        ]
         best = max(caps, key=lambda s: s.gain)
         assert (row.best, row.feasible) == (best.allocator, 2)
         assert row.best_share == pytest.approx(best.gain / loss)
@@ -229,7 +332,9 @@ def test_uniform_full_fidelity_meets_the_best_causal_allocator():
         assert row.leader == ("uniform" if own > best.gain / loss else "allocator")
         assert row.lo <= row.hi
         (at,) = [
-            c for c in deepval.compare(result, "all-full", f"{best.allocator}@causal-cap") if c.budget == row.budget
+            c
+            for c in deepval.compare(result, "all-full", f"{best.allocator}@causal-cap")
+            if c.budget == row.budget
         ]
         assert (row.lo, row.hi, row.verdict) == (at.lo, at.hi, at.verdict)
     (over,) = uniform.over_cells(rows)
@@ -249,25 +354,48 @@ def test_a_causal_comparison_needs_streams():
 
 
 def test_skipping_has_the_papers_combinations_and_shares():
-    """The pixel router can escalate anything on KITTI alone, at 30 and 50 %: 8 of 40 combinations."""
-    levels = [deepval.Latency(a, accounting=how) for how in ("cascade", "skipping") for a in (0.1, 0.2, 0.3, 0.5)]
-    found = paper_results(("router-pixel",), levels, boards=("kitti", "nuscenes"), draws=20)
+    """The pixel router can escalate anything on KITTI alone, at 30 and 50 %: 8 of 40
+    combinations.
+    """
+    levels = [
+        deepval.Latency(a, accounting=how)
+        for how in ("cascade", "skipping")
+        for a in (0.1, 0.2, 0.3, 0.5)
+    ]
+    found = paper_results(
+        ("router-pixel",), levels, boards=("kitti", "nuscenes"), draws=20
+    )
     rows = skipping.rows(found)
     assert skipping.skippers() == ("ego-speed", "router-pixel")
     assert len(rows) == 40
     positive = [row for row in rows if row.share]
-    assert {(row.cell[:5], row.alpha) for row in positive} == {("kitti", 0.3), ("kitti", 0.5)}
+    assert {(row.cell[:5], row.alpha) for row in positive} == {
+        ("kitti", 0.3),
+        ("kitti", 0.5),
+    }
     assert len(positive) == 8
     counts = skipping.over_cells(rows)
     assert sum(count.positive for count in counts) == 8
     for verdict in ("better", "worse", "unresolved"):
-        assert sum(count[verdict] for count in counts) == sum(row.verdict == verdict for row in positive)
-    # To the tenth the paper's shares are those of 4.82 ms, which its table rounds to 4.8.
-    exact = Costs.of({"modes": board("jetson-agx-xavier").modes, "allocators": {"router-pixel": {"ms": 4.82}}})
+        assert sum(count[verdict] for count in counts) == sum(
+            row.verdict == verdict for row in positive
+        )
+    # To the tenth the paper's shares are those of 4.82 ms, which its table rounds to
+    # 4.8.
+    exact = Costs.of(
+        {
+            "modes": board("jetson-agx-xavier").modes,
+            "allocators": {"router-pixel": {"ms": 4.82}},
+        }
+    )
     table, values = world(0, costs=exact, inputs=3000)
     result = judge(table, {"router-pixel": values}, levels, draws=0)
     (row,) = [row for row in skipping.rows({"cell": result}) if row.alpha == 0.5]
-    assert (round(100 * row.share, 1), round(100 * row.cascade_share, 1)) == (83.4, 23.9)  # 2,503 of 3,000
+    # 2,503 of 3,000
+    assert (round(100 * row.share, 1), round(100 * row.cascade_share, 1)) == (
+        83.4,
+        23.9,
+    )
     assert round(100 * (0.5 * 18.47 - 4.82) / (18.47 - 13.18), 1) == 83.5
 
 
@@ -290,12 +418,22 @@ def cell_of(table, *, test=("a", "b", "c", "d"), validation=("e", "f")) -> Built
 def test_break_even_sets_hold_what_scoring_at_that_cost_does(seed):
     rng = np.random.default_rng(seed)
     number = int(rng.integers(2, 9))
-    values, score = rng.integers(-3, 4, number) / 2, rng.integers(0, 3, number).astype(float)
-    cell = cell_of(table_of(values, unit=np.full(number, "a"), cheap=3.0, costs=COSTS), test=("a",), validation=())
+    values, score = (
+        rng.integers(-3, 4, number) / 2,
+        rng.integers(0, 3, number).astype(float),
+    )
+    cell = cell_of(
+        table_of(values, unit=np.full(number, "a"), cheap=3.0, costs=COSTS),
+        test=("a",),
+        validation=(),
+    )
     alpha = float(rng.choice([0.2, 0.3, 0.5, 1.0]))
     scores = {"cell": {"light": align(cell.table, "light", score)}}
     (row,) = break_even.rows({"cell": cell}, scores, [deepval.Latency(alpha)])
-    exact = [Fraction(v) for v in values.tolist()], [Fraction(s) for s in score.tolist()]
+    exact = (
+        [Fraction(v) for v in values.tolist()],
+        [Fraction(s) for s in score.tolist()],
+    )
     chance = Fraction(math.floor(number * alpha + 1e-9), number) * sum(exact[0])
     for cost in np.linspace(0, 8, 41):
         if cost > alpha * 8:
@@ -307,7 +445,10 @@ def test_break_even_sets_hold_what_scoring_at_that_cost_does(seed):
         near = any(abs(cost - bound) < 1e-6 for span in row.spans for bound in span)
         assert inside == reached or near
     assert row.largest == (row.spans[-1][1] if row.spans else None)
-    assert (row.cost, row.inside) == (0.5, any(low < 0.5 <= high for low, high in row.spans))
+    assert (row.cost, row.inside) == (
+        0.5,
+        any(low < 0.5 <= high for low, high in row.spans),
+    )
 
 
 def test_break_even_agrees_with_the_judgement_at_the_measured_cost():
@@ -315,40 +456,72 @@ def test_break_even_agrees_with_the_judgement_at_the_measured_cost():
     cells, scores, results = {}, {}, {}
     for seed in range(12):
         table, values = world(seed, costs=COSTS)
-        given_ = {name: values + np.random.default_rng(seed).normal(0, 2, len(values)) for name in COSTS["allocators"]}
+        given_ = {
+            name: values + np.random.default_rng(seed).normal(0, 2, len(values))
+            for name in COSTS["allocators"]
+        }
         cells[str(seed)] = cell_of(table)
-        scores[str(seed)] = {name: align(table, name, each) for name, each in given_.items()}
-        results[str(seed)] = judge(table, given_, [deepval.Latency(0.4)], draws=0, units=list("abcd"))
+        scores[str(seed)] = {
+            name: align(table, name, each) for name, each in given_.items()
+        }
+        results[str(seed)] = judge(
+            table, given_, [deepval.Latency(0.4)], draws=0, units=list("abcd")
+        )
     rows = break_even.rows(cells, scores, [deepval.Latency(0.4)])
     for row in rows:
-        judged, chance = (results[row.cell].row(name) for name in (row.allocator, "random"))
-        assert row.inside == (judged.gain is not None and judged.gain >= chance.gain - 1e-9)
+        judged, chance = (
+            results[row.cell].row(name) for name in (row.allocator, "random")
+        )
+        assert row.inside == (
+            judged.gain is not None and judged.gain >= chance.gain - 1e-9
+        )
     over = {row.allocator: row for row in break_even.over_cells(rows)}
     for name, each in over.items():
         own = [row for row in rows if row.allocator == name]
         ordered = sorted(-1.0 if row.largest is None else row.largest for row in own)
         middle = (ordered[5] + ordered[6]) / 2 if ordered[5] >= 0 else None
         assert each.median == (None if middle is None else pytest.approx(middle))
-        assert (each.cells, each.priced, each.inside) == (12, 12, sum(row.inside for row in own))
+        assert (each.cells, each.priced, each.inside) == (
+            12,
+            12,
+            sum(row.inside for row in own),
+        )
         assert each.never == ordered.count(-1.0)
-    assert over["free"].inside > over["dear"].inside == 0 or over["dear"].inside <= over["free"].inside
+    assert (
+        over["free"].inside > over["dear"].inside == 0
+        or over["dear"].inside <= over["free"].inside
+    )
 
 
 def test_break_even_needs_costs():
     table, values = world(0)
     scores = {"cell": {"mine": align(table, "mine", values)}}
-    with pytest.raises(InputError, match="cell: a break-even cost needs the costs of modes and allocators"):
+    with pytest.raises(
+        InputError,
+        match="cell: a break-even cost needs the costs of modes and allocators",
+    ):
         break_even.rows({"cell": cell_of(table)}, scores, [deepval.Latency(0.2)])
 
 
 @settings(max_examples=60)
-@given(st.lists(st.integers(-2, 2), min_size=1, max_size=7), st.sampled_from([0.2, 0.5, 0.8, 1.0]))
+@given(
+    st.lists(st.integers(-2, 2), min_size=1, max_size=7),
+    st.sampled_from([0.2, 0.5, 0.8, 1.0]),
+)
 def test_capacity_and_quota_differ_where_harm_is_forced(values, alpha):
-    cell = cell_of(table_of(values, unit=["a"] * len(values), cheap=2.0), test=("a",), validation=())
+    cell = cell_of(
+        table_of(values, unit=["a"] * len(values), cheap=2.0),
+        test=("a",),
+        validation=(),
+    )
     (row,) = capacity.rows({"cell": cell}, alphas=[alpha])
     number = math.floor(alpha * len(values) + 0.5)
     exactly = max(sum(chosen) for chosen in itertools.combinations(values, number))
-    at_most = max(sum(chosen) for k in range(number + 1) for chosen in itertools.combinations(values, k))
+    at_most = max(
+        sum(chosen)
+        for k in range(number + 1)
+        for chosen in itertools.combinations(values, k)
+    )
     assert (row.quota, row.quota_gain, row.capacity_gain) == (number, exactly, at_most)
     assert row.not_harmed == sum(value >= 0 for value in values)
     assert row.coincide == (row.not_harmed >= number)
@@ -357,15 +530,29 @@ def test_capacity_and_quota_differ_where_harm_is_forced(values, alpha):
 
 
 def test_capacity_says_where_a_quota_forces_harm():
-    helpful = cell_of(table_of([1.0, 0.0, 0.0, 1.0], unit=list("aabb"), cheap=2.0), test=("a", "b"), validation=())
-    harmful = cell_of(table_of([1.0, -1.0, -1.0, -1.0], unit=list("aabb"), cheap=2.0), test=("a", "b"), validation=())
+    helpful = cell_of(
+        table_of([1.0, 0.0, 0.0, 1.0], unit=list("aabb"), cheap=2.0),
+        test=("a", "b"),
+        validation=(),
+    )
+    harmful = cell_of(
+        table_of([1.0, -1.0, -1.0, -1.0], unit=list("aabb"), cheap=2.0),
+        test=("a", "b"),
+        validation=(),
+    )
     rows = capacity.rows({"one": helpful, "other": harmful}, alphas=[0.25, 0.5])
     assert [row.coincide for row in rows] == [True, True, True, False]
-    assert capacity.table(rows).notes == ("Quota and capacity have one oracle in 3 of 4 rows, not at other at 50%.",)
+    assert capacity.table(rows).notes == (
+        "Quota and capacity have one oracle in 3 of 4 rows, not at other at 50%.",
+    )
 
 
 LADDER = {
-    "modes": {"low": {"ms": 2.0, "mj": 5.0}, "mid": {"ms": 3.0, "mj": 6.0}, "top": {"ms": 4.0, "mj": 12.0}},
+    "modes": {
+        "low": {"ms": 2.0, "mj": 5.0},
+        "mid": {"ms": 3.0, "mj": 6.0},
+        "top": {"ms": 4.0, "mj": 12.0},
+    },
     "allocators": {},
 }
 
@@ -376,13 +563,22 @@ def test_a_ladder_is_the_best_of_all_plans(seed):
     rng = np.random.default_rng(seed)
     losses = {mode: rng.integers(0, 5, 4).astype(float) for mode in LADDER["modes"]}
     losses["low"] += 1
-    table = deepval.ValueTable.from_columns(unit=list("aabb"), input=list("wxyz"), losses=losses, costs=LADDER)
+    table = deepval.ValueTable.from_columns(
+        unit=list("aabb"), input=list("wxyz"), losses=losses, costs=LADDER
+    )
     budgets_ = [deepval.Latency(0.5), deepval.Energy(0.5)]
-    rows = ladder.rows({"cell": cell_of(table, test=("a", "b"), validation=())}, budgets_)
+    rows = ladder.rows(
+        {"cell": cell_of(table, test=("a", "b"), validation=())}, budgets_
+    )
     for row, unit in zip(rows, ("ms", "mj"), strict=True):
-        each = {c: [0.0, *(LADDER["modes"][mode][c] for mode in ("mid", "top"))] for c in ("ms", "mj")}
+        each = {
+            c: [0.0, *(LADDER["modes"][mode][c] for mode in ("mid", "top"))]
+            for c in ("ms", "mj")
+        }
         limit = {c: 4 * 0.5 * each[c][2] for c in each}
-        gains = np.column_stack([losses["low"] - losses[mode] for mode in LADDER["modes"]])
+        gains = np.column_stack(
+            [losses["low"] - losses[mode] for mode in LADDER["modes"]]
+        )
         plans = {
             plan: sum(gains[i, m] for i, m in enumerate(plan))
             for plan in itertools.product(range(3), repeat=4)
@@ -393,12 +589,17 @@ def test_a_ladder_is_the_best_of_all_plans(seed):
         assert row.optimum_share == pytest.approx(best / losses["low"].sum())
         assert row.top_only_share == (pytest.approx(top / best) if best > 0 else None)
         assert row.worth_more == (pytest.approx(best / top - 1) if top > 0 else None)
-        spent = {c: sum(n * cost for n, cost in zip(row.planned, each[c], strict=True)) for c in each}
+        spent = {
+            c: sum(n * cost for n, cost in zip(row.planned, each[c], strict=True))
+            for c in each
+        }
         for c in each:
             assert row[f"excess_{c}"] == pytest.approx(spent[c] / limit[c] - 1)
         assert spent[unit] <= limit[unit]
         assert sum(row.planned) == row.inputs == 4
-        assert row.relative_cost == tuple(LADDER["modes"][m][unit] / LADDER["modes"]["top"][unit] for m in row.modes)
+        assert row.relative_cost == tuple(
+            LADDER["modes"][m][unit] / LADDER["modes"]["top"][unit] for m in row.modes
+        )
 
 
 def test_modes_cost_what_the_paper_says_of_them():
@@ -406,7 +607,10 @@ def test_modes_cost_what_the_paper_says_of_them():
     names = [f"yolov8s-{size}" for size in (320, 384, 512, 640)]
     losses = {name: np.array([4.0, 3.0]) - place for place, name in enumerate(names)}
     table = deepval.ValueTable.from_columns(
-        unit=list("aa"), input=list("xy"), losses=losses, costs=PROFILES["jetson-agx-xavier"]
+        unit=list("aa"),
+        input=list("xy"),
+        losses=losses,
+        costs=PROFILES["jetson-agx-xavier"],
     )
     cell = cell_of(table, test=("a",), validation=())
     rows = ladder.rows({"cell": cell}, [deepval.Latency(0.2), deepval.Energy(0.2)])
@@ -419,7 +623,9 @@ def _other(table, scores):
     names = {"a": "g", "b": "h", "c": "i"}
     unit = [names.get(u, u) for u in np.array(kept.unit_ids)[kept.unit]]
     losses = {mode: kept.losses[:, m] for m, mode in enumerate(kept.modes)}
-    made = deepval.ValueTable.from_columns(unit=unit, input=kept.input, losses=losses, order=kept.order)
+    made = deepval.ValueTable.from_columns(
+        unit=unit, input=kept.input, losses=losses, order=kept.order
+    )
     inside = np.isin(UNITS, kept.unit_ids)
     return made, {name: score[inside] for name, score in scores.items()}
 
@@ -427,21 +633,36 @@ def _other(table, scores):
 @pytest.fixture(scope="module")
 def streamed():
     """Two cells of the same units and one of others, two allocators and controls."""
-    results, units = {}, {"one": list("abcd"), "two": list("abcd"), "three": list("ghi")}
+    results, units = (
+        {},
+        {"one": list("abcd"), "two": list("abcd"), "three": list("ghi")},
+    )
     for place, (name, seed) in enumerate(seeds_by_units(units, 5).items()):
         table, values = world(place)
         rng = np.random.default_rng(place)
-        scores = {each: np.round(values + rng.normal(size=len(values)), 1) for each in ("good", "other")}
+        scores = {
+            each: np.round(values + rng.normal(size=len(values)), 1)
+            for each in ("good", "other")
+        }
         scores |= streams.control_scores(len(values), 2)
         if name == "three":
             table, scores = _other(table, scores)
-        results[name] = judge(table, scores, [deepval.Selection(0.2)], draws=15, seed=seed, calibration=HELD)
+        results[name] = judge(
+            table,
+            scores,
+            [deepval.Selection(0.2)],
+            draws=15,
+            seed=seed,
+            calibration=HELD,
+        )
         results[name].__dict__["made"] = (table, scores, seed)
     return results
 
 
 def test_streams_pool_draw_by_draw(streamed):
-    """The mean over cells and allocators in every draw, from plain loops over the draws' inputs."""
+    """The mean over cells and allocators in every draw, from plain loops over the
+    draws' inputs.
+    """
     rows = {(row.policy, row.allocator): row for row in streams.rows(streamed)}
     for policy in ("frozen threshold", "causal cap"):
         per_row = {}
@@ -454,25 +675,41 @@ def test_streams_pool_draw_by_draw(streamed):
             counts = make_draws(len(judged.unit_ids), 15, seed).counts
             for name in ("good", "other"):
                 own, other = scores[name][~held], scores[name][held]
-                go = np.concatenate([capped(own[unit == u], other, 0.2) for u in judged.unit_ids]).astype(float)
+                go = np.concatenate(
+                    [capped(own[unit == u], other, 0.2) for u in judged.unit_ids]
+                ).astype(float)
                 if policy == "frozen threshold":
-                    found = deepval.judging.policies.FrozenThreshold.calibrate(other, 0.2)
-                    go = (own > found.theta) + found.tie_acceptance * (own == found.theta)
+                    found = deepval.judging.policies.FrozenThreshold.calibrate(
+                        other, 0.2
+                    )
+                    go = (own > found.theta) + found.tie_acceptance * (
+                        own == found.theta
+                    )
                 seen = []
                 for count in [np.ones(len(judged.unit_ids)), *counts]:
-                    rows_ = np.repeat(np.arange(len(values)), count[judged.unit].astype(int))
+                    rows_ = np.repeat(
+                        np.arange(len(values)), count[judged.unit].astype(int)
+                    )
                     slots = math.floor(0.2 * len(rows_) + 0.5)
                     prize = best_gain(values[rows_].tolist(), slots)
-                    ranked = float(expected_top(own[rows_].tolist(), values[rows_].tolist(), slots))
+                    ranked = float(
+                        expected_top(own[rows_].tolist(), values[rows_].tolist(), slots)
+                    )
                     seen.append((float(go[rows_] @ values[rows_]) - ranked) / prize)
                 per_row[cell, name] = seen
         for allocator in ("all", "good", "other"):
-            wanted = [seen for (_, name), seen in per_row.items() if allocator in ("all", name)]
+            wanted = [
+                seen
+                for (_, name), seen in per_row.items()
+                if allocator in ("all", name)
+            ]
             mean = np.mean(wanted, axis=0)
             row = rows[policy, allocator]
             assert row.rows == row.compared == len(wanted)
             assert row.difference == pytest.approx(mean[0])
-            assert (row.lo, row.hi) == pytest.approx(tuple(np.percentile(mean[1:], [2.5, 97.5])))
+            assert (row.lo, row.hi) == pytest.approx(
+                tuple(np.percentile(mean[1:], [2.5, 97.5]))
+            )
             assert (row.draws, row.dropped) == (15, 0)
 
 
@@ -480,10 +717,16 @@ def test_streams_count_rows_that_miss_the_rate(streamed):
     rows = streams.rows(streamed)
     assert {row.allocator for row in rows} == {"all", "good", "other", "random scores"}
     for row in rows:
-        names = {"all": ("good", "other"), "random scores": tuple(streams.control_scores(1, 2))}.get(
-            row.allocator, (row.allocator,)
-        )
-        own = [s for r in streamed.values() for s in r.streams if s.policy == row.policy and s.allocator in names]
+        names = {
+            "all": ("good", "other"),
+            "random scores": tuple(streams.control_scores(1, 2)),
+        }.get(row.allocator, (row.allocator,))
+        own = [
+            s
+            for r in streamed.values()
+            for s in r.streams
+            if s.policy == row.policy and s.allocator in names
+        ]
         assert row.rows == len(own) == 3 * len(names)
         assert row.missed == sum(abs(s.rate - 0.2) > 0.05 + 1e-12 for s in own)
         assert row.rate == pytest.approx(median(s.rate for s in own))
@@ -497,7 +740,11 @@ def test_one_stream_alone_has_the_interval_of_its_result(streamed):
     for row in streams.rows({"one": streamed["one"]}):
         if row.allocator != "good":
             continue
-        (own,) = [s for s in streamed["one"].streams if (s.allocator, s.policy) == ("good", row.policy)]
+        (own,) = [
+            s
+            for s in streamed["one"].streams
+            if (s.allocator, s.policy) == ("good", row.policy)
+        ]
         assert (row.difference, row.lo, row.hi) == pytest.approx(
             (own.versus_ranking, own.versus_ranking_lo, own.versus_ranking_hi)
         )
@@ -512,7 +759,10 @@ def test_streams_need_calibration_units():
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A cell of the synthetic world with scores beside it."""
-    folder = build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",)) / "braking-monocular"
+    folder = (
+        build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",))
+        / "braking-monocular"
+    )
     for name in ("ego-speed", "criticality"):
         call("score", folder, name, "--units", "all")
     return folder
@@ -533,7 +783,9 @@ def built(tmp_path_factory):
 )
 def test_commands_tell_rows_and_what_they_come_to(words, parts, built, capsys):
     name, *rest = words
-    charged_ = [] if name in ("streams", "capacity") else ["--costs", "jetson-agx-xavier"]
+    charged_ = (
+        [] if name in ("streams", "capacity") else ["--costs", "jetson-agx-xavier"]
+    )
     call("analyse", name, built, *rest, *charged_, "--json")
     told = json.loads(capsys.readouterr().out)
     assert told if parts is None else set(told) == set(parts)
@@ -542,7 +794,17 @@ def test_commands_tell_rows_and_what_they_come_to(words, parts, built, capsys):
 
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 def test_commands_write_tables_and_figures(built, tmp_path, capsys):
-    words = ["analyse", "budgets", str(built), "--costs", "jetson-agx-xavier", "--alpha", "0.2", "--draws", "0"]
+    words = [
+        "analyse",
+        "budgets",
+        str(built),
+        "--costs",
+        "jetson-agx-xavier",
+        "--alpha",
+        "0.2",
+        "--draws",
+        "0",
+    ]
     call(*words, "--figure", tmp_path / "levels.png")
     assert "Share of inputs left after paying for oneself" in capsys.readouterr().out
     assert (tmp_path / "levels.png").read_bytes().startswith(b"\x89PNG")
@@ -554,16 +816,33 @@ def test_commands_write_tables_and_figures(built, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("budgets",), "a measured budget needs costs, and the cell has none: give --costs"),
+        (
+            ("budgets",),
+            "a measured budget needs costs, and the cell has none: give --costs",
+        ),
         (
             ("budgets", "--rails", "mj"),
             "--rails applies only to energy budgets; none was requested",
         ),
-        (("ladder", "--costs", "jetson-agx-xavier"), "A cell with three modes or more is needed"),
-        (("gaps", "-a", "nobody"), "An allocator must be one of ego-speed"),
-        (("skipping", "-a", "none", "--costs", "jetson-agx-xavier"), "found none: give -a NAME"),
         (
-            ("budgets", "--budget", "energy", "--rails", "mj_all", "--costs", "jetson-agx-xavier"),
+            ("ladder", "--costs", "jetson-agx-xavier"),
+            "A cell with three modes or more is needed",
+        ),
+        (("gaps", "-a", "nobody"), "An allocator must be one of ego-speed"),
+        (
+            ("skipping", "-a", "none", "--costs", "jetson-agx-xavier"),
+            "found none: give -a NAME",
+        ),
+        (
+            (
+                "budgets",
+                "--budget",
+                "energy",
+                "--rails",
+                "mj_all",
+                "--costs",
+                "jetson-agx-xavier",
+            ),
             "the costs have none of",
         ),
     ],

@@ -1,4 +1,6 @@
-"""`analyse deadlines`: losses of old outputs from a cell, average budgets against deadlines, and the order of both."""
+"""`analyse deadlines`: losses of old outputs from a cell, average budgets against
+deadlines, and the order of both.
+"""
 
 import json
 
@@ -13,7 +15,8 @@ from deepval.tables.costs import Costs
 from deepval.tables.values import ValueTable
 from small_cells import build_cells, read_cells
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+# few units, to be quick
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 COSTS = Costs.of(
     {
         "modes": {"cheap": {"ms": 20.0}, "full": {"ms": 60.0}},
@@ -48,14 +51,24 @@ def world(units=6, frames=40, seed=0):
     table = ValueTable.from_columns(
         unit=np.repeat(np.arange(units), frames),
         order=np.tile(np.arange(frames), units),
-        losses={"cheap": np.full(len(values), 3.0), "full": 3 - values, "full-1": 3 - values / 2},
+        losses={
+            "cheap": np.full(len(values), 3.0),
+            "full": 3 - values,
+            "full-1": 3 - values / 2,
+        },
         costs=COSTS,
     )
-    return table, {"good": values + 0.5 * rng.normal(size=len(values)), "bad": -values, "slow": values}
+    return table, {
+        "good": values + 0.5 * rng.normal(size=len(values)),
+        "bad": -values,
+        "slow": values,
+    }
 
 
 def rows_of(periods, **settings):
-    return deadlines.table_rows({"w": world()}, [Latency(0.2)], periods=periods, draws=50, **settings)
+    return deadlines.table_rows(
+        {"w": world()}, [Latency(0.2)], periods=periods, draws=50, **settings
+    )
 
 
 def test_without_pressure_both_gains_are_equal():
@@ -66,29 +79,44 @@ def test_without_pressure_both_gains_are_equal():
 
 
 def test_late_outputs_gain_less_and_p95_shows_the_backlog():
-    free, tight = ({row.allocator: row for row in rows_of([period])} for period in (100.0, 50.0))
+    free, tight = (
+        {row.allocator: row for row in rows_of([period])} for period in (100.0, 50.0)
+    )
     assert tight["good"].late == 1.0
     assert (free["good"].verdict, tight["good"].verdict) == ("unresolved", "worse")
     assert tight["good"].oracle < free["good"].oracle
     assert tight["good"].gain < tight["good"].oracle
-    assert tight["good"].p95_ms == 20.0 + 30.0  # an escalation leaves 20 + 60 - 50 ms, for which the next frame waits
+    # an escalation leaves 20 + 60 - 50 ms, for which the next frame waits
+    assert tight["good"].p95_ms == 20.0 + 30.0
     assert tight["slow"].escalated <= 0.2 - 5 / 60  # the allocator pays for itself
     kept = {row.allocator: row for row in rows_of([40.0], keep="p95")}
     assert all(row.p95_ms <= 40.0 for row in kept.values())
 
 
 def test_cells_of_the_same_units_are_averaged():
-    every = deadlines.table_rows({"a": world(), "b": world(seed=1)}, [Latency(0.2)], periods=[50.0], draws=50)
+    every = deadlines.table_rows(
+        {"a": world(), "b": world(seed=1)}, [Latency(0.2)], periods=[50.0], draws=50
+    )
     gains = {(row.cell, row.allocator): row.gain for row in every}
-    assert gains["all 2 cells", "good"] == pytest.approx((gains["a", "good"] + gains["b", "good"]) / 2)
+    assert gains["all 2 cells", "good"] == pytest.approx(
+        (gains["a", "good"] + gains["b", "good"]) / 2
+    )
 
 
 def test_allocators_without_a_time_are_named():
     table, scores = world()
-    with pytest.warns(InputWarning, match="w: new left out, because the costs have no ms"):
-        found = deadlines.table_rows({"w": (table, scores | {"new": scores["good"]})}, [Latency(0.2)], periods=[50.0])
+    with pytest.warns(
+        InputWarning, match="w: new left out, because the costs have no ms"
+    ):
+        found = deadlines.table_rows(
+            {"w": (table, scores | {"new": scores["good"]})},
+            [Latency(0.2)],
+            periods=[50.0],
+        )
     assert {row.allocator for row in found} == {"good", "bad", "slow"}
-    with pytest.raises(InputError, match="--keep must be one of rate, p95, threshold; found 'all'"):
+    with pytest.raises(
+        InputError, match="--keep must be one of rate, p95, threshold; found 'all'"
+    ):
         rows_of([50.0], keep="all")
 
 
@@ -102,17 +130,35 @@ def written(folder, name, table, scores):
         rows = [f"{one},{value}" for one, value in zip(table.input, score, strict=True)]
         (folder / f"{own}.csv").write_text("\n".join(["input,score", *rows]))
     (folder / "costs.toml").write_text(
-        "[modes.cheap]\nms = 20\n[modes.full]\nms = 60\n[allocators.good]\nms = 0\n[allocators.bad]\nms = 0"
+        "[modes.cheap]\nms = 20\n[modes.full]\nms = 60\n[allocators.good]\nms = 0\n"
+        "[allocators.bad]\nms = 0"
     )
     return folder / f"{name}.csv"
 
 
 def test_a_values_file_is_replayed_in_the_order_of_its_rows(tmp_path):
     table, scores = world()
-    file = written(tmp_path, "w", table, {name: scores[name] for name in ("good", "bad")})
-    words = ("--alpha", 0.2, "--period", 50, "--draws", 50, "--costs", tmp_path / "costs.toml", "--json")
-    given = [word for name in ("good", "bad") for word in ("-s", tmp_path / f"{name}.csv")]
-    with pytest.warns(InputWarning, match="w: has no column 'order', so inputs of a unit arrive in the order"):
+    file = written(
+        tmp_path, "w", table, {name: scores[name] for name in ("good", "bad")}
+    )
+    words = (
+        "--alpha",
+        0.2,
+        "--period",
+        50,
+        "--draws",
+        50,
+        "--costs",
+        tmp_path / "costs.toml",
+        "--json",
+    )
+    given = [
+        word for name in ("good", "bad") for word in ("-s", tmp_path / f"{name}.csv")
+    ]
+    with pytest.warns(
+        InputWarning,
+        match="w: has no column 'order', so inputs of a unit arrive in the order",
+    ):
         shown = json.loads(call("analyse", "deadlines", file, *given, *words))
     of_python = {row.allocator: row for row in rows_of([50.0])}
     assert {row["allocator"]: row["gain"] for row in shown} == {
@@ -126,14 +172,19 @@ def test_a_values_file_is_replayed_in_the_order_of_its_rows(tmp_path):
     ):
         with pytest.raises(InputError, match=sentence):
             call("analyse", "deadlines", file, *given, *words, *wrong)
-    with pytest.raises(InputError, match="a deadline needs the costs of modes and allocators; there are none"):
+    with pytest.raises(
+        InputError,
+        match="a deadline needs the costs of modes and allocators; there are none",
+    ):
         call("analyse", "deadlines", file, *given)
     with pytest.raises(InputError, match="at least one scores file must be given"):
         call("analyse", "deadlines", file, *words)
 
 
 def test_scores_files_are_of_values_files(cells, tmp_path):
-    with pytest.raises(InputError, match="-s has scores of values files, and cells were named"):
+    with pytest.raises(
+        InputError, match="-s has scores of values files, and cells were named"
+    ):
         call("analyse", "sharing", cells, "-s", tmp_path / "mine.csv")
 
 
@@ -143,7 +194,19 @@ def test_consumers_of_values_files_may_list_their_inputs_in_any_order(tmp_path):
     heading, *lines = file.read_text().splitlines()
     other = tmp_path / "other.csv"
     other.write_text("\n".join([heading, *reversed(lines)]))
-    shown = json.loads(call("analyse", "sharing", file, other, "-s", tmp_path / "good.csv", "--draws", 20, "--json"))
+    shown = json.loads(
+        call(
+            "analyse",
+            "sharing",
+            file,
+            other,
+            "-s",
+            tmp_path / "good.csv",
+            "--draws",
+            20,
+            "--json",
+        )
+    )
     of = {(row["cell"], row["selection"]): row for row in shown}
     assert {selection for _, selection in of} == {"own", "summed", "max-min", "good"}
     for selection in ("own", "summed", "max-min", "good"):
@@ -151,17 +214,46 @@ def test_consumers_of_values_files_may_list_their_inputs_in_any_order(tmp_path):
         assert one["gain"] == pytest.approx(same["gain"])
     assert of["one", "summed"]["price"] == pytest.approx(0)
     slots = 48  # a fifth of 6 * 40
-    gain = table.decision_values[np.argsort(scores["good"])[-slots:]].sum() / table.cheap_loss
+    gain = (
+        table.decision_values[np.argsort(scores["good"])[-slots:]].sum()
+        / table.cheap_loss
+    )
     assert of["one", "good"]["gain"] == pytest.approx(gain)
-    (tmp_path / "moved.csv").write_text("\n".join([heading, *("9" + line[1:] for line in lines)]))
-    with pytest.raises(InputError, match="on the same inputs, each in the same unit; found 240 inputs in common"):
+    (tmp_path / "moved.csv").write_text(
+        "\n".join([heading, *("9" + line[1:] for line in lines)])
+    )
+    with pytest.raises(
+        InputError,
+        match="on the same inputs, each in the same unit; found 240 inputs in common",
+    ):
         call("analyse", "sharing", file, tmp_path / "moved.csv")
 
 
 def test_the_command_gives_the_rows_of_the_python_call(cells, capsys):
     folder = cells / "braking-monocular"
-    words = ("--costs", "jetson-agx-xavier", "-a", "ego-speed", "-a", "criticality", "--alpha", "0.2", "--draws", "20")
-    call("analyse", "deadlines", folder, *words, "--period", "30", "--units", "all", "--json")
+    words = (
+        "--costs",
+        "jetson-agx-xavier",
+        "-a",
+        "ego-speed",
+        "-a",
+        "criticality",
+        "--alpha",
+        "0.2",
+        "--draws",
+        "20",
+    )
+    call(
+        "analyse",
+        "deadlines",
+        folder,
+        *words,
+        "--period",
+        "30",
+        "--units",
+        "all",
+        "--json",
+    )
     shown = json.loads(capsys.readouterr().out)
     found = deadlines.rows(
         read_cells(folder),

@@ -1,4 +1,6 @@
-"""Figures of analyses: the marks, bars, words and boxes that are drawn are the numbers of the rows."""
+"""Figures of analyses: the marks, bars, words and boxes that are drawn are the numbers
+of the rows.
+"""
 
 from dataclasses import fields, replace
 
@@ -27,7 +29,8 @@ from deepval.report.figures.inputs import CHANGE_LOOKS
 from deepval.report.figures.style import LeftOutError, draw_or_reason
 from small_cells import build_cells, read_cells
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+# few units, to be quick
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 COSTS = {
     "modes": {"cheap": {"ms": 10.0}, "full": {"ms": 20.0}},
     "allocators": {"good": {"ms": 1.0}, "bad": {"ms": 0.0}, "dear": {"ms": 12.0}},
@@ -40,9 +43,16 @@ def judged(seed):
     value = np.where(rng.random(120) < 0.4, rng.normal(0.4, 1, 120), 0.0)
     losses = {"cheap": 3.0 + rng.random(120)}
     losses["full"] = losses["cheap"] - value
-    table = deepval.ValueTable.from_columns(unit=np.repeat(list("abcdef"), 20), losses=losses, costs=COSTS)
-    scores = {name: value + (i + 1) * rng.normal(0, 0.3, 120) for i, name in enumerate(COSTS["allocators"])}
-    budgets_of = [kind(level) for kind in (deepval.Selection, deepval.Latency) for level in LEVELS]
+    table = deepval.ValueTable.from_columns(
+        unit=np.repeat(list("abcdef"), 20), losses=losses, costs=COSTS
+    )
+    scores = {
+        name: value + (i + 1) * rng.normal(0, 0.3, 120)
+        for i, name in enumerate(COSTS["allocators"])
+    }
+    budgets_of = [
+        kind(level) for kind in (deepval.Selection, deepval.Latency) for level in LEVELS
+    ]
     return deepval.evaluate(table, scores, budgets_of, draws=40)
 
 
@@ -54,7 +64,12 @@ def results():
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory):
     units = ("scene-00", "scene-01", "scene-04")
-    out = build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",), geometries=("oracle",), units=units)
+    out = build_cells(
+        tmp_path_factory.mktemp("cells"),
+        systems=("braking",),
+        geometries=("oracle",),
+        units=units,
+    )
     return read_cells(*sorted(out.iterdir()))
 
 
@@ -70,12 +85,20 @@ def names_of(axes):
 
 def bars_of(axes):
     """Signed length of each bar by the name of its row and of its part."""
-    bars = [(container.get_label(), container.patches[0]) for container in axes.containers]
-    return {(names_of(axes)[round(bar.get_y() + 0.34)], part): bar.get_width() for part, bar in bars}
+    bars = [
+        (container.get_label(), container.patches[0]) for container in axes.containers
+    ]
+    return {
+        (names_of(axes)[round(bar.get_y() + 0.34)], part): bar.get_width()
+        for part, bar in bars
+    }
 
 
 def lines_of(axes):
-    return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.get_lines()}
+    return {
+        line.get_label(): (list(line.get_xdata()), list(line.get_ydata()))
+        for line in axes.get_lines()
+    }
 
 
 def legend_of(figure):
@@ -86,8 +109,14 @@ def test_benefit_points_right_harm_left_and_a_mark_is_at_the_net_gain(results):
     rows = benefit_harm.rows(results)
     figure = drawn(lambda: benefit_harm.figure(rows))
     (axes,) = figure.axes
-    means = {row.allocator: row for row in rows if (row.cell, row.kind, row.alpha) == (None, "selection", 0.2)}
-    assert set(means) == {"good", "bad", "dear", "random", "oracle"} == set(names_of(axes))
+    means = {
+        row.allocator: row
+        for row in rows
+        if (row.cell, row.kind, row.alpha) == (None, "selection", 0.2)
+    }
+    assert (
+        set(means) == {"good", "bad", "dear", "random", "oracle"} == set(names_of(axes))
+    )
     bars, (net, _) = bars_of(axes), lines_of(axes)["Net gain"]
     for y, name in enumerate(names_of(axes)):
         row = means[name]
@@ -102,15 +131,21 @@ def test_benefit_points_right_harm_left_and_a_mark_is_at_the_net_gain(results):
 def test_parts_of_a_mean_gap_add_up_to_it(results):
     rows = gaps.rows(results)
     (axes,) = drawn(lambda: gaps.figure(rows)).axes
-    means = {row.allocator: row for row in gaps.over_cells(rows) if row.alpha == 0.2 and row.gap is not None}
+    means = {
+        row.allocator: row
+        for row in gaps.over_cells(rows)
+        if row.alpha == 0.2 and row.gap is not None
+    }
     assert names_of(axes) == sorted(means, key=lambda name: means[name].gap)
     bars = bars_of(axes)
     for name, mean in means.items():
-        assert sum(bars.get((name, part), 0.0) for part in ("overhead", "ranking", "causal")) == pytest.approx(
-            100 * mean.gap
-        )
+        assert sum(
+            bars.get((name, part), 0.0) for part in ("overhead", "ranking", "causal")
+        ) == pytest.approx(100 * mean.gap)
         assert bars["good", "overhead"] == pytest.approx(100 * means["good"].overhead)
-    assert [text.get_text() for text in axes.texts] == [f" {100 * means[name].gap:.1f}" for name in names_of(axes)]
+    assert [text.get_text() for text in axes.texts] == [
+        f" {100 * means[name].gap:.1f}" for name in names_of(axes)
+    ]
 
 
 def test_levels_have_the_mean_over_cells_first_and_random_as_a_line(results):
@@ -120,8 +155,15 @@ def test_levels_have_the_mean_over_cells_first_and_random_as_a_line(results):
     by_cell = {(row.cell, row.allocator, row.alpha): row for row in rows}
     left, right = figure.axes[:2]
     assert left.get_title(loc="left") == "Mean over 2 cells"
-    ndg = {name: [by_cell[cell, name, 0.2] for cell in results] for name in ("good", "bad", "dear", "random")}
-    mean = {name: np.mean([row.ndg for row in pair]) for name, pair in ndg.items() if name != "dear"}
+    ndg = {
+        name: [by_cell[cell, name, 0.2] for cell in results]
+        for name in ("good", "bad", "dear", "random")
+    }
+    mean = {
+        name: np.mean([row.ndg for row in pair])
+        for name, pair in ndg.items()
+        if name != "dear"
+    }
     assert lines_of(left)["good"][1][0] == pytest.approx(mean["good"])
     marks = lines_of(right)
     free = dict(zip(names_of(right), marks["free"][0], strict=True))
@@ -131,10 +173,22 @@ def test_levels_have_the_mean_over_cells_first_and_random_as_a_line(results):
     assert charged["good"] == pytest.approx(mean["good"])
     assert np.isnan(charged["dear"])  # it costs more than the budget
     assert [text.get_text() for text in right.texts] == ["infeasible"]
-    assert marks["random"][0][0] == pytest.approx(np.mean([row.free_ndg for row in ndg["random"]]))
+    assert marks["random"][0][0] == pytest.approx(
+        np.mean([row.free_ndg for row in ndg["random"]])
+    )
     one = figure.axes[2]
-    assert lines_of(one)["bad"] == ([20.0, 50.0], [by_cell["one", "bad", level].ndg for level in LEVELS])
-    assert len(drawn(lambda: budgets.figure([row for row in rows if row.cell == "one"])).axes) == 2
+    assert lines_of(one)["bad"] == (
+        [20.0, 50.0],
+        [by_cell["one", "bad", level].ndg for level in LEVELS],
+    )
+    assert (
+        len(
+            drawn(
+                lambda: budgets.figure([row for row in rows if row.cell == "one"])
+            ).axes
+        )
+        == 2
+    )
 
 
 def test_targets_are_panels_and_scores_are_lines_of_one_look():
@@ -146,7 +200,10 @@ def test_targets_are_panels_and_scores_are_lines_of_one_look():
     first, second = figure.axes
     assert lines_of(first)["random"] == ([10.0, 20.0], [0.1, 0.2])
     assert lines_of(second)["mine"] == ([10.0], [-0.2])
-    looks = [{line.get_label(): line.get_color() for line in axes.get_lines()} for axes in figure.axes]
+    looks = [
+        {line.get_label(): line.get_color() for line in axes.get_lines()}
+        for axes in figure.axes
+    ]
     assert looks[0]["mine"] == looks[1]["mine"] != looks[1]["other"]
     assert sorted(legend_of(figure)) == ["mine", "other", "random"]
     assert targets.across is across
@@ -165,36 +222,89 @@ def test_a_heat_map_has_the_differences_and_marks_the_resolved_ones():
         "draws": 9,
         "dropped": 0,
     }
-    entries = [("a", "oric", 0.2, 0.1, 0.3), ("a", "ap-swap", -0.4, -0.6, 0.1), ("b", "oric", 0.05, None, None)]
+    entries = [
+        ("a", "oric", 0.2, 0.1, 0.3),
+        ("a", "ap-swap", -0.4, -0.6, 0.1),
+        ("b", "oric", 0.05, None, None),
+    ]
     names = ("cell", "label", "ndg_difference", "ndg_lo", "ndg_hi")
     rows = [Contrast(**own | dict(zip(names, entry, strict=True))) for entry in entries]
     figure = drawn(lambda: target_transforms.figure(rows))
     axes = figure.axes[0]
     shades = axes.images[0].get_array()
-    assert np.ma.filled(shades, np.nan) == pytest.approx(np.array([[0.2, -0.4], [0.05, np.nan]]), nan_ok=True)
+    assert np.ma.filled(shades, np.nan) == pytest.approx(
+        np.array([[0.2, -0.4], [0.05, np.nan]]), nan_ok=True
+    )
     assert axes.images[0].get_clim() == (-0.4, 0.4)
-    words = {text.get_position(): (text.get_text(), text.get_weight()) for text in axes.texts}
-    assert words == {(0, 0): ("+0.20*", "bold"), (1, 0): ("−0.40", "normal"), (0, 1): ("+0.05", "normal")}
+    words = {
+        text.get_position(): (text.get_text(), text.get_weight()) for text in axes.texts
+    }
+    assert words == {
+        (0, 0): ("+0.20*", "bold"),
+        (1, 0): ("−0.40", "normal"),
+        (0, 1): ("+0.05", "normal"),
+    }
     assert names_of(axes) == ["r: a", "r: b"]
 
 
 def test_regret_has_a_point_and_an_interval_per_cell_and_the_pooled_one_last():
-    chosen = {"by_perception": ("ego-speed",), "by_decision": ("ego-speed",), "alike": 1}
-    pooled = RegretRow(None, 2, "target-free", "E1", 0.2, regret=0.1, regret_lo=0.02, regret_hi=0.2, alike=1)
-    alike = replace(pooled, cell="a", cells=1, regret=0.0, regret_lo=0.0, regret_hi=0.0, **chosen)
-    apart = replace(alike, cell="b", by_decision=("criticality",), alike=0, regret=0.2, regret_lo=-0.1, regret_hi=0.4)
-    others = [replace(apart, loss="E2"), replace(apart, alpha=0.5), replace(apart, pool="learned")]
+    chosen = {
+        "by_perception": ("ego-speed",),
+        "by_decision": ("ego-speed",),
+        "alike": 1,
+    }
+    pooled = RegretRow(
+        None,
+        2,
+        "target-free",
+        "E1",
+        0.2,
+        regret=0.1,
+        regret_lo=0.02,
+        regret_hi=0.2,
+        alike=1,
+    )
+    alike = replace(
+        pooled, cell="a", cells=1, regret=0.0, regret_lo=0.0, regret_hi=0.0, **chosen
+    )
+    apart = replace(
+        alike,
+        cell="b",
+        by_decision=("criticality",),
+        alike=0,
+        regret=0.2,
+        regret_lo=-0.1,
+        regret_hi=0.4,
+    )
+    others = [
+        replace(apart, loss="E2"),
+        replace(apart, alpha=0.5),
+        replace(apart, pool="learned"),
+    ]
     unscored = RegretRow("c", 0, "target-free", "E1", 0.2, reason="no validation units")
-    figure = drawn(lambda: selection_regret.figure([pooled, alike, apart, unscored, *others]))
+    figure = drawn(
+        lambda: selection_regret.figure([pooled, alike, apart, unscored, *others])
+    )
     (axes,) = figure.axes
     assert names_of(axes) == ["a", "b", "pooled (2 cells)"]
-    marks = {line.get_label(): line for line in axes.get_lines() if len(line.get_xdata()) == 1}
+    marks = {
+        line.get_label(): line
+        for line in axes.get_lines()
+        if len(line.get_xdata()) == 1
+    }
     assert {name: line.get_xdata()[0] for name, line in marks.items()} == pytest.approx(
         {"a": 0.0, "b": 20.0, "pooled (2 cells)": 10.0}
     )
-    assert (marks["a"].get_markerfacecolor(), marks["b"].get_markerfacecolor()) == ("white", style.INK)
+    assert (marks["a"].get_markerfacecolor(), marks["b"].get_markerfacecolor()) == (
+        "white",
+        style.INK,
+    )
     assert marks["pooled (2 cells)"].get_color() == style.HARMED
-    ends = [list(line.get_xdata()) for line in axes.get_lines() if len(line.get_xdata()) == 2]
+    ends = [
+        list(line.get_xdata())
+        for line in axes.get_lines()
+        if len(line.get_xdata()) == 2
+    ]
     assert ends[1] == pytest.approx([-10.0, 40.0])
     assert legend_of(figure) == ["ego-speed", "criticality", "pooled"]
 
@@ -210,12 +320,17 @@ def test_every_object_that_differs_is_drawn_from_above(cells):
         assert axes.get_title(loc="left") == f"{effect.capitalize()}: {frames} frames"
         for change, (label, _, _) in CHANGE_LOOKS.items():
             x, y = lines_of(axes)[label]
-            assert sorted(zip(x, y, strict=True)) == sorted((r.ahead_m, r.left_m) for r in own if r.change == change)
+            assert sorted(zip(x, y, strict=True)) == sorted(
+                (r.ahead_m, r.left_m) for r in own if r.change == change
+            )
             low, high = axes.get_ylim()
             assert all(low < value < high for value in y)
             count += len(x)
         corridor = axes.patches[0]
-        assert (corridor.get_width(), corridor.get_height()) == (rows[0].far_m, 2 * rows[0].half_width_m)
+        assert (corridor.get_width(), corridor.get_height()) == (
+            rows[0].far_m,
+            2 * rows[0].half_width_m,
+        )
     assert count == len(rows) > 0
 
 
@@ -243,7 +358,9 @@ def outlines(axes):
     """Boxes as left, top, right, bottom, by colour and dash."""
     boxes = [patch for patch in axes.patches if not patch.get_fill()]
     return {
-        (matplotlib.colors.to_hex(box.get_edgecolor()), box.get_linestyle()): tuple(box.get_bbox().extents)
+        (matplotlib.colors.to_hex(box.get_edgecolor()), box.get_linestyle()): tuple(
+            box.get_bbox().extents
+        )
         for box in boxes
     }
 
@@ -261,22 +378,39 @@ def test_a_pair_of_crops_has_the_recovered_object_and_the_missed_one(tmp_path):
     # The picture has half the camera's size and is stretched to the boxes.
     assert cheap.images[0].get_extent() == [0, 1242, 375, 0]
     assert tuple(cheap.images[0].get_array()[0, 0]) == (9, 8, 7)
-    # At least 160 pixels high, 1.6 times as wide, around the middle of the box at (430, 125).
+    # At least 160 pixels high, 1.6 times as wide, around the middle of the box at (430,
+    # 125).
     assert (*full.get_xlim(), *full.get_ylim()) == pytest.approx((302, 558, 205, 45))
-    assert [text.get_text() for text in cheap.texts] == ["V = +2.50: keep speed → brake"]
-    assert [axes.get_title() for axes in figure.axes] == ["helped, cheap", "helped, full"]
+    assert [text.get_text() for text in cheap.texts] == [
+        "V = +2.50: keep speed → brake"
+    ]
+    assert [axes.get_title() for axes in figure.axes] == [
+        "helped, cheap",
+        "helped, full",
+    ]
 
 
 def test_harmed_frames_are_left_of_helped_ones_and_crops_stay_inside_the_image():
     corner = (1200.0, 0.0, 1242.0, 30.0)
-    harmed = gallery_row(effect="harmed", value=-1.0, change="added", box_px=corner, reference_px=None)
-    rows = [harmed, replace(harmed, value=-0.5, change="lost"), gallery_row(size_px=None)]
+    harmed = gallery_row(
+        effect="harmed", value=-1.0, change="added", box_px=corner, reference_px=None
+    )
+    rows = [
+        harmed,
+        replace(harmed, value=-0.5, change="lost"),
+        gallery_row(size_px=None),
+    ]
     figure = drawn(lambda: gallery.figure(rows))
     panels = np.array(figure.axes).reshape(2, 4)
     assert outlines(panels[0, 1])[style.ADDED, "-"] == corner
-    assert outlines(panels[1, 0])[style.RECOVERED, "-"] == corner  # what is lost is in the cheap mode
+    # what is lost is in the cheap mode
+    assert outlines(panels[1, 0])[style.RECOVERED, "-"] == corner
     assert style.RECOVERED not in {colour for colour, _ in outlines(panels[1, 1])}
-    assert (*panels[0, 0].get_xlim(), *panels[0, 0].get_ylim()) == pytest.approx((1242 - 256, 1242, 160, 0))
+    assert (*panels[0, 0].get_xlim(), *panels[0, 0].get_ylim()) == pytest.approx(
+        (1242 - 256, 1242, 160, 0)
+    )
     assert outlines(panels[0, 3])[style.RECOVERED, "-"] == gallery_row().box_px
     assert not panels[1, 2].images  # one helped frame, two harmed ones
-    assert "no frame has a decisive change" in draw_or_reason(lambda: gallery.figure([replace(harmed, drawn=False)]))
+    assert "no frame has a decisive change" in draw_or_reason(
+        lambda: gallery.figure([replace(harmed, drawn=False)])
+    )

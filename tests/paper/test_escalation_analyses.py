@@ -16,18 +16,32 @@ from deepval.cells.judgement import EvaluationData
 from deepval.cells.spec import units_of
 from deepval.errors import InputError
 from deepval.judging.oracle import oracle_weights
-from deepval.paper.analyses import agreement, composition, consumers, optima, optimality, sharing, signs, ties
+from deepval.paper.analyses import (
+    agreement,
+    composition,
+    consumers,
+    optima,
+    optimality,
+    sharing,
+    signs,
+    ties,
+)
 from deepval.tables.keys import positions
 from deepval.tables.scores import align
 from small_cells import build_cells, read_cells
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+# few units, to be quick
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 SYSTEMS = ("braking", "receding-horizon")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return build_cells(tmp_path_factory.mktemp("cells"), systems=SYSTEMS, geometries=("monocular", "oracle"))
+    return build_cells(
+        tmp_path_factory.mktemp("cells"),
+        systems=SYSTEMS,
+        geometries=("monocular", "oracle"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +75,24 @@ def percentile(weighted, level):
 
 
 def ratio_interval(parts, units):
-    """Exact 95 % interval of sum(part) / sum(whole) over all draws of units, by enumeration."""
+    """Exact 95 % interval of sum(part) / sum(whole) over all draws of units, by
+    enumeration.
+    """
     weighted = []
     for counts in product(range(len(units) + 1), repeat=len(units)):
         if sum(counts) == len(units):
-            whole = sum(n * parts[unit][1] for n, unit in zip(counts, units, strict=True))
+            whole = sum(
+                n * parts[unit][1] for n, unit in zip(counts, units, strict=True)
+            )
             if whole > 0:
-                weight = factorial(len(units)) / prod(map(factorial, counts)) / len(units) ** len(units)
-                part = sum(n * parts[unit][0] for n, unit in zip(counts, units, strict=True))
+                weight = (
+                    factorial(len(units))
+                    / prod(map(factorial, counts))
+                    / len(units) ** len(units)
+                )
+                part = sum(
+                    n * parts[unit][0] for n, unit in zip(counts, units, strict=True)
+                )
                 weighted.append((part / whole, weight))
     return percentile(weighted, 0.025), percentile(weighted, 0.975)
 
@@ -79,19 +103,37 @@ def test_signs_are_those_of_a_loop_over_inputs(cells, units):
         cell = cells[row.cell]
         found = losses(cell, units)
         named = sorted(units_of(cell.split, units))
-        positive, negative = [v for *_, v in found if v > 0], [v for *_, v in found if v < 0]
-        assert (row.inputs, row.affected, row.harmed) == (len(found), len(positive) + len(negative), len(negative))
+        positive, negative = (
+            [v for *_, v in found if v > 0],
+            [v for *_, v in found if v < 0],
+        )
+        assert (row.inputs, row.affected, row.harmed) == (
+            len(found),
+            len(positive) + len(negative),
+            len(negative),
+        )
         assert row.harm_rate == len(negative) / (len(positive) + len(negative))
         assert isclose(row.harm_ratio, -sum(negative) / sum(positive), rel_tol=1e-12)
         harm = {
-            u: (sum(-v for w, _, v in found if w == u and v < 0), sum(v for w, _, v in found if w == u and v > 0))
+            u: (
+                sum(-v for w, _, v in found if w == u and v < 0),
+                sum(v for w, _, v in found if w == u and v > 0),
+            )
             for u in named
         }
         rate = {
-            u: (sum(w == u and v < 0 for w, _, v in found), sum(w == u and v != 0 for w, _, v in found)) for u in named
+            u: (
+                sum(w == u and v < 0 for w, _, v in found),
+                sum(w == u and v != 0 for w, _, v in found),
+            )
+            for u in named
         }
-        assert (row.harm_ratio_lo, row.harm_ratio_hi) == pytest.approx(ratio_interval(harm, named), rel=1e-9)
-        assert (row.harm_rate_lo, row.harm_rate_hi) == pytest.approx(ratio_interval(rate, named), rel=1e-9)
+        assert (row.harm_ratio_lo, row.harm_ratio_hi) == pytest.approx(
+            ratio_interval(harm, named), rel=1e-9
+        )
+        assert (row.harm_rate_lo, row.harm_rate_hi) == pytest.approx(
+            ratio_interval(rate, named), rel=1e-9
+        )
         told = str(signs.table([row]))
         assert row.cheap in told
         assert row.full in told
@@ -108,9 +150,10 @@ def test_signs_say_where_the_all_cheap_loss_is_almost_zero(cells):
     (row,) = signs.rows(dict([next(iter(cells.items()))]), draws=10)
     assert row.cheap_loss > 0
     told = str(signs.table([replace(row, cheap_loss=1.1e-9, all_full_share=-9.9e6)]))
-    assert f"{row.cell}: the all-cheap loss is almost zero (1.1e-09), so shares of it mean nothing." in " ".join(
-        told.split()
-    )
+    assert (
+        f"{row.cell}: the all-cheap loss is almost zero (1.1e-09), "
+        "so shares of it mean nothing."
+    ) in " ".join(told.split())
     assert "< -1000%" in told
 
 
@@ -123,12 +166,17 @@ def test_composition_is_that_of_a_loop_over_terms(cells, units):
         mine = [row for row in rows if row.cell == name]
         for row in mine:
             gains = {
-                item["input"]: row.weight * (item[f"term_{row.term}_{cheap}"] - item[f"term_{row.term}_{full}"])
+                item["input"]: row.weight
+                * (item[f"term_{row.term}_{cheap}"] - item[f"term_{row.term}_{full}"])
                 for item in plain(cell, "terms.parquet")
                 if item["input"] in values
             }
-            assert row.benefit == pytest.approx(sum(g for key, g in gains.items() if values[key] > 0), abs=1e-9)
-            assert row.harm == pytest.approx(sum(-g for key, g in gains.items() if values[key] < 0), abs=1e-9)
+            assert row.benefit == pytest.approx(
+                sum(g for key, g in gains.items() if values[key] > 0), abs=1e-9
+            )
+            assert row.harm == pytest.approx(
+                sum(-g for key, g in gains.items() if values[key] < 0), abs=1e-9
+            )
         harm = sum(-value for value in values.values() if value < 0)
         assert sum(row.harm for row in mine) == pytest.approx(harm, abs=1e-9)
         if harm:
@@ -141,29 +189,59 @@ def test_ties_are_those_of_a_sorted_list(cells, folder, capsys):
     cell = cells["braking-monocular"]
     call("score", cell.folder, "ego-speed")
     beside = list(EvaluationData(cell.folder, cell.table, cell).scores({}).values())
-    with pytest.raises(InputError, match="ego-speed has none for 80 of 160: look at --units test"):
+    with pytest.raises(
+        InputError, match="ego-speed has none for 80 of 160: look at --units test"
+    ):
         ties.rows({"one": cell}, scores={"one": beside})
-    rows = ties.rows({"one": cell}, scores={"one": beside}, alphas=[0.1, 0.25, 0.5], units="test")
+    rows = ties.rows(
+        {"one": cell}, scores={"one": beside}, alphas=[0.1, 0.25, 0.5], units="test"
+    )
     assert [row.ranking for row in rows] == ["decision value"] * 3 + ["ego-speed"] * 3
     named = set(units_of(cell.split, "test"))
-    speeds = [row["ego_speed_mps"] for row in plain(cell, "values.parquet") if row["unit"] in named]
-    by_name = {"decision value": [value for *_, value in losses(cell, "test")], "ego-speed": speeds}
+    speeds = [
+        row["ego_speed_mps"]
+        for row in plain(cell, "values.parquet")
+        if row["unit"] in named
+    ]
+    by_name = {
+        "decision value": [value for *_, value in losses(cell, "test")],
+        "ego-speed": speeds,
+    }
     for row in rows:
         ordered = sorted(by_name[row.ranking], reverse=True)
         k = int(row.alpha * len(ordered) + 0.5)
         cut = ordered[k - 1]
         above, tied = sum(v > cut for v in ordered), sum(v == cut for v in ordered)
-        assert (row.quota, row.above, row.tied, row.slots) == (k, above, tied, k - above)
+        assert (row.quota, row.above, row.tied, row.slots) == (
+            k,
+            above,
+            tied,
+            k - above,
+        )
         assert row.cut == pytest.approx(cut)
         assert row.share == (0 if k - above == tied else (k - above) / k)
     capsys.readouterr()
-    call("analyse", "ties", cell.folder, "--scores", "--alpha", "0.25", "--units", "test", "--json")
+    call(
+        "analyse",
+        "ties",
+        cell.folder,
+        "--scores",
+        "--alpha",
+        "0.25",
+        "--units",
+        "test",
+        "--json",
+    )
     told = json.loads(capsys.readouterr().out)
-    assert [(row["ranking"], row["share"]) for row in told] == [(r.ranking, r.share) for r in rows if r.alpha == 0.25]
+    assert [(row["ranking"], row["share"]) for row in told] == [
+        (r.ranking, r.share) for r in rows if r.alpha == 0.25
+    ]
 
 
 def top_gain(pairs, k):
-    """Expected sum of the values with the k highest scores, (score, value) pairs, ties shared out."""
+    """Expected sum of the values with the k highest scores, (score, value) pairs, ties
+    shared out.
+    """
     total, left = 0.0, k
     for level in sorted({score for score, _ in pairs}, reverse=True):
         group = [value for score, value in pairs if score == level]
@@ -177,41 +255,81 @@ def test_optimality_is_that_of_a_loop_over_budgets(cells, abstain, capsys):
     cell = cells["braking-monocular"]
     call("score", cell.folder, "ego-speed")
     beside = list(EvaluationData(cell.folder, cell.table, cell).scores({}).values())
-    own, speed = optimality.rows({"one": cell}, scores={"one": beside}, alphas=[0.25], abstain=abstain)
-    assert (own.optimal, own.ranking, speed.ranking) == (abstain is None, "decision value", "ego-speed")
+    own, speed = optimality.rows(
+        {"one": cell}, scores={"one": beside}, alphas=[0.25], abstain=abstain
+    )
+    assert (own.optimal, own.ranking, speed.ranking) == (
+        abstain is None,
+        "decision value",
+        "ego-speed",
+    )
     named = set(units_of(cell.split, "test"))
-    speeds = {row["input"]: row["ego_speed_mps"] for row in plain(cell, "values.parquet") if row["unit"] in named}
+    speeds = {
+        row["input"]: row["ego_speed_mps"]
+        for row in plain(cell, "values.parquet")
+        if row["unit"] in named
+    }
     values = {key: value for _, key, value in losses(cell, "test")}
-    pairs = [(speeds[key], value) for key, value in values.items() if abstain is None or speeds[key] >= abstain]
-    reach = sum(value >= 0 for value in values.values()) if abstain is None else len(values)
-    best = [sum(sorted((v for v in values.values() if v > 0), reverse=True)[:k]) for k in range(reach + 1)]
+    pairs = [
+        (speeds[key], value)
+        for key, value in values.items()
+        if abstain is None or speeds[key] >= abstain
+    ]
+    reach = (
+        sum(value >= 0 for value in values.values()) if abstain is None else len(values)
+    )
+    best = [
+        sum(sorted((v for v in values.values() if v > 0), reverse=True)[:k])
+        for k in range(reach + 1)
+    ]
     lack = [best[k] - top_gain(pairs, min(k, len(pairs))) for k in range(reach + 1)]
     assert speed.short_from == next(k for k, short in enumerate(lack) if short > 1e-9)
     assert speed.shortfall == pytest.approx(lack[speed.short_from])
     assert speed.regret == pytest.approx(lack[speed.quota])
-    assert speed.bound is None or speed.bound == pytest.approx(speed.swapped * speed.margin)
+    assert speed.bound is None or speed.bound == pytest.approx(
+        speed.swapped * speed.margin
+    )
     assert (speed.bound or 0.0) <= speed.regret + 1e-9
     taken = 0.0 if speed.selected is None else values[speed.selected]
     assert (0.0 if speed.left_out is None else values[speed.left_out]) > taken
     helpful = [(speeds[key], value) for key, value in values.items() if value >= 0]
-    assert speed.harmless_regret == pytest.approx(best[speed.quota] - top_gain(helpful, min(speed.quota, len(helpful))))
+    assert speed.harmless_regret == pytest.approx(
+        best[speed.quota] - top_gain(helpful, min(speed.quota, len(helpful)))
+    )
     capsys.readouterr()
     words = () if abstain is None else ("--abstain-below", abstain)
-    call("analyse", "optimality", cell.folder, "--scores", "--alpha", "0.25", *words, "--json")
+    call(
+        "analyse",
+        "optimality",
+        cell.folder,
+        "--scores",
+        "--alpha",
+        "0.25",
+        *words,
+        "--json",
+    )
     row = json.loads(capsys.readouterr().out)[1]
     assert (row["regret"], row["short_from"]) == (speed.regret, speed.short_from)
 
 
-def test_regret_is_undefined_where_a_quota_forces_harm_unless_slots_may_stay_empty(cells):
+def test_regret_is_undefined_where_a_quota_forces_harm_unless_slots_may_stay_empty(
+    cells,
+):
     cell = cells["braking-monocular"]
     (forced,) = optimality.rows({"one": cell}, alphas=[1.0], units="all")
     assert forced.quota > forced.not_harmed
     assert (forced.optimal, forced.regret, forced.harmless_regret) == (True, None, 0)
     (free,) = optimality.rows({"one": cell}, alphas=[1.0], units="all", abstain=0.0)
-    assert (free.optimal, free.regret, free.abstained) == (True, 0, free.quota - free.not_harmed)
+    assert (free.optimal, free.regret, free.abstained) == (
+        True,
+        0,
+        free.quota - free.not_harmed,
+    )
 
 
-@pytest.mark.parametrize("name", ["signs", "composition", "ties", "agreement", "optimality"])
+@pytest.mark.parametrize(
+    "name", ["signs", "composition", "ties", "agreement", "optimality"]
+)
 def test_commands_tell_all_cells_of_a_folder(name, folder, cells, capsys):
     call("analyse", name, folder, "--json")
     assert {row["cell"] for row in json.loads(capsys.readouterr().out)} == set(cells)
@@ -220,7 +338,10 @@ def test_commands_tell_all_cells_of_a_folder(name, folder, cells, capsys):
 
 
 def ranks(numbers):
-    return [sum(o < n for o in numbers) + (sum(o == n for o in numbers) - 1) / 2 for n in numbers]
+    return [
+        sum(o < n for o in numbers) + (sum(o == n for o in numbers) - 1) / 2
+        for n in numbers
+    ]
 
 
 def correlation(one, other):
@@ -236,38 +357,68 @@ def test_agreement_is_that_of_a_loop_over_inputs(cells):
     named = sorted(units_of(cell.split, "fit"))
     for row in rows:
         found = [
-            (unit, evidence[key][f"cheap_{row.loss}"] - evidence[key][f"full_{row.loss}"], value)
+            (
+                unit,
+                evidence[key][f"cheap_{row.loss}"] - evidence[key][f"full_{row.loss}"],
+                value,
+            )
             for unit, key, value in losses(cell, "fit")
             if value != 0
         ]
         improved = [(u, v) for u, g, v in found if g > 0]
         moved = [(u, g, v) for u, g, v in found if g != 0]
-        assert (row.affected, row.improved, row.both) == (len(found), len(improved), len(moved))
-        assert row.spearman == pytest.approx(correlation([g for _, g, _ in found], [v for *_, v in found]))
+        assert (row.affected, row.improved, row.both) == (
+            len(found),
+            len(improved),
+            len(moved),
+        )
+        assert row.spearman == pytest.approx(
+            correlation([g for _, g, _ in found], [v for *_, v in found])
+        )
         assert row.harm_given_gain == sum(v < 0 for _, v in improved) / len(improved)
         assert row.disagree == sum(g * v < 0 for _, g, v in moved) / len(moved)
-        apart = {u: (sum(w == u and g * v < 0 for w, g, v in moved), sum(w == u for w, *_ in moved)) for u in named}
-        assert (row.disagree_lo, row.disagree_hi) == pytest.approx(ratio_interval(apart, named), rel=1e-9)
+        apart = {
+            u: (
+                sum(w == u and g * v < 0 for w, g, v in moved),
+                sum(w == u for w, *_ in moved),
+            )
+            for u in named
+        }
+        assert (row.disagree_lo, row.disagree_hi) == pytest.approx(
+            ratio_interval(apart, named), rel=1e-9
+        )
 
 
 def test_consumers_are_compared_input_by_input_and_pair_by_pair(cells):
     rows = consumers.rows(cells, units="fit", draws="exact")
     assert [(row.first, row.second) for row in rows] == [
-        (f"braking-{geometry}", f"receding-horizon-{geometry}") for geometry in ("monocular", "oracle")
+        (f"braking-{geometry}", f"receding-horizon-{geometry}")
+        for geometry in ("monocular", "oracle")
     ]
     for row in rows:
-        one, other = ({key: v for _, key, v in losses(cells[name], "fit")} for name in (row.first, row.second))
+        one, other = (
+            {key: v for _, key, v in losses(cells[name], "fit")}
+            for name in (row.first, row.second)
+        )
         both = [key for key in one if one[key] != 0 and other[key] != 0]
         assert (row.inputs, row.both) == (len(one), len(both))
         assert row.opposite == sum(one[key] * other[key] < 0 for key in both)
         assert row.opposite_share == (row.opposite / len(both) if both else None)
-        products = [(one[a] - one[b]) * (other[a] - other[b]) for a, b in combinations(one, 2)]
-        concordant, discordant = sum(p > 0 for p in products), sum(p < 0 for p in products)
+        products = [
+            (one[a] - one[b]) * (other[a] - other[b]) for a, b in combinations(one, 2)
+        ]
+        concordant, discordant = (
+            sum(p > 0 for p in products),
+            sum(p < 0 for p in products),
+        )
         assert row.ranked_pairs == concordant + discordant
         assert row.ordered_differently == discordant / (concordant + discordant)
         assert row.gamma == (concordant - discordant) / (concordant + discordant)
         helped = [key for key in one if one[key] > 0 and other[key] > 0]
-        turned = any((one[a] - one[b]) * (other[a] - other[b]) < 0 for a, b in combinations(helped, 2))
+        turned = any(
+            (one[a] - one[b]) * (other[a] - other[b]) < 0
+            for a, b in combinations(helped, 2)
+        )
         assert (row.reversal is not None) == turned
         if row.reversal is not None:
             a, b = row.reversal
@@ -277,7 +428,10 @@ def test_consumers_are_compared_input_by_input_and_pair_by_pair(cells):
 
 def test_cells_of_one_consumer_have_nothing_to_compare(cells):
     alone = {name: cell for name, cell in cells.items() if name.startswith("braking")}
-    with pytest.raises(InputError, match="the same data set, modes and geometry are needed to compare consumers"):
+    with pytest.raises(
+        InputError,
+        match="the same data set, modes and geometry are needed to compare consumers",
+    ):
         consumers.rows(alone)
 
 
@@ -285,15 +439,24 @@ def best_mixture(first, second):
     """The largest smallest coordinate of a mixture of two points."""
     (a, b), (c, d) = first, second
     turn = (a - b) - (c - d)
-    shares = [0.0, 1.0] + ([(d - c) / turn] if turn and 0 <= (d - c) / turn <= 1 else [])
+    shares = [0.0, 1.0] + (
+        [(d - c) / turn] if turn and 0 <= (d - c) / turn <= 1 else []
+    )
     return max(min(t * a + (1 - t) * c, t * b + (1 - t) * d) for t in shares)
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(st.integers(-3, 5), st.integers(-3, 5)), min_size=1, max_size=6), st.integers(0, 4))
+@given(
+    st.lists(st.tuples(st.integers(-3, 5), st.integers(-3, 5)), min_size=1, max_size=6),
+    st.integers(0, 4),
+)
 def test_shared_oracles_are_the_best_of_all_selections_and_their_mixtures(pairs, slots):
     values = np.array(pairs, dtype=float).T
-    chosen = [rows for size in range(slots + 1) for rows in combinations(range(len(pairs)), size)]
+    chosen = [
+        rows
+        for size in range(slots + 1)
+        for rows in combinations(range(len(pairs)), size)
+    ]
     points = [tuple(values[:, list(rows)].sum(axis=1)) for rows in chosen]
     best = max(best_mixture(one, other) for one in points for other in points)
     weights = sharing.max_min_weights(values, slots)
@@ -301,20 +464,28 @@ def test_shared_oracles_are_the_best_of_all_selections_and_their_mixtures(pairs,
     assert min(values @ weights) == pytest.approx(best, abs=1e-4)
     own = np.array([oracle_weights(of, slots) for of in values])
     shared = sharing._selections(values, own, slots, {})
-    assert values.sum(axis=0) @ shared["summed"][0] == pytest.approx(max(map(sum, points)))
+    assert values.sum(axis=0) @ shared["summed"][0] == pytest.approx(
+        max(map(sum, points))
+    )
     gains = [of @ mine for of, mine in zip(values, own, strict=True)]
     if min(gains) > 0:
         scaled = [tuple(point / np.array(gains)) for point in points]
         fair = max(best_mixture(one, other) for one in scaled for other in scaled)
-        assert min(values @ shared["max-min"][0] / gains) == pytest.approx(fair, abs=1e-4)
+        assert min(values @ shared["max-min"][0] / gains) == pytest.approx(
+            fair, abs=1e-4
+        )
 
 
 def test_a_shared_budget_pays_each_consumer_what_its_selection_is_worth(cells):
     two = {name: cell for name, cell in cells.items() if name.endswith("monocular")}
     first = next(iter(two))
-    score = align(two[first].table, "mine", np.arange(len(two[first].table), dtype=float))
+    score = align(
+        two[first].table, "mine", np.arange(len(two[first].table), dtype=float)
+    )
     rows = sharing.rows(two, {first: [score]}, alphas=[0.1], units="fit", draws=50)
-    assert [row.selection for row in rows] == [n for n in ("own", "summed", "max-min", f"mine ({first})") for _ in two]
+    assert [row.selection for row in rows] == [
+        n for n in ("own", "summed", "max-min", f"mine ({first})") for _ in two
+    ]
     of = {(row.cell, row.selection): row for row in rows}
     for name, cell in two.items():
         table = cell.table.restrict(list(cell.split.fit))
@@ -328,11 +499,18 @@ def test_a_shared_budget_pays_each_consumer_what_its_selection_is_worth(cells):
         assert (mine.gain, mine.price) == pytest.approx((gain, own.gain - gain))
         assert mine.of_own == pytest.approx(gain / own.gain)
         assert all(of[name, kind].price >= -1e-12 for kind in ("summed", "max-min"))
-    worst = [min(of[name, kind].of_own for name in two) for kind in ("max-min", "summed")]
+    worst = [
+        min(of[name, kind].of_own for name in two) for kind in ("max-min", "summed")
+    ]
     assert worst[0] >= worst[1] - 1e-6
-    totals = [sum(of[name, kind].gain for name in two) for kind in ("summed", "max-min")]
+    totals = [
+        sum(of[name, kind].gain for name in two) for kind in ("summed", "max-min")
+    ]
     assert totals[0] >= totals[1] - 1e-9
-    with pytest.raises(InputError, match="One budget needs cells of the same data set, modes and geometry"):
+    with pytest.raises(
+        InputError,
+        match="One budget needs cells of the same data set, modes and geometry",
+    ):
         sharing.rows(cells, {})
 
 
@@ -341,7 +519,10 @@ def test_the_optima_of_one_consumer_bound_every_way_to_break_its_ties(cells):
     rows = optima.rows(cells, alphas=[0.05, 0.1], units=[unit])
     assert len(rows) == 8
     for row in rows:
-        one, other = ([v for *_, v in losses(cells[name], [unit])] for name in (row.source, row.target))
+        one, other = (
+            [v for *_, v in losses(cells[name], [unit])]
+            for name in (row.source, row.target)
+        )
         best = sum(sorted((v for v in one if v > 0), reverse=True)[: row.quota])
         prize = sum(sorted((v for v in other if v > 0), reverse=True)[: row.quota])
         assert row.helped == sum(v > 0 for v in one)
@@ -354,4 +535,6 @@ def test_the_optima_of_one_consumer_bound_every_way_to_break_its_ties(cells):
             for chosen in combinations(range(len(one)), size)
             if isclose(sum(one[i] for i in chosen), best, rel_tol=1e-12, abs_tol=1e-12)
         ]
-        assert (row.best, row.worst) == pytest.approx((max(worth) / prize, min(worth) / prize), abs=1e-9)
+        assert (row.best, row.worst) == pytest.approx(
+            (max(worth) / prize, min(worth) / prize), abs=1e-9
+        )

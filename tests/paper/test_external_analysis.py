@@ -1,4 +1,6 @@
-"""The external track by hand-computed numbers, from folders and from specifications, and on real scenes."""
+"""The external track by hand-computed numbers, from folders and from specifications,
+and on real scenes.
+"""
 
 import json
 from dataclasses import asdict, replace
@@ -39,13 +41,27 @@ __all__ = ["files"]  # a fixture
 
 SAFETY = Driving(Stopper())
 SCALAR = replace(SAFETY, deviation_weight=0.1)
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (12.0, 60.0))
+MODES = tuple(
+    ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach))
+    for reach in (12.0, 60.0)
+)
 STATES = 10
 
 
-def made_up(system="idm-safety", *, name=None, deviation=(), units=("a", "b", "c"), geometry="tracks"):
-    """Ten states: a collision avoided, one caused, a clearance lost and one too small to count; deviations as given."""
-    terms = {part: np.zeros((STATES, 2)) for part in ("collision", "shortfall", "deviation")}
+def made_up(
+    system="idm-safety",
+    *,
+    name=None,
+    deviation=(),
+    units=("a", "b", "c"),
+    geometry="tracks",
+):
+    """Ten states: a collision avoided, one caused, a clearance lost and one too small
+    to count; deviations as given.
+    """
+    terms = {
+        part: np.zeros((STATES, 2)) for part in ("collision", "shortfall", "deviation")
+    }
     terms["collision"][0], terms["collision"][1] = (1, 0), (0, 1)
     terms["shortfall"][0], terms["shortfall"][1] = (4.0, 1.0), (0.25, 2.25)
     terms["shortfall"][2] = (0.0, 0.25)
@@ -54,37 +70,77 @@ def made_up(system="idm-safety", *, name=None, deviation=(), units=("a", "b", "c
     for state, pair in enumerate(deviation):
         terms["deviation"][state] = pair
     unit = np.array([units[i % len(units)] for i in range(STATES)])
-    losses = dict(zip("sl", (10 * terms["collision"] + 1.5 * terms["shortfall"]).T, strict=True))
+    losses = dict(
+        zip("sl", (10 * terms["collision"] + 1.5 * terms["shortfall"]).T, strict=True)
+    )
     table = ValueTable.from_columns(unit=unit, input=np.arange(STATES), losses=losses)
-    modes = tuple(ModeSpec(mode, {"scores": "none"}, threshold) for mode, threshold in (("s", 0.25), ("l", None)))
-    spec = CellSpec("made-up", {"x": "0"}, tuple(units), modes, geometry, False, system, {"margin_m": 1.0})
-    trivial = {"collision": np.zeros(STATES), "shortfall": np.full(STATES, 0.16), "deviation": np.full(STATES, 3.0)}
+    modes = tuple(
+        ModeSpec(mode, {"scores": "none"}, threshold)
+        for mode, threshold in (("s", 0.25), ("l", None))
+    )
+    spec = CellSpec(
+        "made-up",
+        {"x": "0"},
+        tuple(units),
+        modes,
+        geometry,
+        False,
+        system,
+        {"margin_m": 1.0},
+    )
+    trivial = {
+        "collision": np.zeros(STATES),
+        "shortfall": np.full(STATES, 0.16),
+        "deviation": np.full(STATES, 3.0),
+    }
     return PlannerCell(name or system, spec, table, terms, trivial)
 
 
 def test_five_losses_by_hand():
     rows = {loss: loss_row(made_up(), loss) for loss in LOSSES}
-    assert list(rows) == ["collision", "clearance shortfall", "deviation", "safety", "scalar"]
+    assert list(rows) == [
+        "collision",
+        "clearance shortfall",
+        "deviation",
+        "safety",
+        "scalar",
+    ]
     collision = rows["collision"]
     assert (collision.affected, collision.harmed, collision.harm_ratio) == (2, 0.5, 1.0)
-    assert (collision.cheap_loss, collision.all_full, collision.oracle_20) == (1.0, 0.0, 1.0)
-    # c, not its square: 2 -> 1 helps by 1, 0.5 -> 1.5 harms by 1, 0 -> 0.5 by 0.5, and 5e-13 is nothing.
+    assert (collision.cheap_loss, collision.all_full, collision.oracle_20) == (
+        1.0,
+        0.0,
+        1.0,
+    )
+    # c, not its square: 2 -> 1 helps by 1, 0.5 -> 1.5 harms by 1, 0 -> 0.5 by 0.5, and
+    # 5e-13 is nothing.
     shortfall = rows["clearance shortfall"]
     assert (shortfall.affected, shortfall.harmed) == (3, pytest.approx(2 / 3))
     assert shortfall.harm_ratio == pytest.approx(1.5)
-    assert (shortfall.cheap_loss, shortfall.all_full) == (3.5, pytest.approx(-0.5 / 3.5))
+    assert (shortfall.cheap_loss, shortfall.all_full) == (
+        3.5,
+        pytest.approx(-0.5 / 3.5),
+    )
     assert shortfall.oracle_20 == pytest.approx(1 / 3.5)
     # 10 + 4.5 against 10 + 3 and 0.375.
     safety = rows["safety"]
     assert (safety.affected, safety.harm_ratio) == (3, pytest.approx(13.375 / 14.5))
     assert safety.cheap_loss == 10 + 1.5 * 5.25
-    assert rows["scalar"].cheap_loss == pytest.approx(safety.cheap_loss + 0.1 * 2.0 * STATES)
+    assert rows["scalar"].cheap_loss == pytest.approx(
+        safety.cheap_loss + 0.1 * 2.0 * STATES
+    )
     assert rows["scalar"].harm_ratio == pytest.approx(safety.harm_ratio)
 
 
 def test_what_nothing_changes_is_undefined_and_not_zero():
     row = loss_row(made_up(), "deviation")
-    assert (row.affected, row.harmed, row.harm_ratio, row.all_full, row.oracle_20) == (0, None, None, 0.0, 0.0)
+    assert (row.affected, row.harmed, row.harm_ratio, row.all_full, row.oracle_20) == (
+        0,
+        None,
+        None,
+        0.0,
+        0.0,
+    )
     harmed = loss_row(made_up(deviation=[(1.0, 2.0), (1.0 + 1e-13, 1.0)]), "deviation")
     assert (harmed.affected, harmed.harmed, harmed.harm_ratio) == (1, 1.0, None)
     silent = made_up()
@@ -94,13 +150,19 @@ def test_what_nothing_changes_is_undefined_and_not_zero():
 
 def test_rows_say_what_they_are_over():
     row = loss_row(made_up(), "safety")
-    assert (row.planner, row.modes, row.thresholds, row.judged_on) == ("idm", ("s", "l"), (0.25, None), "all units")
+    assert (row.planner, row.modes, row.thresholds, row.judged_on) == (
+        "idm",
+        ("s", "l"),
+        (0.25, None),
+        "all units",
+    )
     assert loss_row(made_up(units=("a", "b")), "safety").judged_on == NO_SPLIT
 
 
 def test_agreement_is_over_the_states_that_both_are_affected_on():
     one = made_up(deviation=[(4, 1), (4, 2), (4, 3), (1, 2), (4, 1)])  # 3 2 1 -1 3
-    other = made_up("pdm-closed-safety", deviation=[(4, 2), (4, 1), (1, 2), (1, 4)])  # 2 3 -1 -3, then nothing
+    # 2 3 -1 -3, then nothing
+    other = made_up("pdm-closed-safety", deviation=[(4, 2), (4, 1), (1, 2), (1, 4)])
     row = agreement_row(one, other, "deviation")
     assert (row.affected, row.both) == ((5, 4), 4)
     # Six pairs, of which only the first two states are ordered differently.
@@ -109,7 +171,12 @@ def test_agreement_is_over_the_states_that_both_are_affected_on():
     assert row.spearman == pytest.approx(0.8)
     assert (row.opposite, row.sign_disagreement) == (1, 0.25)
     nothing = agreement_row(one, made_up("pdm-closed-safety"), "deviation")
-    assert (nothing.both, nothing.spearman, nothing.gamma, nothing.sign_disagreement) == (0, None, None, None)
+    assert (
+        nothing.both,
+        nothing.spearman,
+        nothing.gamma,
+        nothing.sign_disagreement,
+    ) == (0, None, None, None)
     fewer = replace(other, table=other.table.keep(np.arange(STATES) > 0))
     with pytest.raises(InputError, match="must judge the same states"):
         agreement_row(one, fewer, "deviation")
@@ -123,8 +190,14 @@ def test_only_planners_of_one_setting_are_compared_and_weights_make_no_second_ce
         made_up("pdm-closed-scalar", name="no fp", geometry="tracks-no-fp"),
     ]
     found = external_track(cells)
-    assert [row.cell for row in found.losses[:: len(LOSSES)]] == ["idm-safety", "pdm-closed-scalar", "no fp"]
-    assert {(row.first, row.second) for row in found.agreement} == {("idm-safety", "pdm-closed-scalar")}
+    assert [row.cell for row in found.losses[:: len(LOSSES)]] == [
+        "idm-safety",
+        "pdm-closed-scalar",
+        "no fp",
+    ]
+    assert {(row.first, row.second) for row in found.agreement} == {
+        ("idm-safety", "pdm-closed-scalar")
+    }
     assert len(found.agreement) == len(LOSSES)
     assert len(found.viability) == 3 * len(LOSSES)
 
@@ -132,42 +205,80 @@ def test_only_planners_of_one_setting_are_compared_and_weights_make_no_second_ce
 def test_viability_by_hand():
     row = viability_row(made_up(), "clearance shortfall")
     assert row.mean_loss == {"s": pytest.approx(0.35), "l": pytest.approx(0.4)}
-    assert (row.constant_velocity, row.viable) == (pytest.approx(0.4), {"s": True, "l": False})
-    assert viability_row(made_up(), "scalar").constant_velocity == pytest.approx(1.5 * 0.16 + 0.3)
-    with pytest.raises(InputError, match="must keep the losses of constant velocity; it was built before"):
+    assert (row.constant_velocity, row.viable) == (
+        pytest.approx(0.4),
+        {"s": True, "l": False},
+    )
+    assert viability_row(made_up(), "scalar").constant_velocity == pytest.approx(
+        1.5 * 0.16 + 0.3
+    )
+    with pytest.raises(
+        InputError,
+        match="must keep the losses of constant velocity; it was built before",
+    ):
         viability_row(replace(made_up(), trivial={}), "safety")
 
 
 @pytest.fixture(scope="module")
 def wanted():
     material = Material(Roads(), MODES, Roads().unit_ids()[:3])
-    made = specs(material, geometries=["cuboids"], systems=[SAFETY, SCALAR, Driving(Stopper(half_width_m=9.0))])
-    return [replace(spec, system=name) for spec, name in zip(made, ("stop-safety", "stop-scalar", "wide"), strict=True)]
+    made = specs(
+        material,
+        geometries=["cuboids"],
+        systems=[SAFETY, SCALAR, Driving(Stopper(half_width_m=9.0))],
+    )
+    return [
+        replace(spec, system=name)
+        for spec, name in zip(made, ("stop-safety", "stop-scalar", "wide"), strict=True)
+    ]
 
 
 def test_folders_and_specifications_give_the_same_rows(wanted, tmp_path, capsys):
-    from_specs = external_track([replace(c, name=c.spec.system) for c in map(planner_cell, built(wanted))])
-    assert [row.cell for row in from_specs.losses[:: len(LOSSES)]] == ["stop-safety", "wide"]
+    from_specs = external_track(
+        [replace(c, name=c.spec.system) for c in map(planner_cell, built(wanted))]
+    )
+    assert [row.cell for row in from_specs.losses[:: len(LOSSES)]] == [
+        "stop-safety",
+        "wide",
+    ]
     assert from_specs.losses[3].affected > 0
     for cell in built(wanted):
         folder.write(cell, tmp_path / cell.spec.system)
     read = {spec.system: folder.read_cell(tmp_path / spec.system) for spec in wanted}
-    assert external_track([planner_cell(cell, name) for name, cell in read.items()]) == from_specs
-    assert all(np.isfinite(column).all() for column in read["wide"].evidence.columns.values())
+    assert (
+        external_track([planner_cell(cell, name) for name, cell in read.items()])
+        == from_specs
+    )
+    assert all(
+        np.isfinite(column).all() for column in read["wide"].evidence.columns.values()
+    )
     call("analyse", "external", *(tmp_path / name for name in read), "--json")
     told = json.loads(capsys.readouterr().out)
-    assert [row["affected"] for row in told["losses"]] == [row.affected for row in from_specs.losses]
+    assert [row["affected"] for row in told["losses"]] == [
+        row.affected for row in from_specs.losses
+    ]
     assert told["viability"][3]["mean_loss"] == from_specs.viability[3].mean_loss
     call("analyse", "external", *(tmp_path / name for name in read))
     printed = capsys.readouterr().out
-    assert all(words in printed for words in ("Oracle@20", "Agreement of planners", "Viability", "all units (3)"))
+    assert all(
+        words in printed
+        for words in (
+            "Oracle@20",
+            "Agreement of planners",
+            "Viability",
+            "all units (3)",
+        )
+    )
 
 
 def test_viability_from_a_folder_is_that_from_the_truth(wanted):
     units = [Roads().read_unit(unit) for unit in wanted[0].units]
     scenes, truths = [drive for drive, _ in units], [truth for _, truth in units]
     for cell, loss in zip(built(wanted[:2]), ("safety", "scalar"), strict=True):
-        told, row = viability(cell.outcomes, scenes, truths), viability_row(planner_cell(cell), loss)
+        told, row = (
+            viability(cell.outcomes, scenes, truths),
+            viability_row(planner_cell(cell), loss),
+        )
         assert row.mean_loss == pytest.approx(told.loss)
         assert row.constant_velocity == pytest.approx(told.trivial_loss)
         assert row.viable == told.viable
@@ -175,7 +286,12 @@ def test_viability_from_a_folder_is_that_from_the_truth(wanted):
 
 def test_a_cell_without_a_planner_is_a_sentence(files):
     cell = build_command("cells")
-    with pytest.raises(InputError, match="must be a cell of a published planner, whose loss has the terms collision"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "must be a cell of a published planner, whose loss has the terms collision"
+        ),
+    ):
         call("analyse", "external", cell)
 
 
@@ -185,29 +301,55 @@ def test_count_matched_thresholds_from_the_command_line(files, capsys):
     cell = folder.read_cell("cells/braking-monocular")
     small, large = cell.spec.modes
     assert (small.threshold, large.threshold > 0.25) == (0.25, True)
-    assert f"counts match at a threshold of {large.threshold:g} (" in capsys.readouterr().err
-    with pytest.raises(InputError, match="--count-matched chooses the threshold of yolov8s-640: give --threshold only"):
+    assert (
+        f"counts match at a threshold of {large.threshold:g} ("
+        in capsys.readouterr().err
+    )
+    with pytest.raises(
+        InputError,
+        match=(
+            "--count-matched chooses the threshold of yolov8s-640: "
+            "give --threshold only"
+        ),
+    ):
         call(*words, "--threshold", "0.3")
     two = ",".join(cell.spec.units[:2])
     with pytest.raises(
-        InputError, match="counts are matched on training units, and there are none: 2 units are too few for a split"
+        InputError,
+        match=(
+            "counts are matched on training units, and there are none: 2 units are too "
+            "few for a split"
+        ),
     ):
         call("build", "--units", two, "--out", "two", "--count-matched")
 
 
 @pytest.mark.shared
 def test_without_any_object_cones_are_missing_too():
-    """PDM-Closed without objects takes another path in 0757 than with its three cones, which `tracks` always keeps."""
+    """PDM-Closed without objects takes another path in 0757 than with its three cones,
+    which `tracks` always keeps.
+    """
     pytest.importorskip("shapely", reason="the extra `planners` has shapely")
-    scene, truth = open_dataset("scenarionet", shared_data("scenarionet_nuscenes_mini")).read_unit("scene-0757")
+    scene, truth = open_dataset(
+        "scenarionet", shared_data("scenarionet_nuscenes_mini")
+    ).read_unit("scene-0757")
     seen = {
-        g: PLACINGS[g].place(built_in_mode("none").detections(scene, truth), scene, truth)
+        g: PLACINGS[g].place(
+            built_in_mode("none").detections(scene, truth), scene, truth
+        )
         for g in ("cuboids", "tracks")
     }
-    assert (len(seen["cuboids"]), set(seen["tracks"].at(1).cls.tolist())) == (0, {"Traffic_cone"})
+    assert (len(seen["cuboids"]), set(seen["tracks"].at(1).cls.tolist())) == (
+        0,
+        {"Traffic_cone"},
+    )
     situation, planner = situation_at(scene, 1), SYSTEMS["pdm-closed-safety"].planner
-    plans = planner.plans(situation, [agents_of(objects.at(1), situation.ego.pose) for objects in seen.values()])
-    assert [plan.chosen for plan in plans] == [9, 4]  # the published planner's choices in its branches none and gt
+    plans = planner.plans(
+        situation,
+        [agents_of(objects.at(1), situation.ego.pose) for objects in seen.values()],
+    )
+    # the published planner's choices in its branches none and gt
+    assert [plan.chosen for plan in plans] == [9, 4]
 
 
 def test_rows_are_plain_data():

@@ -1,4 +1,6 @@
-"""Held-out tables, benefit and harm: against loops over inputs and draws, and the paper's design on made-up values."""
+"""Held-out tables, benefit and harm: against loops over inputs and draws, and the
+paper's design on made-up values.
+"""
 
 import json
 import math
@@ -22,19 +24,37 @@ from worlds import judge, random_scores, table_of
 
 UNITS = ("a", "b", "c")
 DEPLOYABLE = (
-    *("ego-speed", "uncertainty", "criticality", "gate-ridge", "gate-gbm", "router-mlp-value", "router-mlp-binary"),
+    *(
+        "ego-speed",
+        "uncertainty",
+        "criticality",
+        "gate-ridge",
+        "gate-gbm",
+        "router-mlp-value",
+        "router-mlp-binary",
+    ),
     *("router-gbm-value", "router-gbm-binary", "router-pixel"),
 )
 """The paper's ten signals other than random."""
 
 
-def world(seed, *, inputs=15, names=("one", "two"), alphas=(0.2, 0.5), draws=12, values=None):
+def world(
+    seed, *, inputs=15, names=("one", "two"), alphas=(0.2, 0.5), draws=12, values=None
+):
     """A table of a few inputs with ties, its scores and its judgement."""
     rng = np.random.default_rng(seed)
     values = rng.integers(-3, 4, inputs) / 2 if values is None else values
-    table = table_of(values, unit=np.resize(UNITS, len(values)), cheap=np.abs(values) + 1)
+    table = table_of(
+        values, unit=np.resize(UNITS, len(values)), cheap=np.abs(values) + 1
+    )
     scores = {name: random_scores(rng, len(values)) for name in names}
-    return table, scores, judge(table, scores, [deepval.Selection(a) for a in alphas], draws=draws, seed=3)
+    return (
+        table,
+        scores,
+        judge(
+            table, scores, [deepval.Selection(a) for a in alphas], draws=draws, seed=3
+        ),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +67,13 @@ def results(worlds):
     return {name: result for name, (*_, result) in worlds.items()}
 
 
-def test_held_out_rows_are_those_of_the_results_and_diagnostics_come_last(worlds, results):
-    diagnosed = {name: world(seed, names=("gain-E1", "mine"))[2] for seed, name in enumerate(results)}
+def test_held_out_rows_are_those_of_the_results_and_diagnostics_come_last(
+    worlds, results
+):
+    diagnosed = {
+        name: world(seed, names=("gain-E1", "mine"))[2]
+        for seed, name in enumerate(results)
+    }
     rows = held_out.rows(results, diagnosed)
     assert rows == held_out.rows(results, diagnosed)
     own = [row for row in rows if row.cell == "cell-0"]
@@ -62,18 +87,39 @@ def test_held_out_rows_are_those_of_the_results_and_diagnostics_come_last(worlds
     for row in rows:
         source = diagnosed if row.role == "diagnostic" else results
         told = source[row.cell].row(row.allocator, "selection", row.alpha)
-        for name in ("ndg", "ndg_lo", "ndg_hi", "versus_random", "versus_random_lo", "versus_random_hi", "verdict"):
+        for name in (
+            "ndg",
+            "ndg_lo",
+            "ndg_hi",
+            "versus_random",
+            "versus_random_lo",
+            "versus_random_hi",
+            "verdict",
+        ):
             assert getattr(row, name) == told[name]
         assert row.affected == np.count_nonzero(worlds[row.cell][0].decision_values)
     beside = {"cell": world(0, names=("one", "gain-E8", "spy"))[2]}
-    roles = {row.allocator: row.role for row in held_out.rows(beside, diagnostic_names={"spy"})}
-    assert roles == {"random": "control", "one": "deployable", "gain-E8": "diagnostic", "spy": "diagnostic"}
+    roles = {
+        row.allocator: row.role
+        for row in held_out.rows(beside, diagnostic_names={"spy"})
+    }
+    assert roles == {
+        "random": "control",
+        "one": "deployable",
+        "gain-E8": "diagnostic",
+        "spy": "diagnostic",
+    }
 
 
 def test_marks_are_verdicts():
     values = np.tile([2.0, -1.0, 0.0, 0.0, 0.0], 30)
     table = table_of(values, unit=np.resize(UNITS, 150), cheap=3.0)
-    result = judge(table, {"good": values, "bad": -values, "flat": np.zeros(150)}, [deepval.Selection(0.2)], draws=50)
+    result = judge(
+        table,
+        {"good": values, "bad": -values, "flat": np.zeros(150)},
+        [deepval.Selection(0.2)],
+        draws=50,
+    )
     rows = held_out.rows({"cell": result})
     assert {row.allocator: row.verdict for row in rows} == {
         "random": None,
@@ -82,14 +128,23 @@ def test_marks_are_verdicts():
         "flat": "unresolved",
     }
     shown = held_out.table(rows)
-    marks = {line[2].text: (line[3].text, line[3].mark) for section in shown.sections for line in section}
+    marks = {
+        line[2].text: (line[3].text, line[3].mark)
+        for section in shown.sections
+        for line in section
+    }
     assert marks["good"] == ("1.000+", "better")
     assert marks["bad"] == ("-0.500", "worse")
     assert marks["flat"][1] == ""
     text = forms.table_markdown(shown)
     assert "**1.000+**" in text
     assert "-0.500*" in text.replace("\\*", "*")
-    assert [dot.series for dot in held_out.chart(rows).dots] == ["control", "better", "worse", "unresolved"]
+    assert [dot.series for dot in held_out.chart(rows).dots] == [
+        "control",
+        "better",
+        "worse",
+        "unresolved",
+    ]
 
 
 @pytest.mark.parametrize(("affected", "scored"), [(4, False), (5, True)])
@@ -98,13 +153,23 @@ def test_a_cell_with_four_affected_inputs_is_not_scored(affected, scored):
     *_, result = world(0, values=values)
     rows = held_out.rows({"cell": result})
     assert all((row.ndg is not None) == scored for row in rows)
-    assert all((row.reason == "too few affected test inputs (4)") == (not scored) for row in rows)
-    texts = [cell.text for section in held_out.table(rows).sections for line in section for cell in line]
+    assert all(
+        (row.reason == "too few affected test inputs (4)") == (not scored)
+        for row in rows
+    )
+    texts = [
+        cell.text
+        for section in held_out.table(rows).sections
+        for line in section
+        for cell in line
+    ]
     assert ("too few affected test inputs (4)" in texts) == (not scored)
 
 
 def parts(table, score, counts, alpha):
-    """Benefit and harm of the highest scores in a draw, ties shared out, and the draw's all-cheap loss, exactly."""
+    """Benefit and harm of the highest scores in a draw, ties shared out, and the draw's
+    all-cheap loss, exactly.
+    """
     drawn = [i for i in range(len(table)) for _ in range(int(counts[table.unit[i]]))]
     k = math.floor(alpha * len(drawn) + 0.5)
     value = [Fraction(float(table.decision_values[i])) for i in drawn]
@@ -121,17 +186,37 @@ def test_benefit_and_harm_match_a_loop_over_cells_draws_and_inputs(worlds, resul
     assert rows == benefit_harm.rows(results)
     numbers = np.random.Generator(np.random.PCG64(3)).integers(0, 3, (12, 3))
     draws = [np.ones(3), *(np.bincount(pick, minlength=3) for pick in numbers)]
-    for mean in (row for row in rows if row.cell is None and row.allocator in ("one", "two")):
+    for mean in (
+        row for row in rows if row.cell is None and row.allocator in ("one", "two")
+    ):
         differences = []
         for cell, (table, scores, _) in worlds.items():
-            own = next(r for r in rows if (r.cell, r.allocator, r.alpha) == (cell, mean.allocator, mean.alpha))
-            ours = np.array([[float(x) for x in parts(table, scores[own.allocator], c, own.alpha)] for c in draws])
-            theirs = np.array([[float(x) for x in parts(table, None, c, own.alpha)] for c in draws])
+            own = next(
+                r
+                for r in rows
+                if (r.cell, r.allocator, r.alpha) == (cell, mean.allocator, mean.alpha)
+            )
+            ours = np.array(
+                [
+                    [
+                        float(x)
+                        for x in parts(table, scores[own.allocator], c, own.alpha)
+                    ]
+                    for c in draws
+                ]
+            )
+            theirs = np.array(
+                [[float(x) for x in parts(table, None, c, own.alpha)] for c in draws]
+            )
             assert (own.benefit, own.harm) == pytest.approx(tuple(ours[0]), abs=1e-12)
             differences.append(ours - theirs)
             check(own, differences[-1])
         check(mean, np.mean(differences, axis=0))
-        alone = [r for r in rows if r.cell and (r.allocator, r.alpha) == (mean.allocator, mean.alpha)]
+        alone = [
+            r
+            for r in rows
+            if r.cell and (r.allocator, r.alpha) == (mean.allocator, mean.alpha)
+        ]
         assert (mean.benefit, mean.harm) == pytest.approx(
             (fmean(r.benefit for r in alone), fmean(r.harm for r in alone))
         )
@@ -141,10 +226,17 @@ def test_benefit_and_harm_match_a_loop_over_cells_draws_and_inputs(worlds, resul
 
 
 def check(row, difference):
-    for i, (part, good, bad) in enumerate((("benefit", "more", "less"), ("harm", "more", "less"))):
-        assert getattr(row, f"{part}_difference") == pytest.approx(difference[0, i], abs=1e-12)
+    for i, (part, good, bad) in enumerate(
+        (("benefit", "more", "less"), ("harm", "more", "less"))
+    ):
+        assert getattr(row, f"{part}_difference") == pytest.approx(
+            difference[0, i], abs=1e-12
+        )
         low, high = np.percentile(difference[1:, i], [2.5, 97.5])
-        bounds = getattr(row, f"{part}_difference_lo"), getattr(row, f"{part}_difference_hi")
+        bounds = (
+            getattr(row, f"{part}_difference_lo"),
+            getattr(row, f"{part}_difference_hi"),
+        )
         assert bounds == pytest.approx((low, high), abs=1e-12)
         wanted = good if low > 1e-12 else bad if high < -1e-12 else "unresolved"
         assert getattr(row, f"{part}_verdict") == wanted
@@ -152,7 +244,9 @@ def check(row, difference):
 
 @settings(max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 0.3, 0.5, 1.0]))
-def test_the_gap_is_missed_benefit_and_selected_harm_less_what_the_oracle_leaves(seed, alpha):
+def test_the_gap_is_missed_benefit_and_selected_harm_less_what_the_oracle_leaves(
+    seed, alpha
+):
     """Exactly, in fractions; and the rows say the same numbers."""
     table, scores, result = world(seed, inputs=8, alphas=(alpha,), draws=2)
     values = [Fraction(float(v)) for v in table.decision_values]
@@ -172,26 +266,43 @@ def test_the_gap_is_missed_benefit_and_selected_harm_less_what_the_oracle_leaves
 
 
 def test_the_papers_ten_signals_on_its_ten_core_cells_make_100_pairs():
-    # The paper's ten cells are those of its first pair; the track has the other pairs on KITTI too.
-    cells = [cell.name for cell in read_track("core").cells if "yolov8s-320" in cell.definition["modes"]]
+    # The paper's ten cells are those of its first pair; the track has the other pairs
+    # on KITTI too.
+    cells = [
+        cell.name
+        for cell in read_track("core").cells
+        if "yolov8s-320" in cell.definition["modes"]
+    ]
     results = {
-        name: world(seed, names=DEPLOYABLE, alphas=(0.1, 0.2, 0.3, 0.5), draws=10)[2] for seed, name in enumerate(cells)
+        name: world(seed, names=DEPLOYABLE, alphas=(0.1, 0.2, 0.3, 0.5), draws=10)[2]
+        for seed, name in enumerate(cells)
     }
     rows = benefit_harm.rows(results)
     for count in benefit_harm.counts(rows):
         assert (len(cells), count.allocators, count.pairs) == (10, 10, 100)
-        own = [r for r in rows if r.cell and r.alpha == count.alpha and r.allocator in DEPLOYABLE]
+        own = [
+            r
+            for r in rows
+            if r.cell and r.alpha == count.alpha and r.allocator in DEPLOYABLE
+        ]
         for name in ("less_harm", "more_harm", "more_benefit", "less_benefit"):
             word, part = name.split("_")
-            assert getattr(count, name) == sum(getattr(r, f"{part}_verdict") == word for r in own)
+            assert getattr(count, name) == sum(
+                getattr(r, f"{part}_verdict") == word for r in own
+            )
             over = [r for r in rows if r.cell is None and r.alpha == count.alpha]
             assert getattr(count, name) == sum(getattr(r, name) for r in over)
-    assert [line[2].text for line in benefit_harm.counts_table(rows).sections[0]] == ["100"] * 4
+    assert [line[2].text for line in benefit_harm.counts_table(rows).sections[0]] == [
+        "100"
+    ] * 4
 
 
 def test_diagnostics_are_not_counted_among_the_pairs():
     rows = benefit_harm.rows({"cell": world(0, names=("one", "gain-E1"))[2]})
-    assert [(count.allocators, count.pairs) for count in benefit_harm.counts(rows)] == [(1, 1), (1, 1)]
+    assert [(count.allocators, count.pairs) for count in benefit_harm.counts(rows)] == [
+        (1, 1),
+        (1, 1),
+    ]
 
 
 def test_without_results_there_is_nothing_to_split():
@@ -207,7 +318,9 @@ def test_commands_take_saved_results(name, results, tmp_path, capsys):
     call("analyse", name, *paths, "--json")
     found = json.loads(capsys.readouterr().out)
     module = {"held-out": held_out, "benefit-harm": benefit_harm}[name]
-    rows = module.rows({path: result for path, result in zip(paths, results.values(), strict=True)})
+    rows = module.rows(
+        {path: result for path, result in zip(paths, results.values(), strict=True)}
+    )
     assert all(row.pop("provenance") for row in found)
     assert found == json.loads(json.dumps([asdict(row) for row in rows]))
     call("analyse", name, *paths)

@@ -1,4 +1,6 @@
-"""Recipes fitted on other labels: the paper's designs counted, and twins in plain loops on its tiny cells."""
+"""Recipes fitted on other labels: the paper's designs counted, and twins in plain loops
+on its tiny cells.
+"""
 
 import json
 import math
@@ -17,7 +19,12 @@ from deepval.cells.judgement import openings
 from deepval.errors import InputError, InputWarning
 from deepval.fit_targets import TARGETS, labels
 from deepval.judging.draws import make_draws, seeds_by_units
-from deepval.paper.analyses import contrasts, objective_swap, published_objectives, target_transforms
+from deepval.paper.analyses import (
+    contrasts,
+    objective_swap,
+    published_objectives,
+    target_transforms,
+)
 from deepval.paper.analyses.contrasts import (
     GAINS,
     LABELS,
@@ -36,7 +43,11 @@ from worlds import quietly
 PIXEL = RowRecipe("router-pixel", "detection-list", "value-binary", Slopes())
 """In place of the pixel router, which needs pictures and an extra."""
 ROUTERS = (*(recipe for recipe in LIGHT if recipe.name.startswith("router")), PIXEL)
-REGRESSORS = tuple(recipe for recipe in LIGHT if recipe.name in ("router-mlp-value", "router-gbm-value"))
+REGRESSORS = tuple(
+    recipe
+    for recipe in LIGHT
+    if recipe.name in ("router-mlp-value", "router-gbm-value")
+)
 DRAWS = 30
 
 
@@ -52,7 +63,14 @@ def ledgers(tmp_path_factory):
 
 def judged(names, recipes, wanted, alphas):
     found = judged_on_labels(
-        paper_cells(names), recipes, wanted, alphas=alphas, by="test", draws=DRAWS, seed=3, watch=lambda items, _: items
+        paper_cells(names),
+        recipes,
+        wanted,
+        alphas=alphas,
+        by="test",
+        draws=DRAWS,
+        seed=3,
+        watch=lambda items, _: items,
     )
     return quietly(dict, found)
 
@@ -71,19 +89,24 @@ def published():
 
 @pytest.fixture(scope="module")
 def transformed():
-    return target_transforms.rows(judged(CORE, REGRESSORS, target_transforms.LABELS, (0.2,)))
+    return target_transforms.rows(
+        judged(CORE, REGRESSORS, target_transforms.LABELS, (0.2,))
+    )
 
 
 def test_72_pairs_of_cell_and_recipe_are_compared_for_each_perception_gain(swapped):
     rows, counts = swapped, objective_swap.counts(swapped)
-    assert [(count.label, count.pairs) for count in counts] == [(gain.name, 72) for gain in GAINS]
+    assert [(count.label, count.pairs) for count in counts] == [
+        (gain.name, 72) for gain in GAINS
+    ]
     single = contrasts.single(rows)
     for count in counts:
         won = Counter(row.verdict for row in single if row.against == count.label)
         assert (count.decision, count.perception) == (won["better"], won["worse"])
-    assert f"of 72 pairs of cell and recipe, decision value is ahead in {counts[0].decision}" in " ".join(
-        objective_swap.table(rows).notes
-    )
+    assert (
+        "of 72 pairs of cell and recipe, decision "
+        f"value is ahead in {counts[0].decision}"
+    ) in " ".join(objective_swap.table(rows).notes)
     pooled = [row for row in rows if row.cell == contrasts.ALL]
     assert (len(pooled), {row.cells for row in pooled}) == (6 * 3, {12})
 
@@ -98,7 +121,10 @@ def test_200_combinations_are_counted_for_each_published_objective(published):
             for recipe in ROUTERS:
                 names = f"{recipe.name} on {label}", f"{recipe.name} on value"
                 for pair in deepval.compare(result, *names):
-                    one, other = (result.row(name, "selection", pair.alpha).verdict for name in names)
+                    one, other = (
+                        result.row(name, "selection", pair.alpha).verdict
+                        for name in names
+                    )
                     seen["combinations"] += 1
                     seen["wins"] += one == "better"
                     seen["decision_wins"] += other == "better"
@@ -108,7 +134,10 @@ def test_200_combinations_are_counted_for_each_published_objective(published):
                     seen["behind"] += pair.verdict == "worse"
         every = asdict(counts[label, "all"])
         each = [asdict(counts[label, recipe.name]) for recipe in ROUTERS]
-        assert (every["combinations"], {row["combinations"] for row in each}) == (200, {40})
+        assert (every["combinations"], {row["combinations"] for row in each}) == (
+            200,
+            {40},
+        )
         assert {name: every[name] for name in seen} == seen
         assert {name: sum(row[name] for row in each) for name in seen} == seen
 
@@ -117,9 +146,15 @@ def test_any_two_labels_of_a_transform_are_compared(transformed):
     rows = transformed
     names = [label.name for label in target_transforms.LABELS]
     pairs = [(later, earlier) for earlier, later in combinations(names, 2)]
-    assert [(row.label, row.against) for row in rows if row.cell == contrasts.ALL] == 2 * pairs
+    assert [
+        (row.label, row.against) for row in rows if row.cell == contrasts.ALL
+    ] == 2 * pairs
     assert {row.cells for row in rows if row.cell == contrasts.ALL} == {10}
-    by = {(row.recipe, row.label, row.against): row.ndg_difference for row in rows if row.cell == contrasts.ALL}
+    by = {
+        (row.recipe, row.label, row.against): row.ndg_difference
+        for row in rows
+        if row.cell == contrasts.ALL
+    }
     for recipe in (recipe.name for recipe in REGRESSORS):
         for one, two, three in combinations(names, 3):
             round_about = by[recipe, three, two] + by[recipe, two, one]
@@ -127,18 +162,26 @@ def test_any_two_labels_of_a_transform_are_compared(transformed):
 
 
 def gains(cell, scores, values, counts, alpha):
-    """Gain, prize and all-cheap loss in the sample and in every draw, input by input."""
+    """Gain, prize and all-cheap loss in the sample and in every draw, input by
+    input.
+    """
     test = cell.listed.restrict(list(cell.split.test))
     for count in [np.ones(len(test.unit_ids)), *counts]:
         rows = np.repeat(np.arange(len(test)), count[test.unit].astype(int))
         slots = math.floor(alpha * len(rows) + 0.5)
         own = values[rows].tolist()
         loss = test.losses[rows, 0].sum()
-        yield [float(expected_top(s[rows].tolist(), own, slots)) for s in scores], best_gain(own, slots), loss
+        yield (
+            [float(expected_top(s[rows].tolist(), own, slots)) for s in scores],
+            best_gain(own, slots),
+            loss,
+        )
 
 
 def test_a_mean_over_cells_is_that_of_plain_loops_over_fits_and_draws(transformed):
-    """Fitted here one by one, ranked draw by draw; cells of a data set share their draws, data sets do not."""
+    """Fitted here one by one, ranked draw by draw; cells of a data set share their
+    draws, data sets do not.
+    """
     cells, alpha, recipe = paper_cells(CORE), 0.2, REGRESSORS[0]
     seeds = seeds_by_units({name: cell.split.test for name, cell in cells.items()}, 3)
     assert len(set(seeds.values())) == 2
@@ -154,36 +197,66 @@ def test_a_mean_over_cells_is_that_of_plain_loops_over_fits_and_draws(transforme
         shares.append([(one - other) / loss for (one, other), _, loss in found])
         ndgs.append([(one - other) / prize for (one, other), prize, _ in found])
         kept.append([prize >= found[0][1] / 4 for _, prize, _ in found[1:]])
-    share, ndg, kept = np.mean(shares, axis=0), np.mean(ndgs, axis=0), np.all(kept, axis=0)
+    share, ndg, kept = (
+        np.mean(shares, axis=0),
+        np.mean(ndgs, axis=0),
+        np.all(kept, axis=0),
+    )
     (row,) = [
         row
         for row in transformed
-        if (row.recipe, row.label, row.against, row.cell) == (recipe.name, "value-rank", "value", contrasts.ALL)
+        if (row.recipe, row.label, row.against, row.cell)
+        == (recipe.name, "value-rank", "value", contrasts.ALL)
     ]
     assert (row.difference, row.ndg_difference) == pytest.approx((share[0], ndg[0]))
-    assert (row.lo, row.hi) == pytest.approx(tuple(np.percentile(share[1:], [2.5, 97.5])))
-    assert (row.ndg_lo, row.ndg_hi) == pytest.approx(tuple(np.percentile(ndg[1:][kept], [2.5, 97.5])))
+    assert (row.lo, row.hi) == pytest.approx(
+        tuple(np.percentile(share[1:], [2.5, 97.5]))
+    )
+    assert (row.ndg_lo, row.ndg_hi) == pytest.approx(
+        tuple(np.percentile(ndg[1:][kept], [2.5, 97.5]))
+    )
     single = [
         each
         for each in transformed
-        if (each.recipe, each.label, each.against) == (recipe.name, "value-rank", "value")
+        if (each.recipe, each.label, each.against)
+        == (recipe.name, "value-rank", "value")
         and each.cell != contrasts.ALL
     ]
-    assert [each.difference for each in single] == pytest.approx([share[0] for share in shares])
+    assert [each.difference for each in single] == pytest.approx(
+        [share[0] for share in shares]
+    )
 
 
 def test_labels_are_fitted_in_the_form_of_the_recipe():
     regress, classify = LIGHT[0], PIXEL
     assert [label.target(regress) for label in LABELS] == [
-        *("value", "gain-E1", "gain-E5", "gain-E8", "oric-cdf", "ap-swap-cdf", "value-rank", "value-signed-cdf")
+        *(
+            "value",
+            "gain-E1",
+            "gain-E5",
+            "gain-E8",
+            "oric-cdf",
+            "ap-swap-cdf",
+            "value-rank",
+            "value-signed-cdf",
+        )
     ]
     assert [label.target(classify) for label in LABELS if label.classified] == [
-        *("value-binary", "gain-E1-binary", "gain-E5-binary", "gain-E8-binary", "oric-binary", "ap-swap-binary")
+        *(
+            "value-binary",
+            "gain-E1-binary",
+            "gain-E5-binary",
+            "gain-E8-binary",
+            "oric-binary",
+            "ap-swap-binary",
+        )
     ]
     for label in LABELS:
         assert not TARGETS[label.regressed].classifies
         assert label.classified is None or TARGETS[label.classified].classifies
-    with pytest.raises(InputError, match="router-pixel classifies, and value-rank is a number"):
+    with pytest.raises(
+        InputError, match="router-pixel classifies, and value-rank is a number"
+    ):
         contrasts.RANK.target(classify)
 
 
@@ -196,19 +269,40 @@ def test_names_hold_recipe_and_label():
 def test_labels_that_a_cell_does_not_keep_are_left_out_with_a_word():
     (cell,) = paper_cells(("kitti braking oracle",)).values()
     bare = object.__new__(type(cell))
-    kept = {name: column for name, column in cell.evidence.columns.items() if not name.startswith("oric")}
+    kept = {
+        name: column
+        for name, column in cell.evidence.columns.items()
+        if not name.startswith("oric")
+    }
     bare.__dict__.update(cell.__dict__, evidence=type(cell.evidence)(cell.table, kept))
-    with pytest.warns(InputWarning, match="oric left out, because the cell has no column 'oric_reward'"):
-        assert contrasts.known_labels(bare, (VALUE, *PUBLISHED)) == [VALUE, PUBLISHED[1]]
+    with pytest.warns(
+        InputWarning,
+        match="oric left out, because the cell has no column 'oric_reward'",
+    ):
+        assert contrasts.known_labels(bare, (VALUE, *PUBLISHED)) == [
+            VALUE,
+            PUBLISHED[1],
+        ]
     both = {"whole": cell, "bare": bare}
-    found = quietly(dict, judged_on_labels(both, REGRESSORS[:1], (VALUE, *PUBLISHED), alphas=(0.2,), by="t", draws=5))
+    found = quietly(
+        dict,
+        judged_on_labels(
+            both, REGRESSORS[:1], (VALUE, *PUBLISHED), alphas=(0.2,), by="t", draws=5
+        ),
+    )
     rows = published_objectives.rows(found)
-    assert {row.label: row.cells for row in rows if row.cell == contrasts.ALL} == {"oric": 1, "ap-swap": 2}
+    assert {row.label: row.cells for row in rows if row.cell == contrasts.ALL} == {
+        "oric": 1,
+        "ap-swap": 2,
+    }
 
 
 def test_results_without_two_labels_are_refused():
     found = judged(("kitti braking oracle",), REGRESSORS[:1], (VALUE,), (0.2,))
-    with pytest.raises(InputError, match="named 'RECIPE on LABEL'; none of kitti braking oracle has two of"):
+    with pytest.raises(
+        InputError,
+        match="named 'RECIPE on LABEL'; none of kitti braking oracle has two of",
+    ):
         objective_swap.rows(found)
 
 
@@ -227,19 +321,28 @@ def test_rows_are_plain_data_with_tables_and_charts(swapped, published, transfor
 
 
 def test_the_label_of_a_fit_is_that_of_its_units():
-    """What a recipe learns is made from the fit units alone: test values could be anything."""
+    """What a recipe learns is made from the fit units alone: test values could be
+    anything.
+    """
     (cell,) = paper_cells(("kitti braking oracle",)).values()
     fitted = fit_on(cell, REGRESSORS[0], target="value-rank")
     assert set(fitted.training.units) == set(cell.split.fit)
     own = cell.evidence.restrict(list(cell.split.fit))
     values = own.table.decision_values
-    ranks = [(sum(v < one for v in values) + sum(v <= one for v in values)) / (2 * len(values)) for one in values]
+    ranks = [
+        (sum(v < one for v in values) + sum(v <= one for v in values))
+        / (2 * len(values))
+        for one in values
+    ]
     assert labels("value-rank", own).values.tolist() == pytest.approx(ranks)
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    return build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",)) / "braking-monocular"
+    return (
+        build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",))
+        / "braking-monocular"
+    )
 
 
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -254,7 +357,17 @@ def built(tmp_path_factory):
 def test_commands_fit_judge_and_count_their_look(name, recipe, pairs, built, capsys):
     cell = deepval.cells.folder.read_cell(built)
     before = openings(built, cell.id)
-    words = ["analyse", name, str(built), "-a", recipe, "--alpha", "0.2", "--draws", "20"]
+    words = [
+        "analyse",
+        name,
+        str(built),
+        "-a",
+        recipe,
+        "--alpha",
+        "0.2",
+        "--draws",
+        "20",
+    ]
     call(*words, "--json")
     rows = json.loads(capsys.readouterr().out)
     assert [(row["cell"], row["recipe"]) for row in rows] == pairs * [
@@ -268,7 +381,10 @@ def test_commands_fit_judge_and_count_their_look(name, recipe, pairs, built, cap
     ("words", "sentence"),
     [
         (("objective-swap", "-a", "nobody"), "A recipe must be one of"),
-        (("target-transforms", "-a", "router-gbm-binary"), "router-gbm-binary classifies, and value-rank is a number"),
+        (
+            ("target-transforms", "-a", "router-gbm-binary"),
+            "router-gbm-binary classifies, and value-rank is a number",
+        ),
         (("published-objectives", "--alpha", "2"), "must be"),
     ],
 )

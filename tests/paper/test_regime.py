@@ -1,4 +1,6 @@
-"""The synthetic world lies in the paper's regime, and says so beside the paper's figures."""
+"""The synthetic world lies in the paper's regime, and says so beside the paper's
+figures.
+"""
 
 import runpy
 import warnings
@@ -17,7 +19,11 @@ def tables(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         world = sources.synthetic(seed=seed)
-        cells = build.cells(world, geometries=("monocular", "oracle"), systems=("braking", "receding-horizon"))
+        cells = build.cells(
+            world,
+            geometries=("monocular", "oracle"),
+            systems=("braking", "receding-horizon"),
+        )
         return {(c.spec.system, c.spec.geometry): c.table for c in cells}
 
 
@@ -30,7 +36,10 @@ def test_the_default_world_lies_in_the_papers_regime(seed):
     assert 0.25 <= deployed.harmed <= 0.55
     assert oracle.harmed < deployed.harmed
     assert oracle.harm_ratio < deployed.harm_ratio
-    horizon, known = found["receding-horizon", "monocular"], found["receding-horizon", "oracle"]
+    horizon, known = (
+        found["receding-horizon", "monocular"],
+        found["receding-horizon", "oracle"],
+    )
     assert known.harmed < horizon.harmed
     assert known.harm_ratio < horizon.harm_ratio
     for one in found.values():

@@ -1,4 +1,6 @@
-"""`deepval reproduce` on a tiny world: restarted, repeated to the byte, made anew only where something changed."""
+"""`deepval reproduce` on a tiny world: restarted, repeated to the byte, made anew only
+where something changed.
+"""
 
 import ast
 import errno
@@ -32,7 +34,8 @@ from deepval.protocol.plans import register
 from deepval.protocol.store import REFUSED
 from engine_work import Deadly
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+# few units, to be quick
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 
 SPECIFICATION = """
 dataset = "synthetic"
@@ -41,7 +44,16 @@ frames = 12
 geometry = "monocular"
 system = ["braking", "receding-horizon"]
 """
-CHOSEN = ("signs", "ties", "consumers", "wins", "half-widths", "overview", "pooled", "charged")
+CHOSEN = (
+    "signs",
+    "ties",
+    "consumers",
+    "wins",
+    "half-widths",
+    "overview",
+    "pooled",
+    "charged",
+)
 SETTINGS = {"recipes": ("gate-ridge",), "analyses": CHOSEN}
 
 
@@ -66,7 +78,9 @@ def made(monkeypatch):
     """The analyses that are made, by name, in order."""
     found = []
     make = run._answer
-    monkeypatch.setattr(run, "_answer", lambda job: found.append(job.analysis) or make(job))
+    monkeypatch.setattr(
+        run, "_answer", lambda job: found.append(job.analysis) or make(job)
+    )
     return found
 
 
@@ -77,26 +91,48 @@ def report(folder: Path) -> dict[str, bytes]:
 def test_every_analysis_has_rows_tables_and_a_chart(whole):
     done, folder = whole
     assert set(done.outcomes) == set(CHOSEN)
-    assert not any(each.refused for found in done.outcomes.values() for each in found.values())
+    assert not any(
+        each.refused for found in done.outcomes.values() for each in found.values()
+    )
     content = json.loads((folder / "out" / "report.json").read_text(encoding="utf-8"))
-    stated = [{name: item[name] for name in ("cell", "id", "split")} for item in content["cells"]]
-    assert stated == [{"cell": at.label, "id": at.cell.id, "split": at.cell.split.digest} for at in done.cells]
+    stated = [
+        {name: item[name] for name in ("cell", "id", "split")}
+        for item in content["cells"]
+    ]
+    assert stated == [
+        {"cell": at.label, "id": at.cell.id, "split": at.cell.split.digest}
+        for at in done.cells
+    ]
     for name in ("report.md", "report.html"):
         page = (folder / "out" / name).read_text(encoding="utf-8")
-        assert all(at.cell.id[-12:] in page and at.cell.split.digest[:12] in page for at in done.cells)
+        assert all(
+            at.cell.id[-12:] in page and at.cell.split.digest[:12] in page
+            for at in done.cells
+        )
     labels = [cell["cell"] for cell in content["cells"]]
-    assert labels == ["yolov8s-320-640 braking monocular", "yolov8s-320-640 receding-horizon monocular"]
+    assert labels == [
+        "yolov8s-320-640 braking monocular",
+        "yolov8s-320-640 receding-horizon monocular",
+    ]
     own = signs.rows({at.label: at.cell for at in done.cells})
-    assert [row["harm_rate"] for row in content["analyses"]["signs"]["synthetic"]] == [row.harm_rate for row in own]
-    assert {"versus_random", "versus_random_lo", "ndg_hi"} <= content["analyses"]["pooled"]["synthetic"][0].keys()
+    assert [row["harm_rate"] for row in content["analyses"]["signs"]["synthetic"]] == [
+        row.harm_rate for row in own
+    ]
+    assert {"versus_random", "versus_random_lo", "ndg_hi"} <= content["analyses"][
+        "pooled"
+    ]["synthetic"][0].keys()
     page = (folder / "out" / "report.html").read_text(encoding="utf-8")
     assert "<svg" in page
     assert "script-src 'sha256-" in page
     assert "http" not in page.replace("http-equiv", "")
-    assert "## What was run" in (folder / "out" / "report.md").read_text(encoding="utf-8")
+    assert "## What was run" in (folder / "out" / "report.md").read_text(
+        encoding="utf-8"
+    )
 
 
-def test_a_repeat_makes_nothing_and_gives_the_same_bytes(whole, specification, made, tmp_path):
+def test_a_repeat_makes_nothing_and_gives_the_same_bytes(
+    whole, specification, made, tmp_path
+):
     _, folder = whole
     again = run.run([specification], work=folder / "work", **SETTINGS)
     study_report.write_report(again, tmp_path)
@@ -104,7 +140,9 @@ def test_a_repeat_makes_nothing_and_gives_the_same_bytes(whole, specification, m
     assert report(tmp_path) == report(folder / "out")
 
 
-def test_a_lost_worker_costs_nothing_and_changes_no_byte(whole, specification, tmp_path):
+def test_a_lost_worker_costs_nothing_and_changes_no_byte(
+    whole, specification, tmp_path
+):
     with Deadly(tmp_path / "killed") as two:
         done = run.run([specification], work=tmp_path / "work", engine=two, **SETTINGS)
     assert (tmp_path / "killed").exists()
@@ -112,7 +150,9 @@ def test_a_lost_worker_costs_nothing_and_changes_no_byte(whole, specification, t
     assert report(tmp_path / "out") == report(whole[1] / "out")
 
 
-def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(whole, specification, made, tmp_path):
+def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(
+    whole, specification, made, tmp_path
+):
     def stops(items, label):
         for place, item in enumerate(items):
             if label == "analyses" and place == 4:
@@ -142,14 +182,23 @@ def test_what_is_damaged_is_made_anew_and_nothing_else(whole, specification, mad
     assert rows.read_bytes() == good
 
 
-def test_other_costs_and_other_code_make_anew_what_rests_on_them(whole, specification, made, monkeypatch):
+def test_other_costs_and_other_code_make_anew_what_rests_on_them(
+    whole, specification, made, monkeypatch
+):
     _, folder = whole
-    run.run([specification], work=folder / "work", costs="jetson-agx-xavier-nuscenes", **SETTINGS)
+    run.run(
+        [specification],
+        work=folder / "work",
+        costs="jetson-agx-xavier-nuscenes",
+        **SETTINGS,
+    )
     assert made == ["charged"]
     made.clear()
     digest = digests._digest
     changed = Path(signs.__file__)
-    monkeypatch.setattr(digests, "_digest", lambda path: "other" if path == changed else digest(path))
+    monkeypatch.setattr(
+        digests, "_digest", lambda path: "other" if path == changed else digest(path)
+    )
     digests.code_digest.cache_clear()
     try:
         run.run([specification], work=folder / "work", **SETTINGS)
@@ -161,18 +210,43 @@ def test_other_costs_and_other_code_make_anew_what_rests_on_them(whole, specific
 def test_looks_at_test_units_are_counted_when_they_are_taken(whole):
     done, _ = whole
     counts = {openings(at.folder, at.cell.id) for at in done.cells}
-    assert counts == {3}  # free, and charged under two profiles; repeats look at nothing
+    # free, and charged under two profiles; repeats look at nothing
+    assert counts == {3}
 
 
 def figure(**changes) -> Figure:
-    plain = {"table": "a table", "row": "a row", "column": "rho", "dataset": "synthetic", "pair": "a -> b"}
-    plain |= {"geometry": "monocular", "system": "braking", "analysis": "signs", "field": "harm_ratio", "where": ""}
-    numbers = {"over": "", "value": 0.5, "lo": None, "hi": None, "neutral": 1.0, "verdict": ""}
+    plain = {
+        "table": "a table",
+        "row": "a row",
+        "column": "rho",
+        "dataset": "synthetic",
+        "pair": "a -> b",
+    }
+    plain |= {
+        "geometry": "monocular",
+        "system": "braking",
+        "analysis": "signs",
+        "field": "harm_ratio",
+        "where": "",
+    }
+    numbers = {
+        "over": "",
+        "value": 0.5,
+        "lo": None,
+        "hi": None,
+        "neutral": 1.0,
+        "verdict": "",
+    }
     return Figure(**(plain | numbers | changes))
 
 
 def rows_like(**changes):
-    row = {"cell": "yolov8s-320-640 braking monocular", "harm_ratio": 0.4, "harm_ratio_lo": 0.3, "harm_ratio_hi": 0.6}
+    row = {
+        "cell": "yolov8s-320-640 braking monocular",
+        "harm_ratio": 0.4,
+        "harm_ratio_lo": 0.3,
+        "harm_ratio_hi": 0.6,
+    }
     other = {"cell": "yolov8s-320-640 receding-horizon monocular", "harm_ratio": 0.9}
     return {"signs": {"synthetic": [row | changes, other]}}
 
@@ -181,23 +255,47 @@ def rows_like(**changes):
     ("figures", "row", "words"),
     [
         ([figure()], {}, "the interval here holds the paper's figure; same side of 1"),
-        ([figure(value=0.7)], {}, "the interval here does not hold the paper's figure; same side of 1"),
+        (
+            [figure(value=0.7)],
+            {},
+            "the interval here does not hold the paper's figure; same side of 1",
+        ),
         ([figure(value=1.2)], {"harm_ratio_hi": None}, "other side of 1"),
         ([figure(lo=0.45, hi=0.6)], {}, "outside the paper's interval; same side of 1"),
-        ([figure(), figure(pair="c -> d", value=0.2)], {}, "inside the range of the paper's 2 pairs; same side of 1"),
-        ([figure(), figure(pair="c -> d", value=1.2)], {}, "below the range of the paper's 2 pairs, the interval here"),
-        ([figure(value=None, lo=0.5, hi=0.8)], {"harm_ratio_hi": 0.45}, "below the paper's range; same side of 1"),
-        ([figure(verdict="better")], {"verdict": "unresolved"}, "better there, unresolved here"),
+        (
+            [figure(), figure(pair="c -> d", value=0.2)],
+            {},
+            "inside the range of the paper's 2 pairs; same side of 1",
+        ),
+        (
+            [figure(), figure(pair="c -> d", value=1.2)],
+            {},
+            "below the range of the paper's 2 pairs, the interval here",
+        ),
+        (
+            [figure(value=None, lo=0.5, hi=0.8)],
+            {"harm_ratio_hi": 0.45},
+            "below the paper's range; same side of 1",
+        ),
+        (
+            [figure(verdict="better")],
+            {"verdict": "unresolved"},
+            "better there, unresolved here",
+        ),
     ],
 )
-def test_a_published_figure_is_compared_in_words(whole, monkeypatch, figures, row, words):
+def test_a_published_figure_is_compared_in_words(
+    whole, monkeypatch, figures, row, words
+):
     monkeypatch.setattr(published_figures, "published", lambda: tuple(figures))
     (found,) = compare_with_paper(whole[0], rows_like(**row)).figures
     assert found.kinship == "like"
     assert words in found.words
 
 
-def test_the_same_modes_make_the_same_cell_and_only_its_figure_counts(whole, monkeypatch):
+def test_the_same_modes_make_the_same_cell_and_only_its_figure_counts(
+    whole, monkeypatch
+):
     own = figure(pair="yolov8s-320 -> yolov8s-640", value=0.35)
     monkeypatch.setattr(published_figures, "published", lambda: (figure(), own))
     (found,) = compare_with_paper(whole[0], rows_like()).figures
@@ -214,13 +312,21 @@ def test_order_counts_where_the_paper_s_own_pairs_agree(whole, monkeypatch):
     ]
     monkeypatch.setattr(published_figures, "published", lambda: tuple(figures))
     (order,) = compare_with_paper(whole[0], rows_like()).orders
-    assert (order.pairs, order.same, order.words) == (1, 1, "same order in 1 of 1 pairs")
+    assert (order.pairs, order.same, order.words) == (
+        1,
+        1,
+        "same order in 1 of 1 pairs",
+    )
     figures[3] = replace(figures[3], value=0.1)  # now the paper itself is of two minds
     assert compare_with_paper(whole[0], rows_like()).orders == ()
 
 
 def test_a_figure_without_a_like_is_counted_not_hidden(whole, monkeypatch):
-    monkeypatch.setattr(published_figures, "published", lambda: (figure(dataset="kitti"), figure(system="lateral")))
+    monkeypatch.setattr(
+        published_figures,
+        "published",
+        lambda: (figure(dataset="kitti"), figure(system="lateral")),
+    )
     found = compare_with_paper(whole[0], rows_like())
     assert found.figures == ()
     assert dict(found.without) == {"a table": 2}
@@ -228,56 +334,108 @@ def test_a_figure_without_a_like_is_counted_not_hidden(whole, monkeypatch):
 
 def test_the_paper_s_figures_are_whole_and_of_analyses_and_cells_that_exist():
     figures = published()
-    assert len({(f.kind, f.quantity_key, f.over, f.pair, f.table, f.row) for f in figures}) == len(figures)
-    assert all(f.value is not None or (f.lo is not None and f.hi is not None) for f in figures)
+    assert len(
+        {(f.kind, f.quantity_key, f.over, f.pair, f.table, f.row) for f in figures}
+    ) == len(figures)
+    assert all(
+        f.value is not None or (f.lo is not None and f.hi is not None) for f in figures
+    )
     assert {f.dataset for f in figures} == {"kitti", "nuscenes", "nuplan", ""}
-    traj = [f for f in figures if f.kind == ("kitti", "monocular", "receding-horizon") and f.field == "harm_rate"]
+    traj = [
+        f
+        for f in figures
+        if f.kind == ("kitti", "monocular", "receding-horizon")
+        and f.field == "harm_rate"
+    ]
     assert min(f.value for f in traj if f.table == "sign variation") == 0.434
     held = [f for f in figures if f.table == "held-out tables"]
     assert sum(f.verdict == "better" for f in held if f.dataset == "kitti") == 12
     assert {f.analysis for f in figures if f.table == "sign variation"} <= set(ANALYSES)
 
 
-def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, monkeypatch):
+def test_the_command_writes_the_report(
+    whole, specification, tmp_path, capsys, monkeypatch
+):
     done, folder = whole
     monkeypatch.setattr(run, "ANALYSES", ANALYSES[:2])
-    words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
+    words = [
+        "reproduce",
+        specification,
+        "--work",
+        folder / "work",
+        "--out",
+        tmp_path,
+        "--workers",
+        "1",
+    ]
     call(*words)
     told = capsys.readouterr().out
     assert "2 cells, 2 analyses, 0 figures beside the paper's" in told
     for at in done.cells:
-        assert f"{at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record" in told
-    assert {"report.html", "report.md", "report.json"} == {path.name for path in tmp_path.iterdir()}
+        assert (
+            f"{at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test "
+            "units on record"
+        ) in told
+    assert {"report.html", "report.md", "report.json"} == {
+        path.name for path in tmp_path.iterdir()
+    }
 
 
 def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
     _, folder = whole
-    words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
+    words = [
+        "reproduce",
+        specification,
+        "--work",
+        folder / "work",
+        "--out",
+        tmp_path,
+        "--workers",
+        "1",
+    ]
     call(*words, "--analysis", "signs", "-a", "gate-ridge")
     assert "2 cells, 1 analysis, " in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"--analysis must be one of signs, .*; found 'sings'"):
+    with pytest.raises(
+        InputError, match=r"--analysis must be one of signs, .*; found 'sings'"
+    ):
         call(*words, "--analysis", "sings")
-    with pytest.raises(InputError, match=r"--allocator must be one of gate-ridge, .*; found 'gate'"):
+    with pytest.raises(
+        InputError, match=r"--allocator must be one of gate-ridge, .*; found 'gate'"
+    ):
         call(*words, "-a", "gate")
 
 
 def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
     some = replace(whole[0].cells[0], recipes=("gate-gbm", "router-gbm-value"))
-    for cell, recipes in ((some, ("gate-gbm", "router-gbm-value")), (replace(some, recipes=None), RANDOMIZED)):
+    for cell, recipes in (
+        (some, ("gate-gbm", "router-gbm-value")),
+        (replace(some, recipes=None), RANDOMIZED),
+    ):
         assert run._settings(run.Job("seeds", (cell,)))["recipes"] == recipes
     assert "recipes" not in run._settings(run.Job("signs", (some,)))
 
 
 def write_plan(path: Path, *comparisons: dict[str, object]) -> Path:
-    tables = ["\n".join(f"{key} = {json.dumps(value)}" for key, value in each.items()) for each in comparisons]
-    path.write_text("".join(f"[[comparison]]\n{table}\n" for table in tables), encoding="utf-8")
+    tables = [
+        "\n".join(f"{key} = {json.dumps(value)}" for key, value in each.items())
+        for each in comparisons
+    ]
+    path.write_text(
+        "".join(f"[[comparison]]\n{table}\n" for table in tables), encoding="utf-8"
+    )
     return path
 
 
 def test_a_registered_plan_is_followed_and_told(whole, specification, tmp_path, capsys):
     done, folder = whole
     ids = [at.cell.id for at in done.cells]
-    wanted = {"candidate": "gate-ridge", "baseline": "random", "cells": ids, "alphas": [0.2], "direction": "different"}
+    wanted = {
+        "candidate": "gate-ridge",
+        "baseline": "random",
+        "cells": ids,
+        "alphas": [0.2],
+        "direction": "different",
+    }
     plan = write_plan(
         tmp_path / "plan.toml",
         wanted,
@@ -286,46 +444,89 @@ def test_a_registered_plan_is_followed_and_told(whole, specification, tmp_path, 
         wanted | {"budget": "energy"},
         wanted | {"candidate": "rooter"},
     )
-    words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path / "out", "--workers", "1"]
-    words = [*map(str, words), *(f"--analysis={name}" for name in CHOSEN), "-a", "gate-ridge", "--plan", str(plan)]
-    with pytest.raises(InputError, match="must be registered as it is before it is followed"):
+    words = [
+        "reproduce",
+        specification,
+        "--work",
+        folder / "work",
+        "--out",
+        tmp_path / "out",
+        "--workers",
+        "1",
+    ]
+    words = [
+        *map(str, words),
+        *(f"--analysis={name}" for name in CHOSEN),
+        "-a",
+        "gate-ridge",
+        "--plan",
+        str(plan),
+    ]
+    with pytest.raises(
+        InputError, match="must be registered as it is before it is followed"
+    ):
         call(*words)
     register(plan, dict.fromkeys(ids, 0))
     call(*words)
     capsys.readouterr()
-    told = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["plan"]
+    told = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))[
+        "plan"
+    ]
     results = {at.cell.id: at.part("results") for at in done.cells}
-    own = [row for row in compare_over(results, "gate-ridge", "random") if row.alpha == 0.2]
-    assert [told["rows"][0]["made"][name] for name in ("difference", "lo", "hi", "verdict")] == [
-        own[0].difference, own[0].lo, own[0].hi, own[0].verdict
-    ]  # fmt: skip
+    own = [
+        row for row in compare_over(results, "gate-ridge", "random") if row.alpha == 0.2
+    ]
+    assert [
+        told["rows"][0]["made"][name] for name in ("difference", "lo", "hi", "verdict")
+    ] == [own[0].difference, own[0].lo, own[0].hi, own[0].verdict]
     assert told["rows"][0]["as_expected"] is (own[0].verdict in ("better", "worse"))
     harm = compare_over({ids[0]: results[ids[0]]}, "gate-ridge", "random", of="harm")
-    assert told["rows"][1]["made"]["difference"] == next(row.difference for row in harm if row.alpha == 0.3)
+    assert told["rows"][1]["made"]["difference"] == next(
+        row.difference for row in harm if row.alpha == 0.3
+    )
     assert [row["reason"] for row in told["rows"][:4]] == [
-        None, None, "1 of its 3 cells are not in this run", "energy budgets are no part of a run"
-    ]  # fmt: skip
+        None,
+        None,
+        "1 of its 3 cells are not in this run",
+        "energy budgets are no part of a run",
+    ]
     assert "'rooter'" in told["rows"][4]["reason"]
     assert told["opened_before"] == {"elsewhere": None} | dict.fromkeys(ids, 0)
-    assert told["opened"] == {at.cell.id: openings(at.folder, at.cell.id) for at in done.cells}
+    assert told["opened"] == {
+        at.cell.id: openings(at.folder, at.cell.id) for at in done.cells
+    }
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "## Planned comparisons" in page
     assert "2 of 5 comparisons were made" in page
 
 
-def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_first(whole):
+def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_first(
+    whole,
+):
     cells = whole[0].cells
-    jobs = [run.Job(name, cells) for name in ("held-out", "streams", "objective-swap", "signs")]
+    jobs = [
+        run.Job(name, cells)
+        for name in ("held-out", "streams", "objective-swap", "signs")
+    ]
     shares = [(at.label, parts) for at, parts in run._shares(jobs)]
     turns = (("diagnostic_results", "results"), ("causal",), ("relabelled",))
     assert shares == [(at.label, parts) for parts in turns for at in cells]
 
 
-def test_analyses_take_specifications_and_say_what_a_track_lacks(whole, specification, tmp_path, capsys):
+def test_analyses_take_specifications_and_say_what_a_track_lacks(
+    whole, specification, tmp_path, capsys
+):
     _, folder = whole
     call("analyse", "signs", specification, "--work", folder / "work", "--json")
     assert [row["inputs"] for row in json.loads(capsys.readouterr().out)] == [72, 72]
-    viable = ["analyse", "viability", str(specification), "--work", str(folder / "work"), "--json"]
+    viable = [
+        "analyse",
+        "viability",
+        str(specification),
+        "--work",
+        str(folder / "work"),
+        "--json",
+    ]
     call(*viable)
     assert len(json.loads(capsys.readouterr().out)) == 4
     with pytest.raises(InputError, match="none of core can be built here"):
@@ -347,12 +548,33 @@ def test_a_cell_is_built_once_and_again_where_it_is_damaged(whole, specification
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('dataset = "moon"\ngeometry = "oracle"\nsystem = "braking"', "a data set must be one of"),
-        ('dataset = "synthetic"\ngeometry = "oracle"', "must name its system; found none"),
-        ('dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\nroot = "x"', "root changes nothing with"),
-        ('dataset = "kitti"\ngeometry = "oracle"\nsystem = "braking"', "data set kitti needs root"),
-        ('dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\nspeed = 1', "found 'speed'"),
-        ('dataset = "synthetic"\ngeometry = 3\nsystem = "braking"', "geometry of a specification has the wrong type"),
+        (
+            'dataset = "moon"\ngeometry = "oracle"\nsystem = "braking"',
+            "a data set must be one of",
+        ),
+        (
+            'dataset = "synthetic"\ngeometry = "oracle"',
+            "must name its system; found none",
+        ),
+        (
+            (
+                'dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\n'
+                'root = "x"'
+            ),
+            "root changes nothing with",
+        ),
+        (
+            'dataset = "kitti"\ngeometry = "oracle"\nsystem = "braking"',
+            "data set kitti needs root",
+        ),
+        (
+            'dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\nspeed = 1',
+            "found 'speed'",
+        ),
+        (
+            'dataset = "synthetic"\ngeometry = 3\nsystem = "braking"',
+            "geometry of a specification has the wrong type",
+        ),
     ],
 )
 def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path):
@@ -365,7 +587,11 @@ def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path
 
 def test_code_is_all_that_a_module_imports():
     """The twin: the syntax tree instead of a pattern."""
-    for module in ("deepval.paper.analyses.signs", "deepval.cells.fitting", "deepval.paper.parts"):
+    for module in (
+        "deepval.paper.analyses.signs",
+        "deepval.cells.fitting",
+        "deepval.paper.parts",
+    ):
         found, waiting = set(), [module]
         while waiting:
             path = digests._path(waiting.pop())
@@ -374,9 +600,19 @@ def test_code_is_all_that_a_module_imports():
             found.add(path)
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Import):
-                    waiting += [each.name for each in node.names if each.name.partition(".")[0] == "deepval"]
-                elif isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "deepval":
-                    waiting += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+                    waiting += [
+                        each.name
+                        for each in node.names
+                        if each.name.partition(".")[0] == "deepval"
+                    ]
+                elif (
+                    isinstance(node, ast.ImportFrom)
+                    and str(node.module).partition(".")[0] == "deepval"
+                ):
+                    waiting += [
+                        node.module,
+                        *(f"{node.module}.{each.name}" for each in node.names),
+                    ]
         assert digests._closure(module) == found
 
 
@@ -389,7 +625,10 @@ def test_what_is_no_cell_and_no_track_is_refused():
 
 def test_specifications_list_pairs_and_find_data_elsewhere(tmp_path):
     (tmp_path / "data" / "kitti_tracking").mkdir(parents=True)
-    three = 'dataset = "synthetic"\nscenes = 6\nframes = 12\ngeometry = "monocular"\nsystem = "braking"\n'
+    three = (
+        'dataset = "synthetic"\nscenes = 6\nframes = 12\ngeometry = "monocular"\n'
+        'system = "braking"\n'
+    )
     modes = "".join(f"[modes.yolov8s-{size}]\n" for size in (320, 384, 640))
     listed = tmp_path / "pairs.toml"
     pairs = 'pairs = [["yolov8s-320", "yolov8s-640"], ["yolov8s-384", "yolov8s-640"]]\n'
@@ -399,15 +638,24 @@ def test_specifications_list_pairs_and_find_data_elsewhere(tmp_path):
         ("yolov8s-320", "yolov8s-640"),
         ("yolov8s-384", "yolov8s-640"),
     ]
-    listed.write_text(three + 'pairs = [["yolov8s-320", "yolov8s-511"]]\n' + modes, encoding="utf-8")
+    listed.write_text(
+        three + 'pairs = [["yolov8s-320", "yolov8s-511"]]\n' + modes, encoding="utf-8"
+    )
     with pytest.raises(InputError, match="each of pairs must be two of the modes"):
         read_specification(listed)
-    assert SearchFolders((tmp_path, tmp_path / "data")).path("kitti_tracking") == tmp_path / "data" / "kitti_tracking"
-    assert SearchFolders((tmp_path,)).path("kitti_tracking") == tmp_path / "kitti_tracking"
+    assert (
+        SearchFolders((tmp_path, tmp_path / "data")).path("kitti_tracking")
+        == tmp_path / "data" / "kitti_tracking"
+    )
+    assert (
+        SearchFolders((tmp_path,)).path("kitti_tracking") == tmp_path / "kitti_tracking"
+    )
 
 
 def test_cells_of_fewer_units_are_a_collection_of_their_own(whole):
-    told = run._collections([("a", ("1",)), ("a", ("1", "2", "3")), ("b", ("1",)), ("a", ("2", "3"))])
+    told = run._collections(
+        [("a", ("1",)), ("a", ("1", "2", "3")), ("b", ("1",)), ("a", ("2", "3"))]
+    )
     assert told == ["a, unit 1", "a", "b", "a, 2 units"]
     assert {at.collection for at in whole[0].cells} == {"synthetic"}
 
@@ -427,20 +675,32 @@ def test_what_scores_nothing_has_no_price(whole):
     cell = replace(whole[0].cells[0])
     scores = cell.part("scores")
     some = next(iter(scores.values()))
-    cell._made["scores"] = {**scores, "uncertainty": replace(some, input=some.input[:0], score=some.score[:0])}
+    cell._made["scores"] = {
+        **scores,
+        "uncertainty": replace(some, input=some.input[:0], score=some.score[:0]),
+    }
     priced = parts.PARTS["scores_with_cost"].make(cell, unwatched)
     assert "uncertainty" not in priced
     assert "ego-speed" in priced
 
 
 def test_findings_read_means_over_cells():
-    """Two cells of one router: the gap is 0.3 on average, of which ranking makes two thirds."""
+    """Two cells of one router: the gap is 0.3 on average, of which ranking makes two
+    thirds.
+    """
     budget = ("router-mlp-value", "latency", 0.2, "ms", "cascade", True)
-    rows = [GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None), GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None)]
+    rows = [
+        GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None),
+        GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None),
+    ]
     found = analysis("gaps").stored(rows)
     assert [record.get("cell") for record in found] == ["a", "b", None]
     known = RunRows({"gaps": found}, {})
-    (told,) = (each.judge(known) for each in findings() if each.name == "ranking makes most of the gap")
+    (told,) = (
+        each.judge(known)
+        for each in findings()
+        if each.name == "ranking makes most of the gap"
+    )
     assert told.verdict == "holds"
     assert "66.7 %" in told.words
 
@@ -453,11 +713,15 @@ FAILURES = {
 
 
 def answers(work: Path, name: str) -> list[str]:
-    return sorted(path.name for path in (work / "kept" / "analyses" / name).glob("*/*.*"))
+    return sorted(
+        path.name for path in (work / "kept" / "analyses" / name).glob("*/*.*")
+    )
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_of_the_machine_stops_the_run_and_is_not_kept(failure, specification, tmp_path, monkeypatch):
+def test_a_failure_of_the_machine_stops_the_run_and_is_not_kept(
+    failure, specification, tmp_path, monkeypatch
+):
     """Once there is room, the same command gives the answer."""
     settings = {"recipes": (), "analyses": ("signs",), "work": tmp_path}
 
@@ -465,7 +729,9 @@ def test_a_failure_of_the_machine_stops_the_run_and_is_not_kept(failure, specifi
         try:
             raise FAILURES[failure]
         except OSError as error:
-            raise InputError(f"x: must be a file that can be written; {error.strerror}.") from error
+            raise InputError(
+                f"x: must be a file that can be written; {error.strerror}."
+            ) from error
 
     with monkeypatch.context() as patch:
         patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(failing))
@@ -478,10 +744,18 @@ def test_a_failure_of_the_machine_stops_the_run_and_is_not_kept(failure, specifi
 
 
 @pytest.mark.parametrize("cause", [ImportError("No module named 'shapely'"), None])
-def test_what_a_machine_lacks_is_reported_and_not_kept(cause, specification, tmp_path, monkeypatch):
-    """Other analyses are made; a library or a file that is there by the next run is used."""
+def test_what_a_machine_lacks_is_reported_and_not_kept(
+    cause, specification, tmp_path, monkeypatch
+):
+    """Other analyses are made; a library or a file that is there by the next run is
+    used.
+    """
     settings = {"recipes": (), "analyses": ("signs", "ties"), "work": tmp_path}
-    sentence = "This needs shapely, which is not installed: pip." if cause else "a must be at b; there is no such file."
+    sentence = (
+        "This needs shapely, which is not installed: pip."
+        if cause
+        else "a must be at b; there is no such file."
+    )
 
     def lacking(*_, **__):
         raise InputError(sentence) from cause
@@ -499,7 +773,10 @@ def test_what_a_machine_lacks_is_reported_and_not_kept(cause, specification, tmp
 def test_only_an_analysis_s_own_refusal_is_kept(made, tmp_path, monkeypatch):
     """A failure of the machine that an earlier version kept is made anew."""
     one_cell = tmp_path / "one.toml"
-    one_cell.write_text(SPECIFICATION.replace('["braking", "receding-horizon"]', '"braking"'), encoding="utf-8")
+    one_cell.write_text(
+        SPECIFICATION.replace('["braking", "receding-horizon"]', '"braking"'),
+        encoding="utf-8",
+    )
     settings = {"recipes": (), "analyses": ("signs",), "work": tmp_path}
 
     def refusing(*_, **__):

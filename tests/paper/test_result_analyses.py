@@ -1,4 +1,6 @@
-"""Win counts, half-widths and concentration over results, against plain loops over their rows."""
+"""Win counts, half-widths and concentration over results, against plain loops over
+their rows.
+"""
 
 import json
 from statistics import median
@@ -18,8 +20,14 @@ def results():
     for seed in (0, 1):
         rng = np.random.default_rng(seed)
         values = np.round(rng.normal(size=60), 1)
-        table = table_of(values, unit=np.repeat(list("abcde"), 12), cheap=np.abs(values) + 1)
-        scores = {"good": values + rng.normal(size=60), "bad": -values, "flat": np.zeros(60)}
+        table = table_of(
+            values, unit=np.repeat(list("abcde"), 12), cheap=np.abs(values) + 1
+        )
+        scores = {
+            "good": values + rng.normal(size=60),
+            "bad": -values,
+            "flat": np.zeros(60),
+        }
         budgets = [deepval.Selection(alpha) for alpha in (0.1, 0.2)]
         found[f"cell-{seed}"] = judge(table, scores, budgets, draws=50)
     return found
@@ -29,12 +37,20 @@ def test_wins_count_every_verdict_once(results):
     rows = wins.rows(results)
     assert [row.allocator for row in rows] == ["good", "bad", "flat"]
     for row in rows:
-        verdicts = [r.verdict for result in results.values() for r in result.rows if r.allocator == row.allocator]
+        verdicts = [
+            r.verdict
+            for result in results.values()
+            for r in result.rows
+            if r.allocator == row.allocator
+        ]
         assert (row.cells, row.combinations) == (2, 4)
         assert row.better == verdicts.count("better")
         assert row.worse == verdicts.count("worse")
         assert row.unresolved == verdicts.count("unresolved")
-        assert row.better + row.worse + row.unresolved + row.infeasible + row.undefined == len(verdicts)
+        assert (
+            row.better + row.worse + row.unresolved + row.infeasible + row.undefined
+            == len(verdicts)
+        )
     assert rows[0].better
     assert rows[1].worse
 
@@ -51,17 +67,24 @@ def test_half_widths_are_medians_over_allocators(results):
 
 def test_concentration_takes_the_gain_apart_by_unit(results):
     rows = concentration.rows(results)
-    assert [(row.cell, row.allocator) for row in rows] == [(c, a) for c in results for a in ("good", "bad", "flat")]
+    assert [(row.cell, row.allocator) for row in rows] == [
+        (c, a) for c in results for a in ("good", "bad", "flat")
+    ]
     for row in rows:
         units = results[row.cell].units
         prize = {unit.unit: unit.oracle_gain for unit in units}
         top = max(prize, key=prize.get)
         assert (row.alpha, row.top_unit) == (0.2, top)
         assert row.top_share == pytest.approx(prize[top] / sum(prize.values()))
-        assert row.gain == pytest.approx(results[row.cell].row(row.allocator, "selection", 0.2).gain)
+        assert row.gain == pytest.approx(
+            results[row.cell].row(row.allocator, "selection", 0.2).gain
+        )
         others = sum(unit.gains[row.allocator] for unit in units if unit.unit != top)
         assert row.gain_elsewhere == pytest.approx(others)
-        assert row.ndg_without_lo == results[row.cell].row(row.allocator, "selection", 0.2).ndg_without_lo
+        assert (
+            row.ndg_without_lo
+            == results[row.cell].row(row.allocator, "selection", 0.2).ndg_without_lo
+        )
 
 
 @pytest.mark.parametrize("name", ["wins", "half-widths", "concentration"])

@@ -1,4 +1,6 @@
-"""Rows that cells of a run look at: those of the cell itself, made once for cells that show the same."""
+"""Rows that cells of a run look at: those of the cell itself, made once for cells that
+show the same.
+"""
 
 import numpy as np
 import pytest
@@ -19,23 +21,40 @@ def folders(tmp_path_factory):
 
 
 def test_rows_are_those_of_the_cell_and_are_made_once_for_both(folders, tmp_path):
-    plain, (one, other) = read_cell(folders[0]), (stored_rows_cell(folder, tmp_path) for folder in folders)
+    plain, (one, other) = (
+        read_cell(folders[0]),
+        (stored_rows_cell(folder, tmp_path) for folder in folders),
+    )
     for name in BOXED:
-        for found, again, sight in zip(one.sights, other.sights, plain.sights, strict=True):
+        for found, again, sight in zip(
+            one.sights, other.sights, plain.sights, strict=True
+        ):
             expected = FEATURE_SETS[name].rows(sight)
-            for rows in (FEATURE_SETS[name].rows(found), FEATURE_SETS[name].rows(again)):
+            for rows in (
+                FEATURE_SETS[name].rows(found),
+                FEATURE_SETS[name].rows(again),
+            ):
                 assert np.array_equal(rows, expected, equal_nan=True)
                 assert not rows.flags.writeable
     assert len(list((tmp_path / "kept" / "rows").iterdir())) == len(BOXED)
-    assert not any("glances" in vars(sight) for sight in other.sights)  # nothing was looked at again
+    # nothing was looked at again
+    assert not any("glances" in vars(sight) for sight in other.sights)
 
 
 def test_rows_that_were_damaged_are_made_anew(folders, tmp_path):
-    first = [FEATURE_SETS["cheap"].rows(sight) for sight in stored_rows_cell(folders[0], tmp_path).sights]
+    first = [
+        FEATURE_SETS["cheap"].rows(sight)
+        for sight in stored_rows_cell(folders[0], tmp_path).sights
+    ]
     (file,) = (tmp_path / "kept").rglob("rows.npz")
     file.write_bytes(b"no rows")
-    again = [FEATURE_SETS["cheap"].rows(sight) for sight in stored_rows_cell(folders[0], tmp_path).sights]
-    assert all(np.array_equal(*both, equal_nan=True) for both in zip(first, again, strict=True))
+    again = [
+        FEATURE_SETS["cheap"].rows(sight)
+        for sight in stored_rows_cell(folders[0], tmp_path).sights
+    ]
+    assert all(
+        np.array_equal(*both, equal_nan=True) for both in zip(first, again, strict=True)
+    )
     assert file.read_bytes() != b"no rows"
 
 

@@ -1,4 +1,6 @@
-"""Analyses of variants: what they show of a cell as it was built is what the cell itself shows; 25 pairs are 25."""
+"""Analyses of variants: what they show of a cell as it was built is what the cell
+itself shows; 25 pairs are 25.
+"""
 
 import pytest
 
@@ -6,8 +8,16 @@ from deepval.cells.sources import located
 from deepval.paper.analyses import operating_points, persistence, sensitivity, signs
 from small_cells import build_cells, read_cells
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
-HARM = ("affected", "harmed", "harm_rate", "harm_ratio", "harm_ratio_lo", "harm_ratio_hi")
+# few units, to be quick
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+HARM = (
+    "affected",
+    "harmed",
+    "harm_rate",
+    "harm_ratio",
+    "harm_ratio_lo",
+    "harm_ratio_hi",
+)
 
 
 @pytest.fixture(scope="module")

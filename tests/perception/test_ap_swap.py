@@ -21,7 +21,12 @@ from deepval.perception.reported.ap_swap import (
 )
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import NEVER_RUN, calibrate
-from deepval.perception.reported.losses import area, fit_calibration, graded_scores, precision_curve
+from deepval.perception.reported.losses import (
+    area,
+    fit_calibration,
+    graded_scores,
+    precision_curve,
+)
 from driving import detections, random_boxes, truth
 from in_memory import read_dataset, read_detections
 from reference import ap_swap as slow
@@ -29,14 +34,28 @@ from reference import matching as slow_matching
 from shared import shared_data
 from whole_sets import average_precision
 
-BOX, AWAY, GROUND = (0.0, 0.0, 40.0, 40.0), (500.0, 0.0, 540.0, 40.0), (10.0, 14.0, -1.0, 1.0)
+BOX, AWAY, GROUND = (
+    (0.0, 0.0, 40.0, 40.0),
+    (500.0, 0.0, 540.0, 40.0),
+    (10.0, 14.0, -1.0, 1.0),
+)
 CLASSES = ["Car", "Pedestrian", "Cyclist"]
 
 
 def graded(frames, objects):
-    """Frames are lists of (score, right), all vehicles, or lists of such lists by super-class."""
-    listed = [frame if frame and isinstance(frame[0], list) else [[], [], frame] for frame in frames]
-    rows = [(f, g, *row) for f, frame in enumerate(listed) for g, part in enumerate(frame) for row in part]
+    """Frames are lists of (score, right), all vehicles, or lists of such lists by
+    super-class.
+    """
+    listed = [
+        frame if frame and isinstance(frame[0], list) else [[], [], frame]
+        for frame in frames
+    ]
+    rows = [
+        (f, g, *row)
+        for f, frame in enumerate(listed)
+        for g, part in enumerate(frame)
+        for row in part
+    ]
     counts = np.zeros((len(frames), len(GROUPS) + 1), dtype=int)
     if np.ndim(objects) == 1:
         counts[:, 2] = objects
@@ -54,13 +73,24 @@ def graded(frames, objects):
 def graded_units(found, truths, frames=None):
     """The detections of several units, graded one by one, as one list."""
     marks = [None] * len(truths) if frames is None else frames
-    return join_units([graded_frames(d, t, frames=mark) for d, t, mark in zip(found, truths, marks, strict=True)])
+    return join_units(
+        [
+            graded_frames(d, t, frames=mark)
+            for d, t, mark in zip(found, truths, marks, strict=True)
+        ]
+    )
 
 
 def random_list(rng, *, most=4):
-    """A few graded detections; scores on a grid (ties), or continuous; at times all wrong or all right."""
+    """A few graded detections; scores on a grid (ties), or continuous; at times all
+    wrong or all right.
+    """
     count = rng.integers(0, most + 1)
-    score = rng.choice([0.3, 0.5, 0.7, 0.9], count) if rng.random() < 0.6 else rng.random(count)
+    score = (
+        rng.choice([0.3, 0.5, 0.7, 0.9], count)
+        if rng.random() < 0.6
+        else rng.random(count)
+    )
     right = rng.random(count) < rng.choice([0.0, 0.5, 0.8, 1.0])
     return list(zip(score.tolist(), right.tolist(), strict=True))
 
@@ -98,13 +128,26 @@ def test_oric_rewards_equal_putting_the_list_together_anew(monkeypatch):
     for case in range(500):
         monkeypatch.setattr(module, "CASES", 64 if case % 2 else 3)
         frames = rng.integers(1, 9)
-        weak, strong = ([[random_list(rng, most=int(rng.integers(0, 3))) for _ in CLASSES] for _ in range(frames)]
-                        for _ in range(2))  # fmt: skip
-        objects = np.array([[max(rights(w), rights(s)) for w, s in zip(*pair, strict=True)]
-                            for pair in zip(weak, strong, strict=True)])  # fmt: skip
+        weak, strong = (
+            [
+                [random_list(rng, most=int(rng.integers(0, 3))) for _ in CLASSES]
+                for _ in range(frames)
+            ]
+            for _ in range(2)
+        )
+        objects = np.array(
+            [
+                [max(rights(w), rights(s)) for w, s in zip(*pair, strict=True)]
+                for pair in zip(weak, strong, strict=True)
+            ]
+        )
         objects = objects + rng.integers(0, 2, objects.shape) * rng.integers(0, 30)
-        context = np.sort(rng.choice(frames, rng.integers(0, frames + 1), replace=False))
-        found = contextual_gains(graded(weak, objects), graded(strong, objects), context=context)
+        context = np.sort(
+            rng.choice(frames, rng.integers(0, frames + 1), replace=False)
+        )
+        found = contextual_gains(
+            graded(weak, objects), graded(strong, objects), context=context
+        )
         expected = slow.reward(weak, strong, objects.tolist(), context.tolist())
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
         inside += len(context)
@@ -120,18 +163,38 @@ def test_released_rewards_equal_putting_the_list_together_anew():
     undefined = moved = tied = 0
     for case in range(400):
         frames = int(rng.integers(1, 7))
-        weak, strong = ([[random_list(rng, most=int(rng.integers(0, 3))) for _ in CLASSES] for _ in range(frames)]
-                        for _ in range(2))  # fmt: skip
+        weak, strong = (
+            [
+                [random_list(rng, most=int(rng.integers(0, 3))) for _ in CLASSES]
+                for _ in range(frames)
+            ]
+            for _ in range(2)
+        )
         if case % 3 == 0:
-            weak, strong = ([[[(float(rng.random()), right) for _, right in part] for part in frame] for frame in mode]
-                            for mode in (weak, strong))  # fmt: skip
-        objects = np.array([[max(rights(w), rights(s)) for w, s in zip(*pair, strict=True)]
-                            for pair in zip(weak, strong, strict=True)])  # fmt: skip
+            weak, strong = (
+                [
+                    [
+                        [(float(rng.random()), right) for _, right in part]
+                        for part in frame
+                    ]
+                    for frame in mode
+                ]
+                for mode in (weak, strong)
+            )
+        objects = np.array(
+            [
+                [max(rights(w), rights(s)) for w, s in zip(*pair, strict=True)]
+                for pair in zip(weak, strong, strict=True)
+            ]
+        )
         objects = objects + rng.integers(0, 2, objects.shape) * rng.integers(0, 30)
         size = int(rng.integers(0, frames + 1))
         one, other = graded(weak, objects), graded(strong, objects)
         found = released_gains(one, other, rng=np.random.default_rng(case), size=size)
-        drawn = [context.tolist() for context in contexts(frames, rng=np.random.default_rng(case), size=size)]
+        drawn = [
+            context.tolist()
+            for context in contexts(frames, rng=np.random.default_rng(case), size=size)
+        ]
         expected = slow.released_reward(weak, strong, objects.tolist(), drawn)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
         undefined += not objects.sum()
@@ -142,26 +205,43 @@ def test_released_rewards_equal_putting_the_list_together_anew():
 
 
 def test_released_by_hand():
-    # One object, one wrong detection above the right one: points (0, 1), (0, 1/2), (1, 1/2), (1, 0), so that the lines
-    # stand at 1/2 from recall 0 on and drop to 0 at recall 1. The right one alone stands at 1 until there.
-    weak, strong = graded([[(0.9, False), (0.5, True)]], [1]), graded([[(0.5, True)]], [1])
+    # One object, one wrong detection above the right one: points (0, 1), (0, 1/2), (1,
+    # 1/2), (1, 0), so that the lines stand at 1/2 from recall 0 on and drop to 0 at
+    # recall 1. The right one alone stands at 1 until there.
+    weak, strong = (
+        graded([[(0.9, False), (0.5, True)]], [1]),
+        graded([[(0.5, True)]], [1]),
+    )
     last = 0.01 / 2
     found = released_gains(weak, strong, rng=np.random.default_rng(0))
     assert found == pytest.approx([(1 - last) - (1 - last) / 2])
-    # One of two objects found: the lines fall from (1/2, 1) to (1, 0), where the benchmark's own AP is 51/101.
-    found = released_gains(graded([[]], [2]), graded([[(0.5, True)]], [2]), rng=np.random.default_rng(0))
+    # One of two objects found: the lines fall from (1/2, 1) to (1, 0), where the
+    # benchmark's own AP is 51/101.
+    found = released_gains(
+        graded([[]], [2]), graded([[(0.5, True)]], [2]), rng=np.random.default_rng(0)
+    )
     assert found == pytest.approx([3 / 4])
 
 
 def test_every_frame_has_a_context_of_its_own_among_the_others():
     drawn = list(contexts(1500, rng=np.random.default_rng(1)))
     assert {len(context) for context in drawn} == {1000}
-    assert all(len(np.unique(context)) == 1000 and place not in context for place, context in enumerate(drawn))
-    assert {int(context.max()) for context in drawn} | {int(context.min()) for context in drawn} >= {0, 1499}
+    assert all(
+        len(np.unique(context)) == 1000 and place not in context
+        for place, context in enumerate(drawn)
+    )
+    assert {int(context.max()) for context in drawn} | {
+        int(context.min()) for context in drawn
+    } >= {0, 1499}
     again = list(contexts(1500, rng=np.random.default_rng(1)))
-    assert all(np.array_equal(one, other) for one, other in zip(drawn, again, strict=True))
+    assert all(
+        np.array_equal(one, other) for one, other in zip(drawn, again, strict=True)
+    )
     assert not np.array_equal(drawn[0], drawn[1])
-    few = [sorted(context.tolist()) for context in contexts(3, rng=np.random.default_rng(0))]
+    few = [
+        sorted(context.tolist())
+        for context in contexts(3, rng=np.random.default_rng(0))
+    ]
     assert few == [[1, 2], [0, 2], [0, 1]]
 
 
@@ -169,19 +249,29 @@ def test_by_hand():
     weak = graded([[(0.9, True)], [(0.8, False)], [(0.7, True)]], [1, 1, 1])
     strong = graded([[(0.9, True)], [(0.8, True)], []], [1, 1, 1])
     before = (1 * 1 + 1 * 2 / 3) / 3
-    assert ap_swap(weak, strong) == pytest.approx([0, 3 * (1 - before), 3 * (1 / 3 - before)])
-    # Tied with the wrong 0.8, a right detection shares its point: precision 2/3 instead of 1 for recall 2/3.
-    tied = graded([[(0.9, True)], [(0.8, False), (0.8, True)], [(0.7, True)]], [1, 1, 1])
+    assert ap_swap(weak, strong) == pytest.approx(
+        [0, 3 * (1 - before), 3 * (1 / 3 - before)]
+    )
+    # Tied with the wrong 0.8, a right detection shares its point: precision 2/3 instead
+    # of 1 for recall 2/3.
+    tied = graded(
+        [[(0.9, True)], [(0.8, False), (0.8, True)], [(0.7, True)]], [1, 1, 1]
+    )
     assert ap_swap(weak, tied)[1] == pytest.approx(3 * ((1 + 2 * 3 / 4) / 3 - before))
 
 
 def test_oric_by_hand():
     weak = graded([[(0.9, True)], [(0.8, False)], []], [1, 1, 2])
-    strong = graded([[(0.9, True), (0.95, False)], [(0.8, True)], [(0.5, True)]], [1, 1, 2])
-    # Alone: precision 1 or, behind the wrong 0.95, 1/2 at each of the 101 recalls. Others: recall 1/2 of two objects
-    # covers 51 recalls; 1/3 of three covers 34 and 2/3 covers 67.
+    strong = graded(
+        [[(0.9, True), (0.95, False)], [(0.8, True)], [(0.5, True)]], [1, 1, 2]
+    )
+    # Alone: precision 1 or, behind the wrong 0.95, 1/2 at each of the 101
+    # recalls. Others: recall 1/2 of two objects covers 51 recalls; 1/3 of three covers
+    # 34 and 2/3 covers 67.
     expected = [1 * (1 / 2 - 1), 2 * (1 - 51 / 101), 2 * (67 - 34) / 101]
-    assert contextual_gains(weak, strong, context=np.array([0])) == pytest.approx(expected)
+    assert contextual_gains(weak, strong, context=np.array([0])) == pytest.approx(
+        expected
+    )
 
 
 def test_a_swap_without_effect_is_worth_exactly_nothing():
@@ -189,28 +279,50 @@ def test_a_swap_without_effect_is_worth_exactly_nothing():
     weak = [[*random_list(rng, most=8), (0.25, True)] for _ in range(200)]
     objects = [rights(frame) for frame in weak]
     useless = [[*frame, (0.0, False)] for frame in weak]
-    nudged = [[(0.2500001 if score == 0.25 and place == 7 else score, right) for score, right in frame]
-              for place, frame in enumerate(weak)]  # fmt: skip
+    nudged = [
+        [
+            (0.2500001 if score == 0.25 and place == 7 else score, right)
+            for score, right in frame
+        ]
+        for place, frame in enumerate(weak)
+    ]
     for strong in ([frame[::-1] for frame in weak], useless):
         assert (ap_swap(graded(weak, objects), graded(strong, objects)) == 0).all()
     found = ap_swap(graded(weak, objects), graded(nudged, objects))
     assert (np.delete(found, 7) == 0).all()
     context = np.arange(0, 200, 3)
-    assert (contextual_gains(graded(weak, objects), graded(useless, objects), context=context) == 0).all()
+    assert (
+        contextual_gains(
+            graded(weak, objects), graded(useless, objects), context=context
+        )
+        == 0
+    ).all()
     same = graded([frame[::-1] for frame in weak], objects)
-    assert (released_gains(graded(weak, objects), same, rng=np.random.default_rng(0), size=50) == 0).all()
+    assert (
+        released_gains(
+            graded(weak, objects), same, rng=np.random.default_rng(0), size=50
+        )
+        == 0
+    ).all()
 
 
 def test_one_frame_alone_is_the_difference_of_its_two_precisions():
     weak, strong = [[(0.5, True), (0.6, False)]], [[(0.5, True), (0.4, False)]]
-    assert ap_swap(graded(weak, [2]), graded(strong, [2])) == pytest.approx([1 / 2 - 1 / 4])
+    assert ap_swap(graded(weak, [2]), graded(strong, [2])) == pytest.approx(
+        [1 / 2 - 1 / 4]
+    )
     assert np.isnan(ap_swap(graded([[]], [0]), graded([[(0.5, False)]], [0]))).all()
 
 
-lists = st.lists(st.tuples(st.sampled_from([0.3, 0.4, 0.5, 0.8]), st.booleans()), max_size=4)
+lists = st.lists(
+    st.tuples(st.sampled_from([0.3, 0.4, 0.5, 0.8]), st.booleans()), max_size=4
+)
 
 
-@given(frames=st.lists(st.tuples(lists, lists), min_size=1, max_size=5), seed=st.integers(0, 9))
+@given(
+    frames=st.lists(st.tuples(lists, lists), min_size=1, max_size=5),
+    seed=st.integers(0, 9),
+)
 def test_laws(frames, seed):
     weak, strong = [list(pair) for pair in zip(*frames, strict=True)]
     objects = np.array([max(rights(w), rights(s)) + 1 for w, s in frames])
@@ -218,7 +330,10 @@ def test_laws(frames, seed):
     found = ap_swap(one, other)
     assert (np.abs(found) <= len(frames)).all()
     order = np.random.default_rng(seed).permutation(len(frames))
-    moved = [graded([kind[place] for place in order], objects[order]) for kind in (weak, strong)]
+    moved = [
+        graded([kind[place] for place in order], objects[order])
+        for kind in (weak, strong)
+    ]
     np.testing.assert_allclose(ap_swap(*moved), found[order], rtol=1e-9, atol=1e-12)
     stretched = [part._replace(score=np.exp(5 * part.score)) for part in (one, other)]
     np.testing.assert_array_equal(ap_swap(*stretched), found)
@@ -229,25 +344,46 @@ def test_laws(frames, seed):
 def test_the_context_is_drawn_without_replacement_and_by_its_seed():
     drawn = context_sample(5000, rng=np.random.default_rng(3))
     assert len(np.unique(drawn)) == 1000
-    np.testing.assert_array_equal(drawn, context_sample(5000, rng=np.random.default_rng(3)))
+    np.testing.assert_array_equal(
+        drawn, context_sample(5000, rng=np.random.default_rng(3))
+    )
     assert not np.array_equal(drawn, context_sample(5000, rng=np.random.default_rng(4)))
     assert context_sample(7, rng=np.random.default_rng(0)).tolist() == list(range(7))
 
 
 def random_unit(rng, frames, *, unit):
-    """A unit's truth and two modes' detections of it, crowded, some objects and regions ignored."""
+    """A unit's truth and two modes' detections of it, crowded, some objects and regions
+    ignored.
+    """
     objects, found, ignored = [], ([], []), []
     for frame in range(frames):
         for box in random_boxes(rng, rng.integers(0, 4)):
             cls = str(rng.choice(CLASSES))
-            objects.append((frame, cls, 0, int(rng.integers(0, 4)), tuple(box), GROUND, 0.0))
+            objects.append(
+                (frame, cls, 0, int(rng.integers(0, 4)), tuple(box), GROUND, 0.0)
+            )
             for rows in found:
                 for _ in range(rng.integers(0, 3)):
                     near = box + rng.normal(0, 3, 4)
-                    rows.append((frame, cls, float(rng.choice([0.2, 0.35, 0.5, rng.random()])), *near))
-        ignored.extend((frame, *box) for box in random_boxes(rng, rng.integers(0, 2), spread=200.0))
-    modes = [detections([row for row in rows if row[5] > row[3] and row[6] > row[4]], frames, unit=unit)
-             for rows in found]  # fmt: skip
+                    rows.append(
+                        (
+                            frame,
+                            cls,
+                            float(rng.choice([0.2, 0.35, 0.5, rng.random()])),
+                            *near,
+                        )
+                    )
+        ignored.extend(
+            (frame, *box) for box in random_boxes(rng, rng.integers(0, 2), spread=200.0)
+        )
+    modes = [
+        detections(
+            [row for row in rows if row[5] > row[3] and row[6] > row[4]],
+            frames,
+            unit=unit,
+        )
+        for rows in found
+    ]
     return truth(objects, frames, unit=unit, ignored=ignored), *modes
 
 
@@ -262,11 +398,14 @@ def swapped(weak, strong, frame):
 
 def mean_average_precision(found, truths):
     """The mean over the super-classes that have something to find."""
-    areas = [average_precision(found, truths, group=group) for group in sorted(set(SUPER_CLASS.values()))]
+    areas = [
+        average_precision(found, truths, group=group)
+        for group in sorted(set(SUPER_CLASS.values()))
+    ]
     return float(np.nanmean(areas)) if not np.isnan(areas).all() else float("nan")
 
 
-def test_both_objectives_from_detections_equal_average_precision_of_swapped_detections():
+def test_both_objectives_from_detections_equal_average_precision_of_swapped_detections():  # noqa: E501
     rng = np.random.default_rng(5)
     for _ in range(6):
         units = [random_unit(rng, 6, unit=name) for name in ("a", "b")]
@@ -275,15 +414,25 @@ def test_both_objectives_from_detections_equal_average_precision_of_swapped_dete
         one, other = (graded_units(mode, truths, marks) for mode in (weak, strong))
         found = ap_swap(one, other)
         reward = contextual_gains(one, other, context=np.arange(11))
-        place, hidden = 0, [replace(w.where(m[w.frame]), status=np.where(m, w.status, NEVER_RUN))
-                            for w, m in zip(weak, marks, strict=True)]  # fmt: skip
+        place, hidden = (
+            0,
+            [
+                replace(w.where(m[w.frame]), status=np.where(m, w.status, NEVER_RUN))
+                for w, m in zip(weak, marks, strict=True)
+            ],
+        )
         for unit in (0, 1):
             for frame in np.flatnonzero(marks[unit]):
-                after = [swapped(w, strong[unit], frame) if u == unit else w for u, w in enumerate(hidden)]
+                after = [
+                    swapped(w, strong[unit], frame) if u == unit else w
+                    for u, w in enumerate(hidden)
+                ]
                 change = average_precision(after, truths, rule="all-point")
                 change -= average_precision(hidden, truths, rule="all-point")
                 assert found[place] == pytest.approx(11 * change, rel=1e-9, abs=1e-12)
-                change = mean_average_precision(after, truths) - mean_average_precision(hidden, truths)
+                change = mean_average_precision(after, truths) - mean_average_precision(
+                    hidden, truths
+                )
                 assert reward[place] == pytest.approx(11 * change, rel=1e-9, abs=1e-12)
                 place += 1
         assert place == len(found) == 11
@@ -315,14 +464,30 @@ def kitti_mode(kitti, name, **source):
 
 
 def slowly_graded(found, reference, frame):
-    """A frame's counted detections as (score, right), and its judged objects, by slow matching."""
-    at, of, judged = np.flatnonzero(found.frame == frame), np.flatnonzero(reference.frame == frame), reference.judged()
+    """A frame's counted detections as (score, right), and its judged objects, by slow
+    matching.
+    """
+    at, of, judged = (
+        np.flatnonzero(found.frame == frame),
+        np.flatnonzero(reference.frame == frame),
+        reference.judged(),
+    )
     dets = [(str(found.cls[i]), found.box_px[i].tolist()) for i in at]
-    refs = [(str(reference.cls[i]), reference.box_px[i].tolist()) for i in of if judged[i]]
-    out = [(str(reference.cls[i]), reference.box_px[i].tolist()) for i in of if not judged[i]]
+    refs = [
+        (str(reference.cls[i]), reference.box_px[i].tolist()) for i in of if judged[i]
+    ]
+    out = [
+        (str(reference.cls[i]), reference.box_px[i].tolist())
+        for i in of
+        if not judged[i]
+    ]
     regions = reference.ignored_box_px[reference.ignored_frame == frame].tolist()
     right = slow_matching.greedy(dets, found.score[at].tolist(), refs)
-    kept = [i for i, det in enumerate(dets) if right[i] or not slow_matching.excused(det, out, regions)]
+    kept = [
+        i
+        for i, det in enumerate(dets)
+        if right[i] or not slow_matching.excused(det, out, regions)
+    ]
     return [(float(found.score[at][i]), right[i]) for i in kept], len(refs)
 
 
@@ -330,15 +495,26 @@ def slowly_graded(found, reference, frame):
 def test_yolov8s_320_to_640_equals_the_slow_twin(kitti):
     marks = [scene.has_image for scene in kitti.scenes]
     pictured = {scene.unit: scene.has_image for scene in kitti.scenes}
-    weak, strong = (kitti_mode(kitti, f"yolov8s_{size}", frames_run=pictured).above(0.3) for size in (320, 640))
+    weak, strong = (
+        kitti_mode(kitti, f"yolov8s_{size}", frames_run=pictured).above(0.3)
+        for size in (320, 640)
+    )
     units = [place for place, mark in enumerate(marks) if mark.any()]
     truths, frames = [kitti.truths[i] for i in units], [marks[i] for i in units]
-    found = ap_swap(*(graded_units([m[t.unit] for t in truths], truths, frames) for m in (weak, strong)))
+    found = ap_swap(
+        *(
+            graded_units([m[t.unit] for t in truths], truths, frames)
+            for m in (weak, strong)
+        )
+    )
     listed = [
-        [slowly_graded(mode[t.unit], t, frame) for t, mark in zip(truths, frames, strict=True)
-         for frame in np.flatnonzero(mark)]
+        [
+            slowly_graded(mode[t.unit], t, frame)
+            for t, mark in zip(truths, frames, strict=True)
+            for frame in np.flatnonzero(mark)
+        ]
         for mode in (weak, strong)
-    ]  # fmt: skip
+    ]
     objects = sum(count for _, count in listed[0])
     expected = slow.ap_swap(*([rows for rows, _ in mode] for mode in listed), objects)
     assert (len(found), objects > 100) == (97, True)
@@ -348,11 +524,23 @@ def test_yolov8s_320_to_640_equals_the_slow_twin(kitti):
 
 @pytest.mark.shared
 def test_ciwt_to_rrc_equals_sorting_again(kitti):
-    weak = kitti_mode(kitti, "CIWT", scores="raw").where(lambda found: found.cls == "Car")
-    fitted = fit_calibration([graded_scores(weak[t.unit], t) for t in kitti.truths], "CIWT")
-    weak = replace(weak, units={unit: calibrate(reported, fitted) for unit, reported in weak.units.items()}).above(0.3)
+    weak = kitti_mode(kitti, "CIWT", scores="raw").where(
+        lambda found: found.cls == "Car"
+    )
+    fitted = fit_calibration(
+        [graded_scores(weak[t.unit], t) for t in kitti.truths], "CIWT"
+    )
+    weak = replace(
+        weak,
+        units={
+            unit: calibrate(reported, fitted) for unit, reported in weak.units.items()
+        },
+    ).above(0.3)
     strong = kitti_mode(kitti, "RRC", scores="probabilities").above(0.3)
-    one, other = (graded_units([m[t.unit] for t in kitti.truths], kitti.truths) for m in (weak, strong))
+    one, other = (
+        graded_units([m[t.unit] for t in kitti.truths], kitti.truths)
+        for m in (weak, strong)
+    )
     found, total = ap_swap(one, other), int(one.objects.sum())
     base = area(precision_curve(one.score, one.right), total, rule="all-point")
     for frame in np.random.default_rng(0).choice(len(found), 60, replace=False):

@@ -1,4 +1,6 @@
-"""Modes without a file: nothing, the reference, the detection profile; by name on the command line and in cells."""
+"""Modes without a file: nothing, the reference, the detection profile; by name on the
+command line and in cells.
+"""
 
 import shlex
 from dataclasses import replace
@@ -39,7 +41,9 @@ FRAMES = 60
 
 
 def street(unit="0000", *, cars=6, frames=FRAMES, least_px=18.0):
-    """Cars at fixed places of the image, from far to near: the same outcome again and again but for the draw."""
+    """Cars at fixed places of the image, from far to near: the same outcome again and
+    again but for the draw.
+    """
     rows = []
     for frame in range(frames):
         for car in range(cars):
@@ -52,7 +56,9 @@ def street(unit="0000", *, cars=6, frames=FRAMES, least_px=18.0):
 
 
 def best_scores(size, seed, least_px):
-    """The latent score (log odds) of each car in each frame, that of the floor where it is not reported."""
+    """The latent score (log odds) of each car in each frame, that of the floor where it
+    is not reported.
+    """
     road, reference = street(least_px=least_px)
     report = Profiled(size, seed).detections(road, reference)
     pairs = frame_pairs(reference.frame, report.frame)
@@ -76,12 +82,17 @@ def test_a_profile_draws_the_same_for_the_same_seed_and_unit():
     other = Profiled(320, 5).detections(road, reference)
     assert len(other) != len(first) or not np.array_equal(other.score, first.score)
     elsewhere = Profiled(320, 4).detections(*street("0001"))
-    assert len(elsewhere) != len(first) or not np.array_equal(elsewhere.score, first.score)
+    assert len(elsewhere) != len(first) or not np.array_equal(
+        elsewhere.score, first.score
+    )
 
 
 def test_scores_are_correlated_between_modes_and_over_time_as_the_profile_says():
     seeds, noise = range(12), read_profile().scores.noise
-    small, middle, large = (np.stack([best_scores(size, s, 60.0) for s in seeds]) for size in (320, 384, 640))
+    small, middle, large = (
+        np.stack([best_scores(size, s, 60.0) for s in seeds])
+        for size in (320, 384, 640)
+    )
     assert large.mean() > small.mean()
 
     def expected(*, lag_s=0.0, times=1.0):
@@ -92,12 +103,16 @@ def test_scores_are_correlated_between_modes_and_over_time_as_the_profile_says()
     assert correlation(small, large) == expected(times=2.0)
     assert correlation(small[:, 1:], small[:, :-1]) == expected(lag_s=0.1)
     assert correlation(small[:, 20:], small[:, :-20]) == expected(lag_s=2.0)
-    assert abs(correlation(small, np.roll(small, 1, axis=0))) < 0.1  # of other seeds: nothing in common
+    # of other seeds: nothing in common
+    assert abs(correlation(small, np.roll(small, 1, axis=0))) < 0.1
 
 
 def test_a_larger_size_finds_more_of_what_is_far():
     least = logit(0.25, top=read_profile().scores.top)
-    small, large = ((np.stack([best_scores(size, s, 18.0) for s in range(3)]) >= least).mean() for size in (320, 640))
+    small, large = (
+        (np.stack([best_scores(size, s, 18.0) for s in range(3)]) >= least).mean()
+        for size in (320, 640)
+    )
     assert large > small + 0.2
 
 
@@ -119,9 +134,13 @@ def test_a_longer_lens_shows_fewer_phantoms_and_larger_ones():
     lens = replace(CAMERA, fx_px=721.5, fy_px=721.5)
     assert conditions_through(lens, usual) == usual
     longer = replace(lens, fx_px=1443.0, fy_px=1443.0)
-    assert conditions_through(longer, usual) == Conditions(phantoms=0.65, phantom_size=1.8)
+    assert conditions_through(longer, usual) == Conditions(
+        phantoms=0.65, phantom_size=1.8
+    )
     wider = replace(longer, width_px=2484)
-    assert conditions_through(wider, usual) == Conditions(phantoms=1.3, phantom_size=1.8)
+    assert conditions_through(wider, usual) == Conditions(
+        phantoms=1.3, phantom_size=1.8
+    )
 
 
 def test_names():
@@ -129,7 +148,10 @@ def test_names():
     assert built_in_mode("none-camera") == Nothing(all_around=False)
     assert built_in_mode("reference") == EveryReference()
     assert built_in_mode("profile-448", seed=3) == Profiled(448, 3)
-    assert [built_in_mode(name) for name in ("profile-", "profile-0320", "profile-x", "RRC", "None")] == [None] * 5
+    assert [
+        built_in_mode(name)
+        for name in ("profile-", "profile-0320", "profile-x", "RRC", "None")
+    ] == [None] * 5
     with pytest.raises(InputError, match="size must lie in 160 to 1280 px; found 90"):
         built_in_mode("profile-90")
 
@@ -137,10 +159,18 @@ def test_names():
 def test_what_a_mode_reports_is_part_of_a_cells_id():
     made = [
         mode.definition
-        for mode in (Nothing(), Nothing(all_around=False), EveryReference(), Profiled(320), Profiled(640))
+        for mode in (
+            Nothing(),
+            Nothing(all_around=False),
+            EveryReference(),
+            Profiled(320),
+            Profiled(640),
+        )
     ]
     made += [Profiled(320, 1).definition]
-    told = [{key: value for key, value in each.items() if key != "source"} for each in made]
+    told = [
+        {key: value for key, value in each.items() if key != "source"} for each in made
+    ]
     assert len({str(each) for each in told}) == len(made)
     assert {"profile", "profile_sha256", "size", "seed"} <= made[3].keys()
 
@@ -158,32 +188,68 @@ def files(tmp_path, monkeypatch):
         ("--mode none --mode reference", "tracks"),
         ("--mode none-camera --mode reference", "cuboids"),
         ("--mode profile-320 --mode profile-640 --seed 3", "monocular"),
-        ("--mode profile-320 --mode profile-640 --threshold profile-640=0.48", "tracks-no-fp"),
+        (
+            "--mode profile-320 --mode profile-640 --threshold profile-640=0.48",
+            "tracks-no-fp",
+        ),
         ("--mode none --mode large=large.parquet --threshold large=0.25", "oracle"),
-        ("--mode profile-320 --mode large=large.parquet --threshold 0.3 --scores-are raw", "tracks-iou-05"),
+        (
+            (
+                "--mode profile-320 --mode large=large.parquet --threshold 0.3 "
+                "--scores-are raw"
+            ),
+            "tracks-iou-05",
+        ),
     ],
 )
-def test_a_cell_of_modes_without_a_file_and_its_command(files, words, geometry, recwarn):
+def test_a_cell_of_modes_without_a_file_and_its_command(
+    files, words, geometry, recwarn
+):
     if geometry == "cuboids":
         with pytest.raises(InputError, match="needs 3D boxes"):
-            call(*KITTI, *words.split(), "--geometry", geometry, "--strict", "--out", "out")
+            call(
+                *KITTI,
+                *words.split(),
+                "--geometry",
+                geometry,
+                "--strict",
+                "--out",
+                "out",
+            )
         return
     call(*KITTI, *words.split(), "--geometry", geometry, "--strict", "--out", "out")
     cell = read_cell(Path("out") / f"braking-{geometry}")
     assert geometry in cell.id
     assert not [str(one.message) for one in recwarn if "mode" in str(one.message)]
-    command = cell.spec.command(root="kitti_tracking", files={"large": "large.parquet"}, out="again")
+    command = cell.spec.command(
+        root="kitti_tracking", files={"large": "large.parquet"}, out="again"
+    )
     assert ("--seed 3" in command) is ("--seed 3" in words)
     call(*shlex.split(command)[1:])
     assert read_cell(Path("again") / f"braking-{geometry}").id == cell.id
 
 
 def test_the_reference_loses_least_and_its_evidence_is_perfect(files):
-    call(*KITTI, "--mode", "none", "--mode", "reference", "--geometry", "tracks", "--out", "out")
+    call(
+        *KITTI,
+        "--mode",
+        "none",
+        "--mode",
+        "reference",
+        "--geometry",
+        "tracks",
+        "--out",
+        "out",
+    )
     cell = read_cell("out/braking-tracks")
     assert (cell.table.decision_values >= 0).all()
     assert cell.table.affected
-    (spec,) = specs(sources.from_files(Kitti("kitti_tracking"), [sources.ModeFile(n, None) for n in cell.spec.order]))
+    (spec,) = specs(
+        sources.from_files(
+            Kitti("kitti_tracking"),
+            [sources.ModeFile(n, None) for n in cell.spec.order],
+        )
+    )
     (again,) = built([spec])
     np.testing.assert_array_equal(again.evidence["full_E3"], 0.0)
     np.testing.assert_array_equal(again.evidence["cheap_E1"], 1.0)
@@ -194,14 +260,24 @@ def test_the_reference_loses_least_and_its_evidence_is_perfect(files):
     [
         (
             "--mode none --mode RRC",
-            "--mode of a data set on disk must be NAME=DETECTIONS, or a mode without a file: none, none-camera, "
-            "reference, profile-320, profile-640 (or another size); found 'RRC'.",
+            "--mode of a data set on disk must be NAME=DETECTIONS, or a mode without "
+            "a file: none, none-camera, reference, profile-320, profile-640 (or "
+            "another size); found 'RRC'.",
         ),
-        ("--mode profile-90 --mode profile-320", "size must lie in 160 to 1280 px; found 90"),
-        ("--mode none --mode reference --seed 1", "--seed changes nothing with --dataset kitti"),
+        (
+            "--mode profile-90 --mode profile-320",
+            "size must lie in 160 to 1280 px; found 90",
+        ),
+        (
+            "--mode none --mode reference --seed 1",
+            "--seed changes nothing with --dataset kitti",
+        ),
         ("--mode none --mode none", "Modes need different names"),
         ("--mode profile-320 --mode profile-640 --seed -1", "--seed must be 0 or more"),
-        ("--mode none --mode reference --scores-are reference=raw", "mode reference has probabilities for scores"),
+        (
+            "--mode none --mode reference --scores-are reference=raw",
+            "mode reference has probabilities for scores",
+        ),
     ],
 )
 def test_what_is_no_mode(files, words, sentence):
@@ -211,13 +287,22 @@ def test_what_is_no_mode(files, words, sentence):
 
 
 def test_count_matched_thresholds():
-    small = detections([(0, "Car", 0.9, 0, 0, 9, 9), (0, "Car", 0.2, 0, 0, 9, 9), (1, "Car", 0.3, 0, 0, 9, 9)])
-    large = detections([(0, "Car", s, 0, 0, 9, 9) for s in (0.95, 0.505, 0.4, 0.3, 0.26)])
+    small = detections(
+        [
+            (0, "Car", 0.9, 0, 0, 9, 9),
+            (0, "Car", 0.2, 0, 0, 9, 9),
+            (1, "Car", 0.3, 0, 0, 9, 9),
+        ]
+    )
+    large = detections(
+        [(0, "Car", s, 0, 0, 9, 9) for s in (0.95, 0.505, 0.4, 0.3, 0.26)]
+    )
     point = count_matching_point([small], [large])  # two boxes: from above 0.40 to 0.50
     assert (point.scheme, point.cheap, point.full) == ("S1", 0.25, 0.5)
     assert count_matching_point([small], [large], cheap_threshold=0.1).full == 0.4
     halted = replace(small.where(small.frame == 0), status=np.array([0, 2, 2]))
-    assert count_matching_point([halted], [large]).full == 0.95  # frame 0 alone: one box each
+    # frame 0 alone: one box each
+    assert count_matching_point([halted], [large]).full == 0.95
     assert count_matching_point([small] * 3, [large] * 3).full == 0.5
     nothing = count_matching_point([detections([])], [large])
     assert nothing.full is None
@@ -226,7 +311,9 @@ def test_count_matched_thresholds():
 
 def test_count_matched_thresholds_of_a_cell():
     units = tuple(f"{unit:04d}" for unit in range(5))
-    data = Recording("made-up", *zip(*(street(unit, frames=12) for unit in units), strict=True))
+    data = Recording(
+        "made-up", *zip(*(street(unit, frames=12) for unit in units), strict=True)
+    )
     files = [sources.ModeFile(name, None) for name in ("profile-320", "profile-640")]
     (spec,) = specs(sources.from_files(data, files))
     point = count_matched_point(spec, units=units)
@@ -237,30 +324,53 @@ def test_count_matched_thresholds_of_a_cell():
     (cell,) = built([matched])
     (plain,) = built([spec])
     modes = ((cell, "profile-320"), (cell, "profile-640"), (plain, "profile-640"))
-    boxes = [sum(part.covered[mode].boxes for part in each.shared.parts) for each, mode in modes]
+    boxes = [
+        sum(part.covered[mode].boxes for part in each.shared.parts)
+        for each, mode in modes
+    ]
     assert abs(boxes[1] - boxes[0]) < 0.1 * boxes[0]
     assert boxes[2] > boxes[1]
     train = count_matched_point(spec)
     assert train == count_matched_point(spec, units=spec.roles.train)
-    (silent,) = specs(sources.from_files(data, [sources.ModeFile("none", None), files[1]]))
-    with pytest.raises(InputError, match="no threshold matches counts: the cheap mode reports nothing"):
+    (silent,) = specs(
+        sources.from_files(data, [sources.ModeFile("none", None), files[1]])
+    )
+    with pytest.raises(
+        InputError, match="no threshold matches counts: the cheap mode reports nothing"
+    ):
         count_matched_specs([silent])
 
 
 def test_what_is_kept_of_the_tracks_by_range():
     units = ("0000", "0001", "0002")
-    data = Recording("made-up", *zip(*(street(unit, frames=5) for unit in units), strict=True))
+    data = Recording(
+        "made-up", *zip(*(street(unit, frames=5) for unit in units), strict=True)
+    )
     names = ("none-camera", "profile-640", "reference")
-    (spec,) = specs(sources.from_files(data, [sources.ModeFile(name, None) for name in names]))
+    (spec,) = specs(
+        sources.from_files(data, [sources.ModeFile(name, None) for name in names])
+    )
     bands_m = ((0.0, 30.0), (30.0, 50.0), (50.0, 90.0))
     none, some, every = observed_tracks(spec, bands_m=bands_m)
-    assert (none.states, none.tracks, none.kept, none.false_positives, none.recall) == (15, 90, 0, 0, 0.0)
-    assert (every.kept, every.false_positives, every.band_recall) == (90, 0, (1.0, 1.0, 1.0))
+    assert (none.states, none.tracks, none.kept, none.false_positives, none.recall) == (
+        15,
+        90,
+        0,
+        0,
+        0.0,
+    )
+    assert (every.kept, every.false_positives, every.band_recall) == (
+        90,
+        0,
+        (1.0, 1.0, 1.0),
+    )
     assert every.band_tracks == (45, 30, 15)  # centres at 62, 42, 32, 26, 22 and 19 m
     assert 0 < some.kept < 90
     assert sum(some.band_kept) == some.kept
     assert observed_tracks(spec, units=units[:1], bands_m=bands_m)[2].kept == 30
-    without = observed_tracks(spec, placing=Tracks(false_positives=False), bands_m=bands_m)[1]
+    without = observed_tracks(
+        spec, placing=Tracks(false_positives=False), bands_m=bands_m
+    )[1]
     assert (without.kept, without.false_positives) == (some.kept, 0)
     assert some.false_positives > 0
 
@@ -268,5 +378,8 @@ def test_what_is_kept_of_the_tracks_by_range():
 @pytest.mark.shared
 def test_the_profile_on_real_labels_finds_more_at_the_larger_size():
     road, reference = Kitti(shared_data("kitti_tracking")).read_unit("0013")
-    sizes = [int((Profiled(size).detections(road, reference).score >= 0.25).sum()) for size in (320, 640)]
+    sizes = [
+        int((Profiled(size).detections(road, reference).score >= 0.25).sum())
+        for size in (320, 640)
+    ]
     assert sizes[1] > 1.2 * sizes[0]

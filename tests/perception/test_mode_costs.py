@@ -15,7 +15,12 @@ from deepval.errors import InputError
 from deepval.metering.energy import energy_over_idle, rails
 from deepval.perception.running import detector, mode_costs, onnx_model
 from deepval.perception.running.detector import DetectorConfig, load_detector
-from deepval.perception.running.mode_costs import cost_entry, gpu_ms, gpu_times_ms, measure_mode
+from deepval.perception.running.mode_costs import (
+    cost_entry,
+    gpu_ms,
+    gpu_times_ms,
+    measure_mode,
+)
 from sensor_files import RAPL, XAVIER, FakeNvml, hwmon_tree, write_tree
 
 TENSORRT = "TensorrtExecutionProvider"
@@ -40,13 +45,19 @@ def images(tmp_path, picture) -> Path:
 
 
 def count_up(path: Path, uj: int) -> None:
-    """A counter in a file, which starts again at its largest value as that of a processor does."""
+    """A counter in a file, which starts again at its largest value as that of a
+    processor does.
+    """
     largest = int((path.parent / "max_energy_range_uj").read_text())
     path.write_text(f"{(int(path.read_text()) + uj) % largest}\n")
 
 
-def test_the_command_writes_the_energy_of_a_frame(tmp_path, monkeypatch, images, weights):
-    """Every pass uses 2 mJ of a package, 1 mJ of memory and 5 mJ of a card, and nothing is used at rest."""
+def test_the_command_writes_the_energy_of_a_frame(
+    tmp_path, monkeypatch, images, weights
+):
+    """Every pass uses 2 mJ of a package, 1 mJ of memory and 5 mJ of a card, and nothing
+    is used at rest.
+    """
     card, root, infer = FakeNvml(), write_tree(tmp_path / "sys", RAPL), mode_costs.infer
     zones = root / "class/powercap"
 
@@ -56,20 +67,40 @@ def test_the_command_writes_the_energy_of_a_frame(tmp_path, monkeypatch, images,
         card.energy_mj += 5
         return infer(*words)
 
-    command = ["perceive", images, "-w", weights, "--size", 64, "--size", 96, "--out", tmp_path / "cache"]
+    command = [
+        "perceive",
+        images,
+        "-w",
+        weights,
+        "--size",
+        64,
+        "--size",
+        96,
+        "--out",
+        tmp_path / "cache",
+    ]
     commands.call(*command, "--samples", 7)
     before = tomllib.loads((tmp_path / "cache/costs.toml").read_text())["modes"]
     assert "energy" not in before["tiny-64"]
     monkeypatch.setattr(mode_costs, "infer", spend)
-    monkeypatch.setattr(mode_costs, "energy_over_idle", partial(energy_over_idle, settle_s=0, idle_s=0.02))
+    monkeypatch.setattr(
+        mode_costs,
+        "energy_over_idle",
+        partial(energy_over_idle, settle_s=0, idle_s=0.02),
+    )
     monkeypatch.setattr(run_models, "rails", partial(rails, root, library=card))
     printed = commands.call(*command, "--samples", 7, "--energy")
     assert "Energy is uncertain: the run lasted" in printed
     modes = tomllib.loads((tmp_path / "cache/costs.toml").read_text())["modes"]
     assert list(modes) == ["tiny-64", "tiny-96"]
     for entry in modes.values():
-        assert [entry[key] for key in ("mj", "mj_gpu", "mj_all")] == pytest.approx([2 + 5, 5, 2 + 1 + 5], rel=1e-9)
-        assert entry["energy"].startswith("above idle; mj_gpu: NVML card 0 + NVML card 1; mj: RAPL intel-rapl:0 + NVML")
+        assert [entry[key] for key in ("mj", "mj_gpu", "mj_all")] == pytest.approx(
+            [2 + 5, 5, 2 + 1 + 5], rel=1e-9
+        )
+        assert entry["energy"].startswith(
+            "above idle; mj_gpu: NVML card 0 + NVML card 1; mj: "
+            "RAPL intel-rapl:0 + NVML"
+        )
         assert entry["note"].startswith("Energy is uncertain")
         assert "gpu_ms" not in entry
     first = (tmp_path / "cache/costs.toml").read_text()
@@ -78,11 +109,19 @@ def test_the_command_writes_the_energy_of_a_frame(tmp_path, monkeypatch, images,
 
 
 @pytest.mark.long
-def test_rails_of_a_board_are_sampled_while_latency_is_measured(tmp_path, monkeypatch, picture, weights):
-    """A board whose rails rise during the calls: GPU by 2 W, CPU by 1 W, memory by 0.5 W."""
+def test_rails_of_a_board_are_sampled_while_latency_is_measured(
+    tmp_path, monkeypatch, picture, weights
+):
+    """A board whose rails rise during the calls: GPU by 2 W, CPU by 1 W, memory by 0.5
+    W.
+    """
     root, infer = write_tree(tmp_path, hwmon_tree(XAVIER.values())), mode_costs.infer
     chips = root / "class/hwmon"
-    rises_ma = {"hwmon1/curr1_input": 200, "hwmon1/curr2_input": 100, "hwmon2/curr2_input": 50}
+    rises_ma = {
+        "hwmon1/curr1_input": 200,
+        "hwmon1/curr2_input": 100,
+        "hwmon2/curr2_input": 50,
+    }
     for name in rises_ma:
         (chips / name).with_name(f"in{name[-7]}_input").write_text("10000\n")
 
@@ -104,9 +143,18 @@ def test_rails_of_a_board_are_sampled_while_latency_is_measured(tmp_path, monkey
     draw(0)
     monkeypatch.setattr(mode_costs, "infer", busy)
     monkeypatch.setattr(
-        mode_costs, "energy_over_idle", partial(energy_over_idle, settle_s=0.01, idle_s=0.2, sleep=rest)
+        mode_costs,
+        "energy_over_idle",
+        partial(energy_over_idle, settle_s=0.01, idle_s=0.2, sleep=rest),
     )
-    cost = measure_mode(load_detector(weights), [picture], size=64, samples=60, warmup=0, sensors=rails(root))
+    cost = measure_mode(
+        load_detector(weights),
+        [picture],
+        size=64,
+        samples=60,
+        warmup=0,
+        sensors=rails(root),
+    )
     frame_ms = cost.timing.total_ms.mean()
     assert frame_ms >= 20
     expected = {"mj_gpu": 2 * frame_ms, "mj": 3 * frame_ms, "mj_all": 3.5 * frame_ms}
@@ -114,16 +162,36 @@ def test_rails_of_a_board_are_sampled_while_latency_is_measured(tmp_path, monkey
     assert cost.energy.idle_mw["mj_gpu"] == pytest.approx(3000, rel=0.01)
 
 
-def test_a_machine_without_sensor_or_provider_is_refused_before_any_work(tmp_path, monkeypatch, images, weights):
-    command = ["perceive", images, "-w", weights, "--size", 64, "--out", tmp_path / "cache"]
+def test_a_machine_without_sensor_or_provider_is_refused_before_any_work(
+    tmp_path, monkeypatch, images, weights
+):
+    command = [
+        "perceive",
+        images,
+        "-w",
+        weights,
+        "--size",
+        64,
+        "--out",
+        tmp_path / "cache",
+    ]
     monkeypatch.setattr(run_models, "_pictures", None)
     monkeypatch.setattr(run_models, "rails", partial(rails, tmp_path))
     sentence = commands.refusal(*command, "--energy")
     assert sentence.startswith("Energy needs a sensor, and this machine shows none")
-    assert "--samples is 0: take 1 or more" in commands.refusal(*command, "--energy", "--samples", 0)
-    assert "and is tensorrt: install the build" in commands.refusal(*command, "--provider", "tensorrt", "--fp16")
-    assert "settings of TensorRT, and the provider is CPUExecutionProvider" in commands.refusal(*command, "--fp16")
-    assert "settings of TensorRT" in commands.refusal(*command, "--engine-cache", tmp_path / "engines")
+    assert "--samples is 0: take 1 or more" in commands.refusal(
+        *command, "--energy", "--samples", 0
+    )
+    assert "and is tensorrt: install the build" in commands.refusal(
+        *command, "--provider", "tensorrt", "--fp16"
+    )
+    assert (
+        "settings of TensorRT, and the provider is CPUExecutionProvider"
+        in commands.refusal(*command, "--fp16")
+    )
+    assert "settings of TensorRT" in commands.refusal(
+        *command, "--engine-cache", tmp_path / "engines"
+    )
     assert not (tmp_path / "cache").exists()
 
 
@@ -137,7 +205,9 @@ def test_options_of_tensorrt_reach_the_session(tmp_path, monkeypatch, weights):
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [TENSORRT])
-    config = DetectorConfig(provider=TENSORRT, fp16=True, engine_cache=str(tmp_path / "engines"))
+    config = DetectorConfig(
+        provider=TENSORRT, fp16=True, engine_cache=str(tmp_path / "engines")
+    )
     with pytest.raises(InputError, match="fell back to CPUExecutionProvider"):
         load_detector(weights, config=config)
     settings = {
@@ -158,7 +228,11 @@ def test_precision_binds_a_cache_and_the_folder_of_engines_does_not(weights):
 
     def recipe(**changes):
         config = DetectorConfig(provider=TENSORRT, **changes)
-        return _recipe(detector.Detector(plain.model, plain.style, plain.names, config), weights, "0")
+        return _recipe(
+            detector.Detector(plain.model, plain.style, plain.names, config),
+            weights,
+            "0",
+        )
 
     assert recipe() == recipe(engine_cache="engines")
     assert recipe(fp16=True) == recipe() | {"fp16": True}
@@ -166,7 +240,16 @@ def test_precision_binds_a_cache_and_the_folder_of_engines_does_not(weights):
 
 def event(cat: str, name: str, ts: int, dur: int) -> dict[str, object]:
     """An event of ONNX Runtime's profiler."""
-    return {"cat": cat, "pid": 1, "tid": 1, "dur": dur, "ts": ts, "ph": "X", "name": name, "args": {}}
+    return {
+        "cat": cat,
+        "pid": 1,
+        "tid": 1,
+        "dur": dur,
+        "ts": ts,
+        "ph": "X",
+        "name": name,
+        "args": {},
+    }
 
 
 def test_gpu_work_belongs_to_the_call_that_began_before_it():
@@ -185,11 +268,19 @@ def test_gpu_work_belongs_to_the_call_that_began_before_it():
 
 
 def test_gpu_time_is_the_median_of_the_recorded_calls(monkeypatch, weights, picture):
-    """The record is ONNX Runtime's own; a processor adds no GPU work, so the k-th call gets k ms by hand."""
+    """The record is ONNX Runtime's own; a processor adds no GPU work, so the k-th call
+    gets k ms by hand.
+    """
     plain = load_detector(weights)
-    on_gpu = detector.Detector(plain.model, plain.style, plain.names, DetectorConfig(provider=TENSORRT))
+    on_gpu = detector.Detector(
+        plain.model, plain.style, plain.names, DetectorConfig(provider=TENSORRT)
+    )
     monkeypatch.setattr(
-        mode_costs, "load_detector", lambda weights, *, names, config, profile: load_detector(weights, profile=profile)
+        mode_costs,
+        "load_detector",
+        lambda weights, *, names, config, profile: load_detector(
+            weights, profile=profile
+        ),
     )
     assert gpu_ms(weights, plain, [picture], names=None, size=64) is None
     assert gpu_ms(weights, on_gpu, [picture], names=None, size=64) is None
@@ -198,13 +289,22 @@ def test_gpu_time_is_the_median_of_the_recorded_calls(monkeypatch, weights, pict
     def with_work(path, what):
         events = read(path, what)
         calls = sorted(one["ts"] for one in events if one["name"] == "model_run")
-        return [*events, *(event("Kernel", "conv", ts, 1000 * k) for k, ts in enumerate(calls[-40:], start=1))]
+        return [
+            *events,
+            *(
+                event("Kernel", "conv", ts, 1000 * k)
+                for k, ts in enumerate(calls[-40:], start=1)
+            ),
+        ]
 
     monkeypatch.setattr(mode_costs, "read_json", with_work)
     time_ms = gpu_ms(weights, on_gpu, [picture], names=None, size=64)
     assert time_ms == (21 + 40) / 2
     entry = cost_entry(
-        measure_mode(plain, [picture], size=64, samples=2)._replace(gpu_ms=time_ms), on_gpu, size=64, weights_sha256="0"
+        measure_mode(plain, [picture], size=64, samples=2)._replace(gpu_ms=time_ms),
+        on_gpu,
+        size=64,
+        weights_sha256="0",
     )
     assert entry["gpu_ms"] == time_ms
     assert entry["device"].endswith(TENSORRT)

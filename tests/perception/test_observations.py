@@ -1,4 +1,6 @@
-"""The placing `tracks`: what a planner observes under a mode, and the control that observes everything."""
+"""The placing `tracks`: what a planner observes under a mode, and the control that
+observes everything.
+"""
 
 import itertools
 import json
@@ -13,12 +15,28 @@ from deepval.datasets.kitti import Kitti
 from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.errors import InputError
 from deepval.geometry.boxes import iou
-from deepval.geometry.classes import CLASSES, LENGTH_M, SUPER_CLASS, WIDTH_M, super_class
+from deepval.geometry.classes import (
+    CLASSES,
+    LENGTH_M,
+    SUPER_CLASS,
+    WIDTH_M,
+    super_class,
+)
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.perception.modes import EveryReference, Nothing, Profiled
 from deepval.perception.placing import PLACINGS, Tracks, monocular_objects
-from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes
-from deepval.perception.reported.losses import MOST_APART_M, OnGround, ground_losses, ground_matching, near_pairs
+from deepval.perception.reported.detections import (
+    Detections,
+    ground_boxes,
+    has_ground_boxes,
+)
+from deepval.perception.reported.losses import (
+    MOST_APART_M,
+    OnGround,
+    ground_losses,
+    ground_matching,
+    near_pairs,
+)
 from deepval.world.objects import Objects
 from driving import camera, detections, known, scene, truth
 from in_memory import read_detections
@@ -29,13 +47,21 @@ CAMERA = replace(camera(), width_px=1242, height_px=375)
 
 
 def random_truth(seed, frames=4, most=12, *, spread_m=40.0):
-    """Turned objects all around, some of them (crowded, at times one over the other) in the image."""
+    """Turned objects all around, some of them (crowded, at times one over the other) in
+    the image.
+    """
     rng = np.random.default_rng(seed)
     count = rng.integers(0, most * frames)
     frame = np.sort(rng.integers(0, frames, count))
     centre_m = rng.uniform(-spread_m, spread_m, (count, 2)).round(rng.integers(0, 3))
-    corners_m = ground_corners_m(centre_m, rng.uniform(0.3, 8, (count, 2)), yaw_rad=rng.uniform(-np.pi, np.pi, count))
-    low = np.column_stack([rng.uniform(0, 1100, count), rng.uniform(100, 250, count)]).round(-1)
+    corners_m = ground_corners_m(
+        centre_m,
+        rng.uniform(0.3, 8, (count, 2)),
+        yaw_rad=rng.uniform(-np.pi, np.pi, count),
+    )
+    low = np.column_stack(
+        [rng.uniform(0, 1100, count), rng.uniform(100, 250, count)]
+    ).round(-1)
     box_px = np.column_stack([low, low + rng.uniform(20, 120, (count, 2)).round(-1)])
     box_px[rng.random(count) < 0.4] = np.nan
     things = Objects(
@@ -94,7 +120,9 @@ def test_the_control_on_every_state_of_the_logs():
         road, reference = logs.read_unit(unit)
         report = EveryReference().detections(road, reference)
         assert 0 < np.isnan(report.box_px).any(axis=1).sum() < len(report)
-        for name, told in itertools.product(("tracks", "tracks-no-fp", "tracks-iou-05"), (report, as_camera(report))):
+        for name, told in itertools.product(
+            ("tracks", "tracks-no-fp", "tracks-iou-05"), (report, as_camera(report))
+        ):
             same(PLACINGS[name].place(told, road, reference), reference.objects)
         states += len(road)
     assert states == 244
@@ -102,25 +130,45 @@ def test_the_control_on_every_state_of_the_logs():
 
 def test_the_reference_as_cuboids_stands_where_the_reference_stands():
     reference, road = random_truth(3), scene(4)
-    placed = PLACINGS["cuboids"].place(EveryReference().detections(road, reference), road, reference)
+    placed = PLACINGS["cuboids"].place(
+        EveryReference().detections(road, reference), road, reference
+    )
     np.testing.assert_allclose(placed.corners_m, reference.objects.corners_m, atol=1e-9)
     np.testing.assert_array_equal(placed.velocity_mps, reference.objects.velocity_mps)
-    still = replace(reference, objects=replace(reference.objects, velocity_mps=np.full((len(reference), 2), np.nan)))
-    placed = PLACINGS["cuboids"].place(EveryReference().detections(road, still), road, still)
-    np.testing.assert_allclose(placed.closing_mps, reference.objects.closing_mps, atol=1e-12)
+    still = replace(
+        reference,
+        objects=replace(
+            reference.objects, velocity_mps=np.full((len(reference), 2), np.nan)
+        ),
+    )
+    placed = PLACINGS["cuboids"].place(
+        EveryReference().detections(road, still), road, still
+    )
+    np.testing.assert_allclose(
+        placed.closing_mps, reference.objects.closing_mps, atol=1e-12
+    )
 
 
 def test_nothing_reported_leaves_what_is_static_and_what_no_camera_sees():
     reference, road = random_truth(5), scene(4)
     moving = super_class(reference.cls) != "static"
     boxed = np.isfinite(reference.box_px).all(axis=1)
-    assert all(part.any() for part in (moving & boxed, moving & ~boxed, ~moving & boxed))
-    same(Tracks().place(Nothing().detections(road, reference), road, reference), reference.objects.where(~moving))
+    assert all(
+        part.any() for part in (moving & boxed, moving & ~boxed, ~moving & boxed)
+    )
+    same(
+        Tracks().place(Nothing().detections(road, reference), road, reference),
+        reference.objects.where(~moving),
+    )
     camera_only = Nothing(all_around=False).detections(road, reference)
-    same(Tracks().place(camera_only, road, reference), reference.objects.where(~(moving & boxed)))
+    same(
+        Tracks().place(camera_only, road, reference),
+        reference.objects.where(~(moving & boxed)),
+    )
 
 
-# Frame 0: a car, a pedestrian beside it, a cone; frame 1: the car again, and another car behind the vehicle.
+# Frame 0: a car, a pedestrian beside it, a cone; frame 1: the car again, and another
+# car behind the vehicle.
 ROWS = [
     (0, "Car", 7, 0, (600, 170, 700, 240), (18.0, 22.0, -2.0, 0.0), 1.0),
     (0, "Pedestrian", 3, 0, (400, 160, 440, 260), (12.0, 12.6, 2.0, 2.6), 0.0),
@@ -131,30 +179,44 @@ ROWS = [
 
 
 def observed(rows, placing=None):
-    return (placing or Tracks()).place(detections(rows, 2), scene(2, speed_mps=8.0), truth(ROWS, 2))
+    return (placing or Tracks()).place(
+        detections(rows, 2), scene(2, speed_mps=8.0), truth(ROWS, 2)
+    )
 
 
 def test_what_is_detected_keeps_its_logged_geometry():
     rows = [(0, "Truck", 0.9, 605, 172, 703, 243), (1, "Car", 0.9, 100, 150, 200, 260)]
     seen = observed(rows)
     reference = truth(ROWS, 2).objects
-    assert seen.track.tolist() == [7, 9, 8, -1]  # the pedestrian and the car of frame 1 are not detected
+    # the pedestrian and the car of frame 1 are not detected
+    assert seen.track.tolist() == [7, 9, 8, -1]
     assert seen.cls.tolist() == ["Car", "Traffic_cone", "Van", "Car"]
     np.testing.assert_array_equal(seen.corners_m[:3], reference.corners_m[[0, 2, 4]])
-    np.testing.assert_array_equal(seen.closing_mps[:3], reference.closing_mps[[0, 2, 4]])
+    np.testing.assert_array_equal(
+        seen.closing_mps[:3], reference.closing_mps[[0, 2, 4]]
+    )
     assert len(observed(rows, PLACINGS["tracks-no-fp"])) == 3
 
 
 def test_a_false_positive_stands_on_the_road_with_its_class_size():
-    rows = [(0, "Car", 0.9, 100, 150, 200, 260), (0, "Pedestrian", 0.8, 900, 150, 930, 250)]
+    rows = [
+        (0, "Car", 0.9, 100, 150, 200, 260),
+        (0, "Pedestrian", 0.8, 900, 150, 930, 250),
+    ]
     seen = observed(rows)
     false = seen.where(seen.track < 0)
     lifted = monocular_objects(detections(rows, 2), scene(2, speed_mps=8.0))
     assert seen.cls.tolist() == ["Traffic_cone", "Car", "Pedestrian", "Van"]
     np.testing.assert_array_equal(false.near_m, lifted.near_m)
-    np.testing.assert_allclose(false.far_m - false.near_m, [LENGTH_M["Car"], LENGTH_M["Pedestrian"]])
-    np.testing.assert_allclose(np.ptp(false.lateral_m, axis=1), [WIDTH_M["Car"], WIDTH_M["Pedestrian"]])
-    np.testing.assert_allclose(false.lateral_m.mean(axis=1), lifted.lateral_m.mean(axis=1))
+    np.testing.assert_allclose(
+        false.far_m - false.near_m, [LENGTH_M["Car"], LENGTH_M["Pedestrian"]]
+    )
+    np.testing.assert_allclose(
+        np.ptp(false.lateral_m, axis=1), [WIDTH_M["Car"], WIDTH_M["Pedestrian"]]
+    )
+    np.testing.assert_allclose(
+        false.lateral_m.mean(axis=1), lifted.lateral_m.mean(axis=1)
+    )
     np.testing.assert_array_equal(false.velocity_mps, 0.0)
     np.testing.assert_array_equal(false.closing_mps, 8.0)
 
@@ -163,7 +225,8 @@ def test_a_false_positive_stands_on_the_road_with_its_class_size():
     ("row", "found", "strictly"),
     [
         ((0, "Car", 0.9, 600, 170, 700, 240), True, True),
-        ((0, "Bus", 0.9, 600, 170, 650, 240), True, True),  # the same super-class; IoU 0.5 exactly
+        # the same super-class; IoU 0.5 exactly
+        ((0, "Bus", 0.9, 600, 170, 650, 240), True, True),
         ((0, "Pedestrian", 0.9, 600, 170, 700, 240), False, False),
         ((0, "Car", 0.9, 600, 170, 630, 240), True, False),  # IoU 0.3 exactly
         ((0, "Car", 0.9, 600, 170, 629, 240), False, False),
@@ -181,9 +244,12 @@ def test_a_detection_is_one_track_only_and_the_choice_has_the_largest_total_iou(
         (0, "Car", 1, 0, (100, 100, 200, 200), (10.0, 14.0, -1.0, 1.0), 0.0),
         (0, "Car", 2, 0, (130, 100, 230, 200), (20.0, 24.0, -1.0, 1.0), 0.0),
     ]
-    one = detections([(0, "Car", 0.9, 115, 100, 215, 200), (0, "Car", 0.4, 60, 100, 160, 200)], 1)
+    one = detections(
+        [(0, "Car", 0.9, 115, 100, 215, 200), (0, "Car", 0.4, 60, 100, 160, 200)], 1
+    )
     seen = Tracks().place(one, scene(1), truth(rows, 1))
-    assert seen.track.tolist() == [1, 2]  # greedily the first would take either and leave the second without
+    # greedily the first would take either and leave the second without
+    assert seen.track.tolist() == [1, 2]
     seen = Tracks().place(one.where(np.array([True, False])), scene(1), truth(rows, 1))
     assert len(seen) == 1
 
@@ -200,21 +266,30 @@ def test_observations_follow_from_the_best_of_all_matchings(seed, least_iou):
         return np.column_stack([low, low + rng.uniform(30, 60, (count, 2))])
 
     logged, told = boxes(tracks), boxes(found)
-    rows = [(0, "Car", t, 0, tuple(box), (10.0, 14.0, 0.0, 1.0), 0.0) for t, box in enumerate(logged)]
+    rows = [
+        (0, "Car", t, 0, tuple(box), (10.0, 14.0, 0.0, 1.0), 0.0)
+        for t, box in enumerate(logged)
+    ]
     report = detections([(0, "Car", 0.5, *box) for box in told], 1)
     seen = Tracks(least_iou=least_iou).place(report, scene(1), truth(rows, 1))
     overlap = iou(told[:, None], logged[None]).reshape(found, tracks)
     overlap[overlap < least_iou] = 0.0
     big = np.zeros((max(found, tracks), max(found, tracks)))
     big[:found, :tracks] = overlap
-    ways = (sum(big[d, o] for d, o in enumerate(way)) for way in itertools.permutations(range(len(big))))
+    ways = (
+        sum(big[d, o] for d, o in enumerate(way))
+        for way in itertools.permutations(range(len(big)))
+    )
     best = max(ways, default=0.0)
     kept = seen.track[seen.track >= 0].tolist()
     assert kept == sorted(kept)
     assert (seen.track < 0).sum() == found - len(kept)
     part = big[:, kept]
     reachable = max(
-        (sum(part[d, o] for o, d in enumerate(way)) for way in itertools.permutations(range(len(big)), len(kept))),
+        (
+            sum(part[d, o] for o, d in enumerate(way))
+            for way in itertools.permutations(range(len(big)), len(kept))
+        ),
         default=0.0,
     )
     assert reachable == pytest.approx(best)
@@ -230,7 +305,15 @@ def solid(rows, frames=1, *, frame_of="ego"):
         score=np.full(len(rows), 0.9),
         box_px=np.full((len(rows), 4), np.nan),
         status=np.zeros(frames, dtype=int),
-        cuboid_m=np.column_stack([table[:, :2], np.zeros(len(rows)), table[:, 2:4], np.ones(len(rows)), table[:, 4]]),
+        cuboid_m=np.column_stack(
+            [
+                table[:, :2],
+                np.zeros(len(rows)),
+                table[:, 2:4],
+                np.ones(len(rows)),
+                table[:, 4],
+            ]
+        ),
         velocity_mps=np.full((len(rows), 2), 3.0),
         cuboid_frame=frame_of,
     )
@@ -239,9 +322,11 @@ def solid(rows, frames=1, *, frame_of="ego"):
 def test_a_detector_with_3d_boxes_is_matched_on_the_ground_all_around():
     rows = [
         (0, "Truck", 21.9, -1.0, 4.0, 2.0, 0.0),  # 1.9 m from the car's centre (20, -1)
-        (0, "Traffic_cone", 15.5, 1.2, 0.3, 0.3, 0.0),  # the cone: it passes once, as logged
+        # the cone: it passes once, as logged
+        (0, "Traffic_cone", 15.5, 1.2, 0.3, 0.3, 0.0),
         (0, "Barrier", 30.0, 5.0, 0.5, 2.0, 0.5),  # invented, of a static class
-        (1, "Car", -15.4, -1.0, 4.5, 2.0, 0.0),  # 2.1 m from the van's centre (-17.5, -1)
+        # 2.1 m from the van's centre (-17.5, -1)
+        (1, "Car", -15.4, -1.0, 4.5, 2.0, 0.0),
     ]
     seen = Tracks().place(solid(rows, 2), scene(2, speed_mps=8.0), truth(ROWS, 2))
     assert seen.track.tolist() == [7, 9, -1, -1]
@@ -252,17 +337,36 @@ def test_a_detector_with_3d_boxes_is_matched_on_the_ground_all_around():
     np.testing.assert_array_equal(seen.corners_m[2:], own[2:])
 
 
-def test_cones_and_barriers_of_nuscenes_results_are_observed_in_the_world_frame(tmp_path):
-    """A vehicle at (100, 50) that looks along the world's y axis: 15 m ahead and 1 m to the left is (99, 65)."""
+def test_cones_and_barriers_of_nuscenes_results_are_observed_in_the_world_frame(
+    tmp_path,
+):
+    """A vehicle at (100, 50) that looks along the world's y axis: 15 m ahead and 1 m to
+    the left is (99, 65).
+    """
     pose = np.eye(4)
     pose[:2] = [[0, -1, 0, 100], [1, 0, 0, 50]]
     road = scene(1, speed_mps=8.0, world_from_ego=pose[None])
 
     def row(name, x, y):
-        box = {"translation": [x, y, 0.5], "size": [0.4, 0.6, 1.0], "rotation": [1, 0, 0, 0], "velocity": [1, 1]}
-        return {"sample_token": "000000", "detection_name": name, "detection_score": 0.8, **box}
+        box = {
+            "translation": [x, y, 0.5],
+            "size": [0.4, 0.6, 1.0],
+            "rotation": [1, 0, 0, 0],
+            "velocity": [1, 1],
+        }
+        return {
+            "sample_token": "000000",
+            "detection_name": name,
+            "detection_score": 0.8,
+            **box,
+        }
 
-    rows = [row("traffic_cone", 98.8, 65.2), row("barrier", 90, 80), row("traffic_cone", 104, 60), row("car", 101, 70)]
+    rows = [
+        row("traffic_cone", 98.8, 65.2),
+        row("barrier", 90, 80),
+        row("traffic_cone", 104, 60),
+        row("car", 101, 70),
+    ]
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"results": {"000000": rows}}))
     report = read_detections(path, [road])["0000"]
@@ -271,7 +375,8 @@ def test_cones_and_barriers_of_nuscenes_results_are_observed_in_the_world_frame(
     assert seen.cls.tolist() == ["Car", "Traffic_cone", "Barrier", "Traffic_cone"]
     assert seen.track.tolist() == [7, 9, -1, -1]
     np.testing.assert_allclose(seen.centre_m[2:], [[30, 10], [10, -4]], atol=1e-9)
-    np.testing.assert_allclose(np.ptp(seen.corners_m[2], axis=0), [0.4, 0.6])  # its length lies across
+    # its length lies across
+    np.testing.assert_allclose(np.ptp(seen.corners_m[2], axis=0), [0.4, 0.6])
     np.testing.assert_array_equal(seen.velocity_mps[2:], 0.0)
 
 
@@ -285,11 +390,17 @@ def test_ground_pairs_are_as_many_as_can_be_and_then_as_near_as_can_be(seed):
     for _ in range(2):
         count = int(rng.integers(0, 12))
         frame = np.sort(rng.integers(0, 2, count))
-        sides.append(OnGround(frame, rng.choice(np.array(KINDS), count), rng.uniform(0, 5, (count, 2))))
+        sides.append(
+            OnGround(
+                frame, rng.choice(np.array(KINDS), count), rng.uniform(0, 5, (count, 2))
+            )
+        )
     one, other = sides
     found = near_pairs(one, other)
     apart = np.linalg.norm(one.centre_m[:, None] - other.centre_m[None], axis=-1)
-    may = (one.frame[:, None] == other.frame[None]) & (super_class(one.cls)[:, None] == super_class(other.cls)[None])
+    may = (one.frame[:, None] == other.frame[None]) & (
+        super_class(one.cls)[:, None] == super_class(other.cls)[None]
+    )
     cost = np.where(may & (apart <= MOST_APART_M), apart, 1e6)
     rows, columns = linear_sum_assignment(cost)
     good = cost[rows, columns] < 1e6
@@ -304,27 +415,46 @@ def test_the_detection_behind_each_object(seed, persistent):
     reference, road = random_truth(seed), scene(4, camera=CAMERA)
     report = Profiled(320, seed % 1000).detections(road, reference)
     keep = np.random.default_rng(seed).random(len(report)) < 0.7 if persistent else None
-    seen, behind, logged, watched = Tracks().observation(report, road, reference, keep=keep)
+    seen, behind, logged, watched = Tracks().observation(
+        report, road, reference, keep=keep
+    )
     assert len(behind) == len(logged) == len(seen)
-    np.testing.assert_array_equal(reference.objects.track[logged[logged >= 0]], seen.track[seen.track >= 0])
+    np.testing.assert_array_equal(
+        reference.objects.track[logged[logged >= 0]], seen.track[seen.track >= 0]
+    )
     assert set(np.flatnonzero(~watched)) <= set(logged)
     told = behind >= 0
-    assert len(set(behind[told])) == told.sum() == (len(report) if keep is None else keep.sum())
+    assert (
+        len(set(behind[told]))
+        == told.sum()
+        == (len(report) if keep is None else keep.sum())
+    )
     np.testing.assert_array_equal(report.frame[behind[told]], seen.frame[told])
-    np.testing.assert_array_equal(super_class(report.cls[behind[told]]), super_class(seen.cls[told]))
-    np.testing.assert_array_equal(report.cls[behind[seen.track < 0]], seen.cls[seen.track < 0])
+    np.testing.assert_array_equal(
+        super_class(report.cls[behind[told]]), super_class(seen.cls[told])
+    )
+    np.testing.assert_array_equal(
+        report.cls[behind[seen.track < 0]], seen.cls[seen.track < 0]
+    )
     for frame in range(4):  # the log's order, then the report's
         here = seen.frame == frame
         first = seen.track[here] >= 0
         assert (np.diff(first.astype(int)) <= 0).all()
-        places = [np.flatnonzero(reference.objects.track == track)[0] for track in seen.track[here][first]]
+        places = [
+            np.flatnonzero(reference.objects.track == track)[0]
+            for track in seen.track[here][first]
+        ]
         assert places == sorted(places)
         assert (np.diff(behind[here][~first]) > 0).all()
 
 
 def test_a_source_with_neither_kind_of_box_is_refused():
-    report = replace(solid([(0, "Car", 9, 0, 4, 2, 0)]), cuboid_m=None, velocity_mps=None)
-    with pytest.raises(InputError, match="needs an image box or a 3D box of every detection"):
+    report = replace(
+        solid([(0, "Car", 9, 0, 4, 2, 0)]), cuboid_m=None, velocity_mps=None
+    )
+    with pytest.raises(
+        InputError, match="needs an image box or a 3D box of every detection"
+    ):
         Tracks().place(report, scene(1), truth(ROWS[:1], 1))
     report = solid([(0, "Car", np.nan, 0, 4, 2, 0)])
     with pytest.raises(InputError, match="the placing 'tracks' needs 3D boxes"):
@@ -343,8 +473,14 @@ def test_an_empty_truth_and_an_empty_report():
 
 
 def test_ground_losses_by_hand():
-    """Of a car, a pedestrian, a cone, and in the next frame a car and a van: see the rows above."""
-    rows = [(0, "Car", 20.5, -1.0, 4, 2, 0.0), (0, "Car", 20.1, -1.0, 4, 2, 0.0), (1, "Car", 40.0, 0.0, 4, 2, 0.0)]
+    """Of a car, a pedestrian, a cone, and in the next frame a car and a van: see the
+    rows above.
+    """
+    rows = [
+        (0, "Car", 20.5, -1.0, 4, 2, 0.0),
+        (0, "Car", 20.1, -1.0, 4, 2, 0.0),
+        (1, "Car", 40.0, 0.0, 4, 2, 0.0),
+    ]
     report, reference, road = solid(rows, 2), truth(ROWS, 2), scene(2)
     match = ground_matching(report, reference, scene=road)
     assert match.partner.tolist() == [-1, 0, -1]
@@ -355,9 +491,14 @@ def test_ground_losses_by_hand():
     assert losses["E2"].tolist() == [1, 1]
     assert losses["E3"].tolist() == [3, 3]
     np.testing.assert_allclose(losses["E4"], [1 - 2 / 5, 1.0])
-    np.testing.assert_allclose(losses["E7"], [np.exp(-12 / 30) + np.exp(-15 / 30), np.exp(-16 / 30) + 1.0])
+    np.testing.assert_allclose(
+        losses["E7"], [np.exp(-12 / 30) + np.exp(-15 / 30), np.exp(-16 / 30) + 1.0]
+    )
     halted = replace(report.where(report.frame == 0), status=np.array([0, 2]))
-    assert np.isnan(ground_losses(halted, reference, scene=road)["E1"]).tolist() == [False, True]
+    assert np.isnan(ground_losses(halted, reference, scene=road)["E1"]).tolist() == [
+        False,
+        True,
+    ]
     assert not ground_matching(halted, reference, scene=road).missed[3:].any()
 
 

@@ -24,7 +24,12 @@ from deepval.metering.cost_cards import read_entries, write_entries
 from deepval.metering.timing import Timing
 from deepval.perception.reported import cache as store
 from deepval.perception.running import perceive as perceiving
-from deepval.perception.running.detector import DetectorConfig, decode_image, detect, load_detector
+from deepval.perception.running.detector import (
+    DetectorConfig,
+    decode_image,
+    detect,
+    load_detector,
+)
 from deepval.perception.running.mode_costs import ModeCost, cost_entry, measure_mode
 from deepval.perception.running.perceive import Progress, perceive, units_in_folder
 from driving import scene
@@ -47,9 +52,17 @@ def weights(tmp_path) -> Path:
 
 @pytest.fixture
 def images(tmp_path) -> Path:
-    """Units a (frames 0, 1, 5) and b (frames 3, 4); frame 1 of a is black: nothing is found in it."""
+    """Units a (frames 0, 1, 5) and b (frames 3, 4); frame 1 of a is black: nothing is
+    found in it.
+    """
     folder = tmp_path / "images"
-    for unit, frame, brightness in [("a", 0, 255), ("a", 1, 0), ("a", 5, 90), ("b", 3, 200), ("b", 4, 150)]:
+    for unit, frame, brightness in [
+        ("a", 0, 255),
+        ("a", 1, 0),
+        ("a", 5, 90),
+        ("b", 3, 200),
+        ("b", 4, 150),
+    ]:
         write_image(folder / unit / f"{frame:06d}.png", brightness)
     return folder
 
@@ -62,7 +75,11 @@ def run(images, cache, weights, **options):
 
 def snapshot(cache: Path) -> dict[str, bytes]:
     """Every file of a cache but the latencies, which no two runs share."""
-    files = (path for path in cache.rglob("*") if path.is_file() and path.name != "costs.toml")
+    files = (
+        path
+        for path in cache.rglob("*")
+        if path.is_file() and path.name != "costs.toml"
+    )
     return {str(path.relative_to(cache)): path.read_bytes() for path in files}
 
 
@@ -93,7 +110,8 @@ def test_files_have_the_columns_of_the_published_detections(images, tmp_path, we
 
 
 def test_empty_failed_and_never_run_frames_differ(tmp_path, weights):
-    # At 64 a frame is padded with 21 of 64 grey rows, so even black has a mean of 0.15 and a best score of 0.13.
+    # At 64 a frame is padded with 21 of 64 grey rows, so even black has a mean of 0.15
+    # and a best score of 0.13.
     threshold = DetectorConfig(min_score=0.2)
     for frame, brightness in ((0, 255), (1, 0), (2, 255)):
         write_image(tmp_path / "images" / f"{frame}.jpg", brightness)
@@ -107,7 +125,9 @@ def test_empty_failed_and_never_run_frames_differ(tmp_path, weights):
         config=threshold,
         on_error="record",
     )
-    frames = pq.read_table(tmp_path / "cache" / "tiny-64" / "frames" / "u.parquet").to_pylist()
+    frames = pq.read_table(
+        tmp_path / "cache" / "tiny-64" / "frames" / "u.parquet"
+    ).to_pylist()
     assert [(row["frame"], row["status"], row["boxes"]) for row in frames] == [
         (0, "ok", 2),
         (1, "ok", 0),
@@ -120,13 +140,23 @@ def test_empty_failed_and_never_run_frames_differ(tmp_path, weights):
         "the JPEG file is truncated",
         "the file cannot be read (No such file or directory)",
     ]
-    assert (frames[0]["width_px"], frames[0]["height_px"], frames[3]["width_px"]) == (60, 40, None)
+    assert (frames[0]["width_px"], frames[0]["height_px"], frames[3]["width_px"]) == (
+        60,
+        40,
+        None,
+    )
     assert frames[3]["image_sha256"] is None
     [summary] = result.modes
     assert (summary.frames, summary.failed, summary.boxes) == (4, 2, 2)
-    with pytest.raises(InputError, match=r"holds 2 failed frames, first 2: record errors"):
+    with pytest.raises(
+        InputError, match=r"holds 2 failed frames, first 2: record errors"
+    ):
         run(
-            {"u": [(frame, tmp_path / "images" / f"{frame}.jpg") for frame in range(4)]},
+            {
+                "u": [
+                    (frame, tmp_path / "images" / f"{frame}.jpg") for frame in range(4)
+                ]
+            },
             tmp_path / "cache",
             weights,
             sizes=[64],
@@ -136,10 +166,16 @@ def test_empty_failed_and_never_run_frames_differ(tmp_path, weights):
 
 def test_broken_image_stops_the_run_unless_recorded(images, tmp_path, weights):
     (images / "b" / "000004.png").write_bytes(b"no image")
-    with pytest.raises(InputError, match=r"frame 4 of unit b \(.*000004\.png\) is not: the file is not an image"):
+    with pytest.raises(
+        InputError,
+        match=r"frame 4 of unit b \(.*000004\.png\) is not: the file is not an image",
+    ):
         run(images, tmp_path / "cache", weights)
     assert store.units_in(tmp_path / "cache", "tiny-64") == ("a",)
-    assert run(images, tmp_path / "cache", weights, on_error="record").modes[0].units_run == 1
+    assert (
+        run(images, tmp_path / "cache", weights, on_error="record").modes[0].units_run
+        == 1
+    )
     with pytest.raises(InputError, match="on_error must be"):
         run(images, tmp_path / "cache", weights, on_error="ignore")
 
@@ -158,7 +194,14 @@ def test_second_run_does_nothing_and_changes_no_byte(images, tmp_path, weights):
 
 def test_progress_counts_every_frame_of_every_mode(images, tmp_path, weights):
     steps: list[Progress] = []
-    run(images, tmp_path / "cache", weights, progress=steps.append, latency_samples=3, latency_warmup=1)
+    run(
+        images,
+        tmp_path / "cache",
+        weights,
+        progress=steps.append,
+        latency_samples=3,
+        latency_warmup=1,
+    )
     total = 5 * 2 + 3 * 2
     assert [step.done for step in steps] == [*range(1, 11), 10 + 3, 10 + 6]
     assert {step.total for step in steps} == {total}
@@ -178,7 +221,11 @@ def test_manifest_says_what_was_done_with_what(images, tmp_path, weights):
     manifest = json.loads(run(images, tmp_path / "cache", weights).manifest.read_text())
     recipe = manifest["recipe"]
     assert recipe["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
-    assert (recipe["style"], recipe["min_score"], recipe["names"]) == ("yolov8", 0.1, ["car", "person"])
+    assert (recipe["style"], recipe["min_score"], recipe["names"]) == (
+        "yolov8",
+        0.1,
+        ["car", "person"],
+    )
     assert list(manifest["modes"]) == ["tiny-64", "tiny-96"]
     unit = manifest["modes"]["tiny-64"]["a"]
     assert (unit["frames"], unit["failed"]) == (3, 0)
@@ -191,7 +238,9 @@ def test_manifest_says_what_was_done_with_what(images, tmp_path, weights):
 def test_other_weights_or_config_are_refused(images, tmp_path, weights):
     run(images, tmp_path / "cache", weights)
     before = snapshot(tmp_path / "cache")
-    with pytest.raises(InputError, match=r"filled with min_score 0\.1; this run has 0\.2"):
+    with pytest.raises(
+        InputError, match=r"filled with min_score 0\.1; this run has 0\.2"
+    ):
         run(images, tmp_path / "cache", weights, config=DetectorConfig(min_score=0.2))
     onnx_models.yolov8(weights, slope=0.5)
     with pytest.raises(InputError, match="filled with weights_sha256"):
@@ -205,11 +254,16 @@ def test_other_weights_or_config_are_refused(images, tmp_path, weights):
 def test_other_images_are_refused(images, tmp_path, weights):
     run(images, tmp_path / "cache", weights)
     write_image(images / "a" / "000001.png", 7)
-    with pytest.raises(InputError, match=r"Unit a of mode tiny-64 .* other images \(1 frames differ, first 1\)"):
+    with pytest.raises(
+        InputError,
+        match=r"Unit a of mode tiny-64 .* other images \(1 frames differ, first 1\)",
+    ):
         run(images, tmp_path / "cache", weights)
     for mode in ("tiny-64", "tiny-96"):
         (tmp_path / "cache" / mode / "detections" / "a.parquet").unlink()
-    assert [mode.units_run for mode in run(images, tmp_path / "cache", weights).modes] == [1, 1]
+    assert [
+        mode.units_run for mode in run(images, tmp_path / "cache", weights).modes
+    ] == [1, 1]
     write_image(images / "b" / "000007.png", 7)
     with pytest.raises(InputError, match=r"Unit b .*first 7"):
         run(images, tmp_path / "cache", weights)
@@ -227,7 +281,10 @@ def test_damaged_files_are_noticed(images, tmp_path, weights):
         run(images, tmp_path / "cache", weights)
     (detections / "a.parquet").unlink()
     (detections / "a.parquet").mkdir()
-    with pytest.raises(InputError, match=r"a\.parquet: must be a file of the detection cache that can be read"):
+    with pytest.raises(
+        InputError,
+        match=r"a\.parquet: must be a file of the detection cache that can be read",
+    ):
         run(images, tmp_path / "cache", weights)
 
 
@@ -236,23 +293,40 @@ def altered(path: Path, column: str, values: list) -> None:
     table = pq.read_table(path)
     place = table.column_names.index(column)
     changed = pa.array(values, table.field(column).type)
-    pq.write_table(table.set_column(place, table.field(column), changed), path, compression="zstd")
+    pq.write_table(
+        table.set_column(place, table.field(column), changed), path, compression="zstd"
+    )
 
 
 def test_a_changed_file_is_never_adopted(images, tmp_path, weights):
     cache = tmp_path / "cache"
     run(images, cache, weights)
     before = snapshot(cache)
-    detections, frames = (cache / "tiny-64" / kind / "a.parquet" for kind in ("detections", "frames"))
-    altered(detections, "score", np.linspace(0.9, 0.2, pq.read_metadata(detections).num_rows))
+    detections, frames = (
+        cache / "tiny-64" / kind / "a.parquet" for kind in ("detections", "frames")
+    )
+    altered(
+        detections,
+        "score",
+        np.linspace(0.9, 0.2, pq.read_metadata(detections).num_rows),
+    )
     for _ in range(2):
-        with pytest.raises(InputError, match=r"detections/a\.parquet does not fit its hash.*delete it and run"):
+        with pytest.raises(
+            InputError,
+            match=r"detections/a\.parquet does not fit its hash.*delete it and run",
+        ):
             run(images, cache, weights)
-    with pytest.raises(InputError, match=r"detections/a\.parquet does not fit its hash"):
+    with pytest.raises(
+        InputError, match=r"detections/a\.parquet does not fit its hash"
+    ):
         run(images, cache, weights, sizes=[64, 128])
-    with pytest.raises(InputError, match=r"detections/a\.parquet does not fit its hash"):
+    with pytest.raises(
+        InputError, match=r"detections/a\.parquet does not fit its hash"
+    ):
         store.read_mode(cache, "tiny-64")
-    with pytest.raises(InputError, match=r"detections/a\.parquet does not fit its hash"):
+    with pytest.raises(
+        InputError, match=r"detections/a\.parquet does not fit its hash"
+    ):
         read_detections(cache / "tiny-64", [scene(6, unit="a"), scene(5, unit="b")])
     detections.unlink()
     assert [mode.units_run for mode in run(images, cache, weights).modes] == [1, 0]
@@ -262,7 +336,9 @@ def test_a_changed_file_is_never_adopted(images, tmp_path, weights):
         store.read_mode(cache, "tiny-64")
 
 
-def test_a_unit_without_an_entry_in_the_manifest_is_run_again(images, tmp_path, weights):
+def test_a_unit_without_an_entry_in_the_manifest_is_run_again(
+    images, tmp_path, weights
+):
     cache = tmp_path / "cache"
     run(images, cache, weights)
     before = snapshot(cache)
@@ -278,20 +354,43 @@ def test_a_unit_without_an_entry_in_the_manifest_is_run_again(images, tmp_path, 
 def test_a_cache_without_a_manifest_is_not_read(images, tmp_path, weights):
     run(images, tmp_path / "cache", weights)
     (tmp_path / "cache" / "manifest.json").unlink()
-    with pytest.raises(InputError, match=r"must hold a manifest\.json with the hashes of its files"):
+    with pytest.raises(
+        InputError, match=r"must hold a manifest\.json with the hashes of its files"
+    ):
         store.read_mode(tmp_path / "cache", "tiny-64")
 
 
 def test_a_mode_that_finds_nothing_says_so(images, tmp_path, weights):
     blind = onnx_models.yolov8(tmp_path / "blind.onnx", slope=0.01)
-    with pytest.warns(InputWarning, match="mode blind-64 finds no box in any of 5 images: check the style"):
+    with pytest.warns(
+        InputWarning,
+        match="mode blind-64 finds no box in any of 5 images: check the style",
+    ):
         result = run(images, tmp_path / "cache", blind, sizes=[64])
     assert result.modes[0].boxes == 0
-    assert json.loads(result.manifest.read_text())["notes"] == [store.silence("blind-64", 5)]
-    words = ["perceive", images, "-w", blind, "--size", 64, "--samples", 0, "-o", tmp_path / "cache"]
+    assert json.loads(result.manifest.read_text())["notes"] == [
+        store.silence("blind-64", 5)
+    ]
+    words = [
+        "perceive",
+        images,
+        "-w",
+        blind,
+        "--size",
+        64,
+        "--samples",
+        0,
+        "-o",
+        tmp_path / "cache",
+    ]
     done = commands.run(*words, notes=True)
-    assert (done.code, done.err.strip()) == (0, f"deepval: note: {store.silence('blind-64', 5)}")
-    assert "notes" not in json.loads(run(images, tmp_path / "seen", weights).manifest.read_text())
+    assert (done.code, done.err.strip()) == (
+        0,
+        f"deepval: note: {store.silence('blind-64', 5)}",
+    )
+    assert "notes" not in json.loads(
+        run(images, tmp_path / "seen", weights).manifest.read_text()
+    )
 
 
 def test_two_runs_cannot_share_a_cache(images, tmp_path, weights):
@@ -306,20 +405,45 @@ def test_places_that_cannot_be_written_to(images, tmp_path, weights):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cache must be a folder to write to"):
         run(images, tmp_path / "file", weights)
-    with pytest.raises(InputError, match=r"costs\.toml: must be a file that can be written"):
-        run(images, tmp_path / "cache", weights, costs=tmp_path / "file" / "costs.toml", latency_samples=1)
+    with pytest.raises(
+        InputError, match=r"costs\.toml: must be a file that can be written"
+    ):
+        run(
+            images,
+            tmp_path / "cache",
+            weights,
+            costs=tmp_path / "file" / "costs.toml",
+            latency_samples=1,
+        )
 
 
 def test_unit_names_may_hold_any_sign(images, tmp_path, weights):
     frames = units_in_folder(images)["a"]
-    run({"night/drive 1": frames, "..": frames, "_x": frames}, tmp_path / "cache", weights, sizes=[64])
-    assert store.units_in(tmp_path / "cache", "tiny-64") == ("..", "_x", "night/drive 1")
-    assert set(store.read_mode(tmp_path / "cache", "tiny-64").run_seq) == {"..", "_x", "night/drive 1"}
+    run(
+        {"night/drive 1": frames, "..": frames, "_x": frames},
+        tmp_path / "cache",
+        weights,
+        sizes=[64],
+    )
+    assert store.units_in(tmp_path / "cache", "tiny-64") == (
+        "..",
+        "_x",
+        "night/drive 1",
+    )
+    assert set(store.read_mode(tmp_path / "cache", "tiny-64").run_seq) == {
+        "..",
+        "_x",
+        "night/drive 1",
+    }
 
 
-def test_mode_that_is_not_cached_is_named_with_those_that_are(images, tmp_path, weights):
+def test_mode_that_is_not_cached_is_named_with_those_that_are(
+    images, tmp_path, weights
+):
     run(images, tmp_path / "cache", weights, mode_prefix="mine")
-    with pytest.raises(InputError, match="no unit of mode tiny-64; its modes are: mine-64, mine-96"):
+    with pytest.raises(
+        InputError, match="no unit of mode tiny-64; its modes are: mine-64, mine-96"
+    ):
         store.read_mode(tmp_path / "cache", "tiny-64")
 
 
@@ -351,7 +475,9 @@ def test_folders_without_a_clear_reading_are_refused(tmp_path, weights):
     with pytest.raises(InputError, match="is none"):
         units_in_folder(tmp_path / "absent")
     (tmp_path / "empty" / "sub").mkdir(parents=True)
-    with pytest.raises(InputError, match=r"There must be images .* in .*empty, and there are none"):
+    with pytest.raises(
+        InputError, match=r"There must be images .* in .*empty, and there are none"
+    ):
         units_in_folder(tmp_path / "empty")
     write_image(tmp_path / "both" / "1.png", 1)
     write_image(tmp_path / "both" / "sub" / "1.png", 1)
@@ -359,7 +485,9 @@ def test_folders_without_a_clear_reading_are_refused(tmp_path, weights):
         units_in_folder(tmp_path / "both")
     write_image(tmp_path / "twice" / "1.png", 1)
     write_image(tmp_path / "twice" / "01.png", 1)
-    with pytest.raises(InputError, match=r"different numbers .* those of twice are not"):
+    with pytest.raises(
+        InputError, match=r"different numbers .* those of twice are not"
+    ):
         run(tmp_path / "twice", tmp_path / "cache", weights)
 
 
@@ -376,25 +504,48 @@ def test_requests_that_cannot_be_met_are_refused(images, tmp_path, weights):
 
 
 def test_costs_have_every_stage(images, tmp_path, weights):
-    result = run(images, tmp_path / "cache", weights, sizes=(96, 64), latency_samples=7, latency_warmup=1)
+    result = run(
+        images,
+        tmp_path / "cache",
+        weights,
+        sizes=(96, 64),
+        latency_samples=7,
+        latency_warmup=1,
+    )
     assert result.costs == tmp_path / "cache" / "costs.toml"
     modes = tomllib.loads(result.costs.read_text())["modes"]
     assert list(modes) == ["tiny-64", "tiny-96"]
     for mode, size in (("tiny-64", 64), ("tiny-96", 96)):
         entry = modes[mode]
-        for stage in ("", "no_decode_", "decode_", "preprocess_", "inference_", "postprocess_"):
+        for stage in (
+            "",
+            "no_decode_",
+            "decode_",
+            "preprocess_",
+            "inference_",
+            "postprocess_",
+        ):
             assert 0 < entry[f"{stage}ms"] <= entry[f"{stage}p95_ms"]
         assert entry["no_decode_ms"] < entry["ms"]
         assert (entry["samples"], entry["size"], entry["threads"]) == (7, size, 2)
         assert entry["device"].endswith("CPUExecutionProvider")
-        assert entry["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
+        assert (
+            entry["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
+        )
 
 
 def test_costs_are_medians_and_percentiles(weights):
     ten = np.arange(1.0, 11.0)
-    stages = {"decode": ten, "preprocess": 2 * ten, "inference": 3 * ten, "postprocess": 4 * ten}
+    stages = {
+        "decode": ten,
+        "preprocess": 2 * ten,
+        "inference": 3 * ten,
+        "postprocess": 4 * ten,
+    }
     timing = Timing(sum(stages.values()), stages)
-    entry = cost_entry(ModeCost(timing), load_detector(weights), size=64, weights_sha256="0")
+    entry = cost_entry(
+        ModeCost(timing), load_detector(weights), size=64, weights_sha256="0"
+    )
     assert set(entry) == {
         *(
             f"{stage}{figure}"
@@ -413,7 +564,9 @@ def test_costs_are_medians_and_percentiles(weights):
 def test_latency_leaves_warmup_out_and_threads_as_they_were(weights):
     threads = cv2.getNumThreads()
     picture = cv2.imencode(".png", np.zeros((40, 60, 3), dtype=np.uint8))[1].tobytes()
-    timing, *_ = measure_mode(load_detector(weights), [picture], size=64, samples=4, warmup=3)
+    timing, *_ = measure_mode(
+        load_detector(weights), [picture], size=64, samples=4, warmup=3
+    )
     assert timing.calls == 4
     assert list(timing.stages) == ["decode", "preprocess", "inference", "postprocess"]
     assert cv2.getNumThreads() == threads
@@ -423,7 +576,10 @@ def test_latency_leaves_warmup_out_and_threads_as_they_were(weights):
 
 def test_costs_file_keeps_what_it_says_and_is_measured_once(images, tmp_path, weights):
     costs = tmp_path / "costs.toml"
-    costs.write_text('# by hand\n[allocators.mine]\nms = 1.5\nserved = "single"\n\n[modes.tiny-64]\nms = 3\n')
+    costs.write_text(
+        '# by hand\n[allocators.mine]\nms = 1.5\nserved = "single"\n\n'
+        "[modes.tiny-64]\nms = 3\n"
+    )
     run(images, tmp_path / "cache", weights, costs=costs, latency_samples=2)
     first = costs.read_text()
     assert first.startswith("# by hand\n[allocators.mine]")
@@ -441,7 +597,9 @@ def test_costs_file_keeps_what_it_says_and_is_measured_once(images, tmp_path, we
 def test_costs_file_that_cannot_take_an_entry(tmp_path):
     path = tmp_path / "costs.toml"
     write_entries(path, "modes", {"v5.0 é-320": {"ms": 1.25, "device": 'a "chip"'}})
-    assert read_entries(path, "modes") == {"v5.0 é-320": {"ms": 1.25, "device": 'a "chip"'}}
+    assert read_entries(path, "modes") == {
+        "v5.0 é-320": {"ms": 1.25, "device": 'a "chip"'}
+    }
     path.write_text("modes = {a = {ms = 1}}\n")
     with pytest.raises(InputError, match="costs of b cannot be added"):
         write_entries(path, "modes", {"b": {"ms": 1.0}})
@@ -457,7 +615,13 @@ def test_latency_needs_a_readable_image(tmp_path, weights):
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "1.png").write_bytes(b"")
     with pytest.raises(InputError, match="ask for 0 samples"):
-        run(tmp_path / "images", tmp_path / "cache", weights, on_error="record", latency_samples=2)
+        run(
+            tmp_path / "images",
+            tmp_path / "cache",
+            weights,
+            on_error="record",
+            latency_samples=2,
+        )
 
 
 MORTAL = """
@@ -507,19 +671,36 @@ def progress(step):
 perceive(Path(images), Path(cache), weights=Path(weights), sizes=[64, 96], latency_samples=0, progress=progress)
 if float(pause_s):
     time.sleep(600)  # whoever asked for pauses kills it, at the latest now
-"""
+"""  # noqa: E501
 
 
-def start_mortal(images: Path, cache: Path, weights: Path, *, log: Path, point: int = 0, pause_s: float = 0.0):
-    """A run in a process of its own that kills itself at the given moment of its writing (0: never)."""
+def start_mortal(
+    images: Path,
+    cache: Path,
+    weights: Path,
+    *,
+    log: Path,
+    point: int = 0,
+    pause_s: float = 0.0,
+):
+    """A run in a process of its own that kills itself at the given moment of its
+    writing (0: never).
+    """
     log.write_text("")
     words = [images, cache, weights, log, point, pause_s]
     source = str(Path(deepval.__file__).parents[1])
-    return subprocess.Popen([sys.executable, "-c", MORTAL, *map(str, words)], env={**os.environ, "PYTHONPATH": source})
+    return subprocess.Popen(
+        [sys.executable, "-c", MORTAL, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": source},
+    )
 
 
 def done_units(cache: Path) -> set[tuple[str, str]]:
-    return {(mode, unit) for mode in store.modes_in(cache) for unit in store.units_in(cache, mode)}
+    return {
+        (mode, unit)
+        for mode in store.modes_in(cache)
+        for unit in store.units_in(cache, mode)
+    }
 
 
 def units_run(log: Path) -> set[tuple[str, str]]:
@@ -534,7 +715,9 @@ def test_killed_while_writing_it_ends_with_the_same_bytes(images, tmp_path, weig
     kills = 0
     for point in [*rng.integers(1, 25, 6), 0]:
         before = done_units(cache)
-        code = start_mortal(images, cache, weights, log=log, point=int(point)).wait(timeout=600)
+        code = start_mortal(images, cache, weights, log=log, point=int(point)).wait(
+            timeout=600
+        )
         assert not units_run(log) & before
         assert code in (0, -signal.SIGKILL)
         kills += code != 0
@@ -565,7 +748,11 @@ def test_killed_at_any_time_it_ends_with_the_same_bytes(images, tmp_path, weight
 @pytest.mark.shared
 def test_real_images_through_the_cache_equal_the_published_detections(tmp_path):
     folder = shared_data("kitti_tracking", "training", "image_02")
-    units = {unit: frames for unit, frames in units_in_folder(folder).items() if unit in ("0001", "0016")}
+    units = {
+        unit: frames
+        for unit, frames in units_in_folder(folder).items()
+        if unit in ("0001", "0016")
+    }
     result = perceive(
         units,
         tmp_path,
@@ -576,26 +763,41 @@ def test_real_images_through_the_cache_equal_the_published_detections(tmp_path):
     )
     for size in (320, 384):
         held = store.read_mode(tmp_path, f"yolov8s-{size}")
-        table = pq.read_table(shared_data("kitti_tracking", "detections", f"yolov8s_{size}.parquet")).to_pandas()
+        table = pq.read_table(
+            shared_data("kitti_tracking", "detections", f"yolov8s_{size}.parquet")
+        ).to_pandas()
         rows = table[table.seq.isin(["0001", "0016"])]
         assert held.seq.tolist() == rows.seq.tolist()
         assert held.frame.tolist() == rows.frame.tolist()
         assert held.classes.tolist() == rows.cls.tolist()
         np.testing.assert_allclose(held.scores, rows.score, atol=1e-3, rtol=0)
-        np.testing.assert_allclose(held.boxes_px, rows[["x1", "y1", "x2", "y2"]], atol=0.01, rtol=0)
+        np.testing.assert_allclose(
+            held.boxes_px, rows[["x1", "y1", "x2", "y2"]], atol=0.01, rtol=0
+        )
     assert [(mode.frames, mode.failed) for mode in result.modes] == [(6, 0), (6, 0)]
 
 
 @pytest.mark.parametrize("half", [False, True])
-def test_images_that_go_through_together_have_the_boxes_they_have_alone(images, tmp_path, half):
+def test_images_that_go_through_together_have_the_boxes_they_have_alone(
+    images, tmp_path, half
+):
     weights = onnx_models.yolov8(tmp_path / "tiny.onnx", batched=True, half=half)
     write_image(images / "a" / "000009.png", 130)
     (images / "a" / "000007.png").write_bytes(b"no image")
-    cv2.imwrite(str(images / "b" / "000008.png"), np.full((60, 40, 3), 99, dtype=np.uint8))  # stands upright
+    # stands upright
+    cv2.imwrite(
+        str(images / "b" / "000008.png"), np.full((60, 40, 3), 99, dtype=np.uint8)
+    )
     run(images, tmp_path / "alone", weights, on_error="record")
     for together in (2, 3, 8):
         cache = tmp_path / f"by-{together}"
-        done = run(images, cache, weights, on_error="record", config=DetectorConfig(batch=together))
+        done = run(
+            images,
+            cache,
+            weights,
+            on_error="record",
+            config=DetectorConfig(batch=together),
+        )
         assert [mode.failed for mode in done.modes] == [1, 1]
         files = snapshot(cache)
         assert json.loads(files.pop("manifest.json"))["recipe"]["batch"] == together
@@ -638,7 +840,9 @@ def test_two_images_are_in_work_at_once_and_the_bytes_are_those_of_one_at_a_time
     assert snapshot(tmp_path / "two") == snapshot(tmp_path / "one")
 
 
-def test_threads_sleep_in_a_run_and_spin_for_latencies(images, tmp_path, weights, monkeypatch):
+def test_threads_sleep_in_a_run_and_spin_for_latencies(
+    images, tmp_path, weights, monkeypatch
+):
     opened, load = [], load_detector
 
     def watched(*arguments, **options):
@@ -652,25 +856,43 @@ def test_threads_sleep_in_a_run_and_spin_for_latencies(images, tmp_path, weights
     run(images, tmp_path / "cache", weights, latency_samples=2)
     assert opened == [False, True]  # nothing is left to measure
     entry = "session.intra_op.allow_spinning"
-    assert load(weights, spinning=False).model.session.get_session_options().get_session_config_entry(entry) == "0"
+    assert (
+        load(weights, spinning=False)
+        .model.session.get_session_options()
+        .get_session_config_entry(entry)
+        == "0"
+    )
 
 
 def test_a_model_that_cannot_take_several_images_says_so(images, tmp_path):
     several = DetectorConfig(batch=2)
-    one = onnx_models.yolov8(tmp_path / "one.onnx", input_shape=(1, 3, "height", "width"))
-    with pytest.raises(InputError, match=r"one.onnx takes one image at a time; --batch is 2: leave --batch out"):
+    one = onnx_models.yolov8(
+        tmp_path / "one.onnx", input_shape=(1, 3, "height", "width")
+    )
+    with pytest.raises(
+        InputError,
+        match=r"one.onnx takes one image at a time; --batch is 2: leave --batch out",
+    ):
         run(images, tmp_path / "cache", one, config=several)
     mixing = onnx_models.yolov8(tmp_path / "mixing.onnx")
     with pytest.raises(
-        InputError, match=r"one row of output0 per image, and gives \(1, 6, 3\) for 2: leave --batch out"
+        InputError,
+        match=(
+            r"one row of output0 per image, and gives \(1, 6, 3\) "
+            r"for 2: leave --batch out"
+        ),
     ):
         run(images, tmp_path / "mixed", mixing, config=several)
-    with pytest.raises(InputError, match="one image at a time are needed, and are 300, 2 and 0"):
+    with pytest.raises(
+        InputError, match="one image at a time are needed, and are 300, 2 and 0"
+    ):
         DetectorConfig(batch=0)
 
 
 def test_workers_that_write_at_once_lose_nothing(images, tmp_path, weights):
-    """More units than workers, none of which takes long: their entries in the manifest are written by one process."""
+    """More units than workers, none of which takes long: their entries in the manifest
+    are written by one process.
+    """
     for number in range(24):
         write_image(images / f"more-{number:02d}" / "000000.png", 10 * number)
     run(images, tmp_path / "alone", weights)

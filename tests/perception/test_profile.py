@@ -1,4 +1,6 @@
-"""Detection profiles: the file, the laws of simulation, and how well the shipped one tells what was measured."""
+"""Detection profiles: the file, the laws of simulation, and how well the shipped one
+tells what was measured.
+"""
 
 import sys
 from dataclasses import replace
@@ -12,7 +14,13 @@ from scipy.stats import norm
 
 from deepval.datasets.synthetic import SceneParts, WorldSettings, visible
 from deepval.errors import InputError
-from deepval.perception.profile import Conditions, Noise, expected_logit, logit, read_profile
+from deepval.perception.profile import (
+    Conditions,
+    Noise,
+    expected_logit,
+    logit,
+    read_profile,
+)
 from deepval.perception.reported.losses import matching
 from deepval.perception.simulation import (
     DOUBLE,
@@ -25,7 +33,14 @@ from deepval.perception.simulation import (
     loading,
 )
 from detector_profile.check import goodness, goodness_lines
-from detector_profile.fit import both_below, fit_profile, fit_scores, streets, toml, write_profile
+from detector_profile.fit import (
+    both_below,
+    fit_profile,
+    fit_scores,
+    streets,
+    toml,
+    write_profile,
+)
 from detector_profile.outcomes import Specimen, all_outcomes
 from driving import scene, truth
 from project import ROOT
@@ -36,17 +51,24 @@ PROFILE = read_profile()
 
 @pytest.fixture(scope="module")
 def drives():
-    parts = [SceneParts(place, seed=5, settings=WorldSettings(scenes=10)) for place in range(10)]
+    parts = [
+        SceneParts(place, seed=5, settings=WorldSettings(scenes=10))
+        for place in range(10)
+    ]
     return [(part.scene(), visible(part.truth())) for part in parts]
 
 
 def simulate(profile, drive, *, truth, size, rng, conditions=None):
     """What the detector reports of one draw at one size."""
-    return detections_at(draw(profile, drive, truth=truth, rng=rng, conditions=conditions), size)
+    return detections_at(
+        draw(profile, drive, truth=truth, rng=rng, conditions=conditions), size
+    )
 
 
 def detection_probability(profile, height_px, *, threshold=0.25, **about):
-    """Chance that a latent score, normal about its mean, lies above that of the threshold."""
+    """Chance that a latent score, normal about its mean, lies above that of the
+    threshold.
+    """
     scores = profile.scores
     least = logit(max(threshold, scores.floor), top=scores.top)
     return norm.sf(least, expected_logit(profile, height_px, **about), scores.spread)
@@ -64,7 +86,9 @@ def kind(height_px, *, cls="Car", occlusion=0, range_m=20.0):
 
 
 def car(frames, *, box=(600.0, 170.0, 640.0, 200.0), cls="Car", occlusion=0):
-    rows = [(frame, cls, 0, occlusion, box, (20, 24, -1, 1), 0.0) for frame in range(frames)]
+    rows = [
+        (frame, cls, 0, occlusion, box, (20, 24, -1, 1), 0.0) for frame in range(frames)
+    ]
     return truth(rows, frames)
 
 
@@ -90,7 +114,11 @@ def test_numbers_keep_four_digits_and_text_is_quoted():
 
 
 def test_the_shipped_file_says_how_it_was_made():
-    source = Path(sys.modules["deepval.perception.profile"].__file__).parent / "profiles" / "yolov8s-kitti.toml"
+    source = (
+        Path(sys.modules["deepval.perception.profile"].__file__).parent
+        / "profiles"
+        / "yolov8s-kitti.toml"
+    )
     assert "# Made by: python tools/fit_profile.py" in source.read_text()
 
 
@@ -100,7 +128,11 @@ def test_the_shipped_file_says_how_it_was_made():
         ("spread =", "width =", "scores may have .*; found 'width'"),
         ("[scores]", "[scores", "must be a TOML file; "),
         ("height_px = [4.0, 7.0,", "height_px = [7.0, 4.0,", "heights must increase"),
-        ("Car = { Car = 1.0 }", "Car = { Car = 0.5 }", "reported classes of Car must sum to 1"),
+        (
+            "Car = { Car = 1.0 }",
+            "Car = { Car = 0.5 }",
+            "reported classes of Car must sum to 1",
+        ),
         ("drifting = 0.", "drifting = 7.", "shares of a noise"),
     ],
 )
@@ -127,16 +159,25 @@ def test_the_mean_passes_through_the_knots_and_goes_on_below_the_first():
 
 
 def test_a_class_that_was_never_seen_takes_the_figure_of_car():
-    tram, cars = (expected_logit(PROFILE, **kind([10.0, 40.0], cls=cls)) for cls in ("Tram", "Car"))
+    tram, cars = (
+        expected_logit(PROFILE, **kind([10.0, 40.0], cls=cls))
+        for cls in ("Tram", "Car")
+    )
     np.testing.assert_array_equal(tram, cars)
     assert "Tram" not in PROFILE.scores.class_logit
 
 
 @given(st.floats(2, 300), st.floats(1.0, 2.0), st.floats(0.1, 0.9))
 def test_taller_is_seen_more_often_and_hidden_less(height_px, factor, threshold):
-    low, high = detection_probability(PROFILE, **kind([height_px, height_px * factor]), threshold=threshold)
-    hidden = detection_probability(PROFILE, **kind(height_px, occlusion=2), threshold=threshold)[0]
-    sure = detection_probability(PROFILE, **kind(height_px), threshold=min(threshold + 0.05, 0.94))[0]
+    low, high = detection_probability(
+        PROFILE, **kind([height_px, height_px * factor]), threshold=threshold
+    )
+    hidden = detection_probability(
+        PROFILE, **kind(height_px, occlusion=2), threshold=threshold
+    )[0]
+    sure = detection_probability(
+        PROFILE, **kind(height_px), threshold=min(threshold + 0.05, 0.94)
+    )[0]
     assert 0 <= low <= high <= 1
     assert hidden <= low
     assert sure <= low
@@ -144,14 +185,20 @@ def test_taller_is_seen_more_often_and_hidden_less(height_px, factor, threshold)
 
 def test_scores_and_latent_scores_are_inverse():
     latent = np.linspace(-4, 4, 9)
-    np.testing.assert_allclose(logit(0.95 / (1 + np.exp(-latent)), top=0.95), latent, rtol=1e-9)
+    np.testing.assert_allclose(
+        logit(0.95 / (1 + np.exp(-latent)), top=0.95), latent, rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("correlation", [-0.6, 0.0, 0.3, 0.9])
 def test_both_below_the_median_has_the_textbook_probability(correlation):
     zero, r = np.zeros(1), np.array([correlation])
-    assert both_below(zero, zero, r)[0] == pytest.approx(1 / 4 + np.arcsin(correlation) / (2 * np.pi), rel=1e-6)
-    assert both_below(np.array([9.0]), np.array([0.3]), r)[0] == pytest.approx(0.61791142, rel=1e-6)
+    assert both_below(zero, zero, r)[0] == pytest.approx(
+        1 / 4 + np.arcsin(correlation) / (2 * np.pi), rel=1e-6
+    )
+    assert both_below(np.array([9.0]), np.array([0.3]), r)[0] == pytest.approx(
+        0.61791142, rel=1e-6
+    )
 
 
 def test_resolutions_share_noise_as_their_distance_says():
@@ -176,25 +223,39 @@ def test_noise_has_unit_variance_and_forgets_as_told():
     things = draw(only(), scene(frames), truth=truth(rows, frames), rng=rng).things
     things = type(things)(*(column[things.kind == OBJECT] for column in things))
     found = disturbance(things, noise, fields=4, dt_s=0.1, rng=rng)
-    low, high = (blend(noise, found, size=size, rng=rng).reshape(frames, -1) for size in (320, 640))
+    low, high = (
+        blend(noise, found, size=size, rng=rng).reshape(frames, -1)
+        for size in (320, 640)
+    )
 
     def product(a, b):
         return float(np.mean(a * b))
 
     assert product(low, low) == pytest.approx(1.0, abs=0.05)
-    assert product(low, high) == pytest.approx(0.3 + 0.5 * np.exp(-np.log(2) / 0.8), abs=0.05)
+    assert product(low, high) == pytest.approx(
+        0.3 + 0.5 * np.exp(-np.log(2) / 0.8), abs=0.05
+    )
     for lag in (1, 3):
-        assert product(low[lag:], low[:-lag]) == pytest.approx(0.3 + 0.5 * np.exp(-lag * 0.1 / 0.4), abs=0.05)
+        assert product(low[lag:], low[:-lag]) == pytest.approx(
+            0.3 + 0.5 * np.exp(-lag * 0.1 / 0.4), abs=0.05
+        )
 
 
 def test_simulated_recall_is_the_detection_probability():
     tracks = 4000
-    rows = [(0, "Car", track, 1, (600, 170, 640, 200), (20, 24, -1, 1), 0.0) for track in range(tracks)]
+    rows = [
+        (0, "Car", track, 1, (600, 170, 640, 200), (20, 24, -1, 1), 0.0)
+        for track in range(tracks)
+    ]
     for size in (320, 640):
-        drawn = draw(only(), scene(1), truth=truth(rows, 1), rng=np.random.default_rng(0))
+        drawn = draw(
+            only(), scene(1), truth=truth(rows, 1), rng=np.random.default_rng(0)
+        )
         found = detections_at(drawn, size)
         expected = detection_probability(PROFILE, **kind(30 * size / 1242, occlusion=1))
-        assert (found.score >= 0.25).sum() / tracks == pytest.approx(expected[0], abs=0.03)
+        assert (found.score >= 0.25).sum() / tracks == pytest.approx(
+            expected[0], abs=0.03
+        )
 
 
 def test_one_draw_serves_all_modes_in_any_order(drives):
@@ -203,7 +264,10 @@ def test_one_draw_serves_all_modes_in_any_order(drives):
     forth = [detections_at(drawn, size) for size in (320, 448, 640)]
     back = [detections_at(drawn, size) for size in (640, 448, 320)][::-1]
     alone = [
-        simulate(PROFILE, drive, truth=reference, size=size, rng=np.random.default_rng(7)) for size in (320, 448, 640)
+        simulate(
+            PROFILE, drive, truth=reference, size=size, rng=np.random.default_rng(7)
+        )
+        for size in (320, 448, 640)
     ]
     for one, other, third in zip(forth, back, alone, strict=True):
         for name in ("frame", "cls", "score", "box_px"):
@@ -217,7 +281,13 @@ def test_more_pixels_find_more_and_resolutions_between_lie_between(drives):
     for size in (320, 448, 640):
         hit = judged = 0
         for place, (drive, reference) in enumerate(drives):
-            found = simulate(PROFILE, drive, truth=reference, size=size, rng=np.random.default_rng(place))
+            found = simulate(
+                PROFILE,
+                drive,
+                truth=reference,
+                size=size,
+                rng=np.random.default_rng(place),
+            )
             match = matching(found.where(found.score >= 0.25), reference)
             hit += int((match.partner >= 0).sum())
             judged += int(reference.judged().sum())
@@ -227,7 +297,9 @@ def test_more_pixels_find_more_and_resolutions_between_lie_between(drives):
 
 def test_detections_are_a_detectors(drives):
     for drive, reference in drives[:4]:
-        found = simulate(PROFILE, drive, truth=reference, size=640, rng=np.random.default_rng(1))
+        found = simulate(
+            PROFILE, drive, truth=reference, size=640, rng=np.random.default_rng(1)
+        )
         assert (found.score >= PROFILE.scores.floor).all()
         assert (found.score <= PROFILE.scores.top).all()
         assert (found.box_px >= 0).all()
@@ -239,25 +311,38 @@ def test_detections_are_a_detectors(drives):
 def test_an_empty_street_shows_phantoms_only_where_there_are_any():
     empty, drive = truth([], 40), scene(40, speed_mps=5.0)
     none = simulate(only(), drive, truth=empty, size=640, rng=np.random.default_rng(0))
-    some = simulate(only(phantoms=20.0), drive, truth=empty, size=640, rng=np.random.default_rng(0))
+    some = simulate(
+        only(phantoms=20.0), drive, truth=empty, size=640, rng=np.random.default_rng(0)
+    )
     assert len(none) == 0
     assert len(some) > 40
-    single = simulate(only(phantoms=20.0), scene(1), truth=truth([], 1), size=640, rng=np.random.default_rng(0))
+    single = simulate(
+        only(phantoms=20.0),
+        scene(1),
+        truth=truth([], 1),
+        size=640,
+        rng=np.random.default_rng(0),
+    )
     assert len(single.run) == 1
 
 
 def test_phantoms_stand_still_and_grow_as_the_vehicle_comes_nearer():
     drive = scene(30, speed_mps=12.0)
-    drawn = draw(only(phantoms=15.0), drive, truth=truth([], 30), rng=np.random.default_rng(2))
+    drawn = draw(
+        only(phantoms=15.0), drive, truth=truth([], 30), rng=np.random.default_rng(2)
+    )
     things = drawn.things
     assert (things.kind == PHANTOM).all()
     for who in np.unique(things.identity)[:20]:
         mine = things.identity == who
         size_px = (things.box_px[:, 3] - things.box_px[:, 1])[mine]
         np.testing.assert_allclose(
-            size_px * np.maximum(things.range_m[mine], 0.5), size_px[0] * things.range_m[mine][0]
+            size_px * np.maximum(things.range_m[mine], 0.5),
+            size_px[0] * things.range_m[mine][0],
         )
-        np.testing.assert_allclose(np.diff(things.range_m[mine]), -1.2 * np.diff(things.frame[mine]))
+        np.testing.assert_allclose(
+            np.diff(things.range_m[mine]), -1.2 * np.diff(things.frame[mine])
+        )
 
 
 def test_conditions_shift_hide_and_multiply():
@@ -271,7 +356,14 @@ def test_conditions_shift_hide_and_multiply():
     }.items():
         profile = only(phantoms=2.0 if name == "busy" else 0.0)
         counts[name] = len(
-            simulate(profile, drive, truth=reference, size=640, rng=np.random.default_rng(4), conditions=conditions)
+            simulate(
+                profile,
+                drive,
+                truth=reference,
+                size=640,
+                rng=np.random.default_rng(4),
+                conditions=conditions,
+            )
         )
     assert counts["dark"] < counts["plain"]
     assert counts["fog"] < counts["plain"]
@@ -284,15 +376,25 @@ def test_the_reported_class_of_a_track_does_not_flicker():
         for frame in range(20)
         for track in range(30)
     ]
-    things = draw(only(), scene(20), truth=truth(rows, 20), rng=np.random.default_rng(0)).things
-    told = [np.unique(things.reported[things.identity == who]) for who in np.unique(things.identity)]
+    things = draw(
+        only(), scene(20), truth=truth(rows, 20), rng=np.random.default_rng(0)
+    ).things
+    told = [
+        np.unique(things.reported[things.identity == who])
+        for who in np.unique(things.identity)
+    ]
     assert all(len(names) == 1 for names in told)
     assert {str(names[0]) for names in told} == set(PROFILE.confusion["Misc"])
 
 
 def test_doubles_lie_mostly_within_their_object():
-    rows = [(0, "Car", track, 0, (600, 150, 700, 230), (10, 13, -1, 1), 0.0) for track in range(500)]
-    drawn = draw(only(doubles=2.0), scene(1), truth=truth(rows, 1), rng=np.random.default_rng(0))
+    rows = [
+        (0, "Car", track, 0, (600, 150, 700, 230), (10, 13, -1, 1), 0.0)
+        for track in range(500)
+    ]
+    drawn = draw(
+        only(doubles=2.0), scene(1), truth=truth(rows, 1), rng=np.random.default_rng(0)
+    )
     assert np.bincount(drawn.things.kind, minlength=3).tolist() == [500, 500, 0]
     assert drawn.things.kind[-1] == DOUBLE
     found = detections_at(drawn, 640)
@@ -321,7 +423,9 @@ def test_a_fit_finds_the_profile_that_made_the_outcomes(drives):
     heights = kind([8.0, 12.0, 20.0, 40.0])
     told = detection_probability(fitted, **heights)
     # Matching loses some small boxes, and a fit on 10 scenes knows few tracks.
-    np.testing.assert_allclose(told, detection_probability(PROFILE, **heights), atol=0.2)
+    np.testing.assert_allclose(
+        told, detection_probability(PROFILE, **heights), atol=0.2
+    )
 
 
 def test_a_fit_without_samples_is_told():
@@ -347,28 +451,46 @@ def test_the_command_in_its_head_makes_the_shipped_profile(samples, tmp_path):
     path = tmp_path / "again.toml"
     write_profile(fitted, path, head="again")
     again = read_profile(path)
-    np.testing.assert_allclose(again.scores.height_logit, PROFILE.scores.height_logit, atol=0.02)
+    np.testing.assert_allclose(
+        again.scores.height_logit, PROFILE.scores.height_logit, atol=0.02
+    )
     assert again.scores.spread == pytest.approx(PROFILE.scores.spread, abs=0.01)
-    assert again.scores.noise.drifting == pytest.approx(PROFILE.scores.noise.drifting, abs=0.03)
-    np.testing.assert_allclose(again.boxes.vehicle.relative, PROFILE.boxes.vehicle.relative, rtol=0.1)
-    assert again.phantoms.per_frame == pytest.approx(PROFILE.phantoms.per_frame, rel=0.15)
+    assert again.scores.noise.drifting == pytest.approx(
+        PROFILE.scores.noise.drifting, abs=0.03
+    )
+    np.testing.assert_allclose(
+        again.boxes.vehicle.relative, PROFILE.boxes.vehicle.relative, rtol=0.1
+    )
+    assert again.phantoms.per_frame == pytest.approx(
+        PROFILE.phantoms.per_frame, rel=0.15
+    )
     assert again.confusion == PROFILE.confusion
 
 
 @pytest.mark.shared
 def test_the_shipped_profile_tells_what_was_measured(samples):
-    """Recall within 0.16 where it rests on 150 objects, false positives within a factor of 1.6."""
-    figures = {f.name: f for f in goodness(PROFILE, samples, draws=6, seed=1, streets=streets(samples))}
+    """Recall within 0.16 where it rests on 150 objects, false positives within a factor
+    of 1.6.
+    """
+    figures = {
+        f.name: f
+        for f in goodness(PROFILE, samples, draws=6, seed=1, streets=streets(samples))
+    }
     for name, figure in figures.items():
         if name.startswith("recall vehicle") and figure.rests_on >= 150:
             assert figure.simulated == pytest.approx(figure.measured, abs=0.16), figure
         if name.startswith("false positives"):
             assert 1 / 1.6 < figure.simulated / figure.measured < 1.6, figure
-        if name.startswith(("seen at", "objects seen again")) and figure.rests_on >= 100:
+        if (
+            name.startswith(("seen at", "objects seen again"))
+            and figure.rests_on >= 100
+        ):
             assert figure.simulated == pytest.approx(figure.measured, abs=0.08), figure
         if name.startswith("boxes that persist") and figure.rests_on >= 100:
             assert figure.simulated == pytest.approx(figure.measured, abs=0.15), figure
-    recall = [figures[f"recall vehicle at {size}"].simulated for size in (320, 384, 512, 640)]
+    recall = [
+        figures[f"recall vehicle at {size}"].simulated for size in (320, 384, 512, 640)
+    ]
     assert recall == sorted(recall)
     lines = goodness_lines(list(figures.values()))
     assert len(lines) == 1 + len(figures)

@@ -80,7 +80,10 @@ def torch_bytes(content) -> bytes:
 
 
 def tensors(width=2):
-    return {name: torch.from_numpy(np.array(held)) for name, held in small_weights(width).arrays.items()}
+    return {
+        name: torch.from_numpy(np.array(held))
+        for name, held in small_weights(width).arrays.items()
+    }
 
 
 # What it sees
@@ -90,14 +93,21 @@ def test_the_published_grid_and_its_origin():
     grid = PlanGrid()
     assert grid.cells == int(77 / 0.3)
     assert grid.cell_m == 0.3
-    assert grid.cell_of(np.zeros(2)).tolist() == [round(17 / 0.3), round(38.5 / 0.3)] == [57, 128]
-    np.testing.assert_allclose(grid.metres(np.array([57, 128])), [57 * 0.3 - 17, 128 * 0.3 - 38.5])
+    assert (
+        grid.cell_of(np.zeros(2)).tolist()
+        == [round(17 / 0.3), round(38.5 / 0.3)]
+        == [57, 128]
+    )
+    np.testing.assert_allclose(
+        grid.metres(np.array([57, 128])), [57 * 0.3 - 17, 128 * 0.3 - 38.5]
+    )
     with pytest.raises(InputError, match="multiple of 64 cells a side; found 100"):
         PlanGrid(100)
 
 
 def test_a_box_is_filled_where_it_stands():
-    # 1.2 m cells; the box reaches from 9.4 to 14.2 m ahead, cells 22 to 26, and 1.2 m to either side of y = -0.1.
+    # 1.2 m cells; the box reaches from 9.4 to 14.2 m ahead, cells 22 to 26, and 1.2 m
+    # to either side of y = -0.1.
     corners = np.array([[[14.2, 1.1], [14.2, -1.3], [9.4, -1.3], [9.4, 1.1]]])
     drawn = box_raster(corners, grid=SMALL)
     wanted = np.zeros((64, 64), dtype=bool)
@@ -112,13 +122,21 @@ def test_a_box_is_filled_where_it_stands():
 def test_the_vehicle_is_drawn_around_its_origin():
     drawn = box_raster(own_corners_m(4.084, 1.73))
     rows, columns = np.nonzero(drawn)
-    assert (rows.min(), rows.max()) == (round((17 - 2.042) / 0.3), round((17 + 2.042) / 0.3))
-    assert (columns.min(), columns.max()) == (round((38.5 - 0.865) / 0.3), round((38.5 + 0.865) / 0.3))
+    assert (rows.min(), rows.max()) == (
+        round((17 - 2.042) / 0.3),
+        round((17 + 2.042) / 0.3),
+    )
+    assert (columns.min(), columns.max()) == (
+        round((38.5 - 0.865) / 0.3),
+        round((38.5 + 0.865) / 0.3),
+    )
 
 
 def test_a_road_is_drawn_in_the_vehicle_s_frame():
     straight = road_raster(road_drawing(straight_map()), ORIGIN, grid=SMALL)
-    turned = road_raster(road_drawing(straight_map(0.8)), np.array([0.0, 0.0, 0.8]), grid=SMALL)
+    turned = road_raster(
+        road_drawing(straight_map(0.8)), np.array([0.0, 0.0, 0.8]), grid=SMALL
+    )
     np.testing.assert_array_equal(straight, turned)
     assert [int(layer.any(axis=0).sum()) for layer in straight] == [8, 1, 1], (
         "road from -2 to 6 m, one line of each kind"
@@ -140,7 +158,9 @@ def test_road_beyond_the_square_is_not_drawn_though_the_grid_reaches_it():
 def test_what_meets_the_square_is_what_geometry_says(seed):
     rng = np.random.default_rng(seed)
     hull = shapely.convex_hull(
-        shapely.MultiPoint(rng.uniform(-200, 200, 2) + rng.normal(0, rng.uniform(1, 150), (6, 2)))
+        shapely.MultiPoint(
+            rng.uniform(-200, 200, 2) + rng.normal(0, rng.uniform(1, 150), (6, 2))
+        )
     )
     outline = np.array(hull.exterior.coords)[:-1]
     centre = rng.uniform(-50, 50, 2)
@@ -149,7 +169,9 @@ def test_what_meets_the_square_is_what_geometry_says(seed):
 
 
 def test_a_lane_without_an_outline_is_as_wide_as_it_says():
-    lane = Lane("a", np.array([[0.0, 0.0], [10.0, 0.0], [20.0, 0.0]]), "r", half_width_m=3.0)
+    lane = Lane(
+        "a", np.array([[0.0, 0.0], [10.0, 0.0], [20.0, 0.0]]), "r", half_width_m=3.0
+    )
     (outline,) = road_drawing(LaneMap({"a": lane})).lanes_m
     assert shapely.Polygon(outline).equals(shapely.box(0, -3, 20, 3))
 
@@ -173,10 +195,14 @@ def expected_names():
         for block in range(2):
             for place in (1, 2):
                 yield f"trunk.layer{layer}.{block}.conv{place}.weight"
-                yield from (f"trunk.layer{layer}.{block}.bn{place}.{part}" for part in norm)
+                yield from (
+                    f"trunk.layer{layer}.{block}.bn{place}.{part}" for part in norm
+                )
             if layer > 1 and block == 0:
                 yield f"trunk.layer{layer}.0.downsample.0.weight"
-                yield from (f"trunk.layer{layer}.0.downsample.1.{part}" for part in norm)
+                yield from (
+                    f"trunk.layer{layer}.0.downsample.1.{part}" for part in norm
+                )
     yield from ("trunk.fc.weight", "trunk.fc.bias", "downscale.0.weight")
     for place in range(4):
         yield f"upscale{place}.0.weight"
@@ -188,7 +214,11 @@ def test_the_state_has_the_published_names_and_shapes():
     shapes = state_shapes()
     assert list(shapes) == list(expected_names())
     assert len(shapes) == 149
-    trained = [shape for name, shape in shapes.items() if not re.search(r"running|num_batches", name)]
+    trained = [
+        shape
+        for name, shape in shapes.items()
+        if not re.search(r"running|num_batches", name)
+    ]
     assert sum(int(np.prod(shape)) for shape in trained) == 18_851_768
     assert shapes["trunk.conv1.weight"] == (64, 5, 7, 7)
     assert shapes["upscale2.0.weight"] == (256, 256 + 128, 3, 3)
@@ -198,7 +228,9 @@ def test_the_state_has_the_published_names_and_shapes():
 
 def test_logits_of_cells_are_those_of_their_blocks():
     network = network_with(small_weights())
-    rasters = torch.from_numpy((np.random.default_rng(0).random((2, 5, 64, 64)) < 0.3).astype(np.float32))
+    rasters = torch.from_numpy(
+        (np.random.default_rng(0).random((2, 5, 64, 64)) < 0.3).astype(np.float32)
+    )
     with torch.inference_mode():
         cells, blocks = network(rasters).numpy(), network.blocks(rasters).numpy()
     assert cells.shape == (2, STEPS, 64, 64)
@@ -216,7 +248,9 @@ def test_equal_rasters_are_run_once_and_company_changes_nothing():
     np.testing.assert_array_equal(again, first[1])
     for raster in rasters[:2]:
         forward.blocks(raster)
-    assert forward.runs == 2 + 1 + 2, "the oldest was forgotten for the third, and the next for the first"
+    assert forward.runs == 2 + 1 + 2, (
+        "the oldest was forgotten for the third, and the next for the first"
+    )
 
 
 # Its files
@@ -224,7 +258,10 @@ def test_equal_rasters_are_run_once_and_company_changes_nothing():
 
 def test_weights_are_the_same_from_either_kind_of_file():
     held = small_weights()
-    for given_file in (file("w.npz", npz_bytes(held.arrays)), file("planner.pt", torch_bytes(tensors()))):
+    for given_file in (
+        file("w.npz", npz_bytes(held.arrays)),
+        file("planner.pt", torch_bytes(tensors())),
+    ):
         read = weights_of(given_file)
         assert read.width == 2
         assert list(read.arrays) == list(held.arrays)
@@ -248,15 +285,29 @@ class Evil:
             lambda: torch_bytes({**tensors(), "x": Evil()}),
             "tensors by name and nothing else; the file asks for",
         ),
-        ("w.pt", lambda: pickle.dumps(Evil()), "tensors by name and nothing else; the file asks for"),
-        ("w.pt", lambda: torch_bytes({**tensors(), "step": 3}), "nothing else; found 'step' that is not a tensor"),
+        (
+            "w.pt",
+            lambda: pickle.dumps(Evil()),
+            "tensors by name and nothing else; the file asks for",
+        ),
+        (
+            "w.pt",
+            lambda: torch_bytes({**tensors(), "step": 3}),
+            "nothing else; found 'step' that is not a tensor",
+        ),
         ("w.pt", lambda: torch_bytes([torch.zeros(1)]), "nothing else; found list"),
-        ("w.pt", lambda: torch_bytes({"state": tensors()}), "nothing else; found 'state' that is not a tensor"),
+        (
+            "w.pt",
+            lambda: torch_bytes({"state": tensors()}),
+            "nothing else; found 'state' that is not a tensor",
+        ),
         ("w.pt", lambda: b"no weights", "must be"),
         ("w.npz", lambda: b"no weights", "must be plain arrays in an .npz file"),
         (
             "w.pt",
-            lambda: torch_bytes({k: v for k, v in tensors().items() if k != "final.bias"}),
+            lambda: torch_bytes(
+                {k: v for k, v in tensors().items() if k != "final.bias"}
+            ),
             "must hold 149 tensors; 1 are missing, the first 'final.bias'",
         ),
         (
@@ -266,12 +317,16 @@ class Evil:
         ),
         (
             "w.pt",
-            lambda: torch_bytes({**tensors(), "final.weight": torch.zeros(16, 5, 1, 1)}),
+            lambda: torch_bytes(
+                {**tensors(), "final.weight": torch.zeros(16, 5, 1, 1)}
+            ),
             "final.weight must have the shape 16 x 4 x 1 x 1; found 16 x 5 x 1 x 1",
         ),
         (
             "w.pt",
-            lambda: torch_bytes({**tensors(), "final.bias": torch.full((16,), float("nan"))}),
+            lambda: torch_bytes(
+                {**tensors(), "final.bias": torch.full((16,), float("nan"))}
+            ),
             "final.bias must hold finite numbers",
         ),
         (
@@ -281,7 +336,9 @@ class Evil:
         ),
     ],
 )
-def test_weights_that_are_not_the_network_s_are_refused_in_a_sentence(name, content, sentence, capsys):
+def test_weights_that_are_not_the_network_s_are_refused_in_a_sentence(
+    name, content, sentence, capsys
+):
     with pytest.raises(InputError, match=re.escape(sentence)):
         weights_of(file(name, content()))
     assert capsys.readouterr().out == "", "no pickled code is run"
@@ -306,11 +363,23 @@ def test_masks_are_the_same_from_either_kind_of_file():
 @pytest.mark.parametrize(
     ("name", "data", "sentence"),
     [
-        ("m.npz", npz_bytes({"masks": np.ones((16, 100, 100))}), "16 x 256 x 256 as published; found 16 x 100 x 100"),
+        (
+            "m.npz",
+            npz_bytes({"masks": np.ones((16, 100, 100))}),
+            "16 x 256 x 256 as published; found 16 x 100 x 100",
+        ),
         ("m.npz", npz_bytes({"masks": np.ones((12, 64, 64))}), "found 12 x 64 x 64"),
         ("m.npz", npz_bytes({"masks": np.ones((16, 64, 128))}), "found 16 x 64 x 128"),
-        ("m.npz", npz_bytes({"masks": np.zeros((16, 64, 64))}), "must leave a cell at every step; step 0 has none"),
-        ("m.npz", npz_bytes({"other": np.ones((16, 64, 64))}), "with the array `masks`"),
+        (
+            "m.npz",
+            npz_bytes({"masks": np.zeros((16, 64, 64))}),
+            "must leave a cell at every step; step 0 has none",
+        ),
+        (
+            "m.npz",
+            npz_bytes({"other": np.ones((16, 64, 64))}),
+            "with the array `masks`",
+        ),
         ("m.json", b"[[1, 2], [1]]", "rows of equal length"),
         ("m.json", b"[0.5, 1]", "must hold 0 and 1 only; found 0.5"),
         ("m.json", b'{"masks": 1}', "must be a JSON list of lists"),
@@ -327,13 +396,21 @@ def test_the_published_files_are_known_by_what_git_calls_them(tmp_path, monkeypa
     weights, masks = tmp_path / "planner.npz", tmp_path / "masks.npz"
     weights.write_bytes(npz_bytes(small_weights().arrays))
     masks.write_bytes(masks_bytes(fan()))
-    assert planner_files(weights, masks).origin == "not verified to be the published files"
+    assert (
+        planner_files(weights, masks).origin == "not verified to be the published files"
+    )
     # git hash-object of the two bytes "x\n"
     assert not file("x", b"x\n").is_published("weights")
     blobs = {"weights": "587be6b4c3f93f93c489c0111bba5596147a26cb", "masks": ""}
     monkeypatch.setattr(planner_file, "BLOBS", blobs)
     assert file("x", b"x\n").is_published("weights")
-    with pytest.raises(InputError, match="planner's weights that can be read; No such file or directory: take planner"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "planner's weights that can be read; No such file "
+            "or directory: take planner"
+        ),
+    ):
         read_file(tmp_path / "nowhere.pt", "weights")
 
 
@@ -357,7 +434,9 @@ def test_a_plan_takes_the_first_of_the_largest_cells_within_the_mask():
     logits[2, 1, 2] = 1.0
     found = path_cells(logits.reshape(-1), masks)
     assert found[:3].tolist() == [[14, 31], [16, 32], [15, 33]]
-    np.testing.assert_allclose(path_m(logits.reshape(-1), masks)[1], [16 * 1.2 - 17, 32 * 1.2 - 38.5])
+    np.testing.assert_allclose(
+        path_m(logits.reshape(-1), masks)[1], [16 * 1.2 - 17, 32 * 1.2 - 38.5]
+    )
 
 
 def test_logits_of_blocks_become_those_of_the_cells_within():
@@ -365,7 +444,9 @@ def test_logits_of_blocks_become_those_of_the_cells_within():
     blocks = np.random.default_rng(0).normal(size=(STEPS, 16, 16))
     whole = blocks.repeat(4, axis=1).repeat(4, axis=2)
     np.testing.assert_array_equal(masks.within(blocks), whole[masks.cells])
-    assert [len(part) for part in masks.per_step(masks.within(blocks))] == masks.cells.sum(axis=(1, 2)).tolist()
+    assert [
+        len(part) for part in masks.per_step(masks.within(blocks))
+    ] == masks.cells.sum(axis=(1, 2)).tolist()
 
 
 def test_displacements_are_taken_where_the_vehicle_was_between_logged_times():
@@ -383,7 +464,9 @@ def test_displacements_are_taken_where_the_vehicle_was_between_logged_times():
     np.testing.assert_allclose(off, 5.0)
     short = Future(0.5 * np.arange(1, 8), pose[:, :7], valid[:, :7])
     assert not has_future(short).any()
-    finer = Future(0.1 * np.arange(1, 61), np.zeros((1, 60, 3)), np.arange(60)[None] < 40)
+    finer = Future(
+        0.1 * np.arange(1, 61), np.zeros((1, 60, 3)), np.arange(60)[None] < 40
+    )
     assert has_future(finer).all(), "what lies beyond four seconds is not needed"
 
 
@@ -412,9 +495,12 @@ def test_pkl_is_a_divergence(seed):
     assert pkl(told, seen) == pytest.approx(slow, rel=1e-9)
     assert pkl(told, seen) > 0
     assert pkl(told, told) == 0
-    assert pkl(told, seen, precision=np.float32) == pytest.approx(float(pkl(told, seen)), rel=1e-4)
+    assert pkl(told, seen, precision=np.float32) == pytest.approx(
+        float(pkl(told, seen)), rel=1e-4
+    )
     np.testing.assert_array_equal(
-        pkl(np.stack([told, seen]), np.stack([seen, told])), [pkl(told, seen), pkl(seen, told)]
+        pkl(np.stack([told, seen]), np.stack([seen, told])),
+        [pkl(told, seen), pkl(seen, told)],
     )
 
 
@@ -439,7 +525,9 @@ def test_tip_sums_the_four_terms_over_the_first_three_seconds(seed):
     assert tip(told, told, masks, utility="logarithm") == 0
 
 
-UTILITIES = st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=1, max_size=15)
+UTILITIES = st.lists(
+    st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=1, max_size=15
+)
 
 
 @given(UTILITIES, st.integers(-3, 3), st.integers(-3, 3))
@@ -449,11 +537,17 @@ def test_laws_of_tip(pairs, p_shift, q_shift):
     assert found <= 0
     raised = q - p
     best = int(np.argmax(p))
-    assert found == raised[best] - raised.max(), "zero iff no candidate is raised more than the best"
+    assert found == raised[best] - raised.max(), (
+        "zero iff no candidate is raised more than the best"
+    )
     assert tip_of_utilities(p, p + 3) == 0
-    assert tip_of_utilities(p + p_shift, q + q_shift) == found, "only differences of utilities count"
+    assert tip_of_utilities(p + p_shift, q + q_shift) == found, (
+        "only differences of utilities count"
+    )
     assert tip_of_utilities(2 * p, 2 * q) == 2 * found
-    np.testing.assert_array_equal(tip_of_utilities(np.stack([p, p]), np.stack([q, p])), [found, 0.0])
+    np.testing.assert_array_equal(
+        tip_of_utilities(np.stack([p, p]), np.stack([q, p])), [found, 0.0]
+    )
     if int(np.argmax(q)) != best and q.max() > q[best]:
         assert found < 0, "an error that changes the choice is never harmless"
 
@@ -477,11 +571,15 @@ def test_rasters_equal_the_published_ones_pixel_for_pixel():
 
     tool, folder = runpy.run_path(str(CHECK)), shared_data("planner_reference")
     packed = np.load(folder / "rasters.npz")
-    frames = json.loads(gzip.decompress((folder / "rasters_inputs.json.gz").read_bytes()))["frames"]
+    frames = json.loads(
+        gzip.decompress((folder / "rasters_inputs.json.gz").read_bytes())
+    )["frames"]
     assert len(frames) == 15
     for place, frame in enumerate(frames):
         for name, raster in tool["frame_rasters"](frame).items():
-            np.testing.assert_array_equal(raster, np.unpackbits(packed[name][place]).reshape(5, 256, 256))
+            np.testing.assert_array_equal(
+                raster, np.unpackbits(packed[name][place]).reshape(5, 256, 256)
+            )
 
 
 @pytest.mark.shared
@@ -492,11 +590,18 @@ def test_rasters_of_records_equal_the_published_ones_through_the_whole_chain():
     records = ScenarioNet(shared_data("scenarionet_nuscenes_mini"))
     compared = 0
     for unit in records.unit_ids():
-        places = np.flatnonzero([str(name).endswith(unit) or unit.endswith(str(name)) for name in packed["scene"]])
+        places = np.flatnonzero(
+            [
+                str(name).endswith(unit) or unit.endswith(str(name))
+                for name in packed["scene"]
+            ]
+        )
         scene, truth = records.read_unit(unit)
         for place in places:
             frame = int(packed["keyframe_index"][place])
-            (raster,) = scene_rasters(scene.part(slice(frame, frame + 1)), truth.objects.at(frame), grid)
+            (raster,) = scene_rasters(
+                scene.part(slice(frame, frame + 1)), truth.objects.at(frame), grid
+            )
             np.testing.assert_array_equal(raster, wanted[place])
             compared += 1
     assert compared == 15
@@ -505,16 +610,21 @@ def test_rasters_of_records_equal_the_published_ones_through_the_whole_chain():
 @pytest.mark.shared
 def test_a_keyframe_of_the_tables_shows_the_published_road():
     packed = np.load(shared_data("planner_reference") / "rasters.npz")
-    data = NuScenes(shared_data("nuscenes"), maps=shared_data("scenarionet_nuscenes_mini"))
+    data = NuScenes(
+        shared_data("nuscenes"), maps=shared_data("scenarionet_nuscenes_mini")
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         scene, truth = data.read_unit("scene-0103")
     frame = int(packed["keyframe_index"][0])
-    (raster,) = scene_rasters(scene.part(slice(frame, frame + 1)), truth.objects.at(frame), PlanGrid())
+    (raster,) = scene_rasters(
+        scene.part(slice(frame, frame + 1)), truth.objects.at(frame), PlanGrid()
+    )
     wanted = np.unpackbits(packed["gt"][0]).reshape(5, 256, 256).astype(bool)
     np.testing.assert_array_equal(raster[[0, 1, 2, 4]], wanted[[0, 1, 2, 4]])
-    # The tables' reference leaves out annotations without a point, so less is drawn of the others; here the ego leans,
-    # which moves some edges of the rest into the next cell.
+    # The tables' reference leaves out annotations without a point, so less is drawn of
+    # the others; here the ego leans, which moves some edges of the rest into the next
+    # cell.
     assert (raster[3] & ~wanted[3]).sum() < 0.02 * wanted[3].sum()
 
 

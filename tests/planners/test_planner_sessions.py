@@ -1,4 +1,6 @@
-"""What a planner keeps over a drive, and what it is told of the vehicle that it drives."""
+"""What a planner keeps over a drive, and what it is told of the vehicle that it
+drives.
+"""
 
 import numpy as np
 import pytest
@@ -31,9 +33,12 @@ def test_a_session_starts_as_the_planner_plans_and_keeps_its_path(planner):
     first = session.plan(situation(), car(40.0))
     np.testing.assert_array_equal(first.pose, planner.plan(situation(), car(40.0)).pose)
     elsewhere = situation(12.0, route=("rb_b0", "rb_b1"))
-    assert planner.plan(elsewhere, car(40.0)).pose[-1, 1] > 1.0, "the route is now the lane to the left"
+    assert planner.plan(elsewhere, car(40.0)).pose[-1, 1] > 1.0, (
+        "the route is now the lane to the left"
+    )
     np.testing.assert_array_equal(
-        session.plan(elsewhere, car(40.0)).pose, planner.plan(situation(12.0), car(40.0)).pose
+        session.plan(elsewhere, car(40.0)).pose,
+        planner.plan(situation(12.0), car(40.0)).pose,
     )
 
 
@@ -58,9 +63,22 @@ def test_a_red_light_that_was_entered_stays_entered():
     roads, ego = roads_of(ROAD), situation(98.5).ego
     shut = [roads.number["a1"]]
     before = observe(others(), ego, roads=roads, shut=shut, radius_m=50.0)
-    inside = observe(others(), situation(105.0).ego, roads=roads, shut=shut, radius_m=50.0)
-    after = observe(others(), ego, roads=roads, shut=shut, radius_m=50.0, collided=frozenset({"red_light_a1"}))
-    assert [found.collided.tolist() for found in (before, inside, after)] == [[False], [True], [True]]
+    inside = observe(
+        others(), situation(105.0).ego, roads=roads, shut=shut, radius_m=50.0
+    )
+    after = observe(
+        others(),
+        ego,
+        roads=roads,
+        shut=shut,
+        radius_m=50.0,
+        collided=frozenset({"red_light_a1"}),
+    )
+    assert [found.collided.tolist() for found in (before, inside, after)] == [
+        [False],
+        [True],
+        [True],
+    ]
     session = PdmSession(PdmClosed())
     red = frozenset({"a1"})
     session.plan(situation(105.0, red=red), others())
@@ -72,7 +90,9 @@ def test_idm_keeps_the_target_speed_of_its_first_plan():
     session.plan(situation(speed=20.0), others())
     later = session.plan(situation(speed=13.0), others())
     assert later.speed_mps.max() > 14.0
-    assert Idm().plan(situation(speed=13.0), others()).speed_mps.max() == pytest.approx(13.0)
+    assert Idm().plan(situation(speed=13.0), others()).speed_mps.max() == pytest.approx(
+        13.0
+    )
 
 
 def test_a_planner_is_told_how_the_vehicle_that_it_drives_is_steered():
@@ -81,8 +101,11 @@ def test_a_planner_is_told_how_the_vehicle_that_it_drives_is_steered():
     assert np.abs(driven.states[:, STEER]).max() > 0.02
     for step, (told, _) in enumerate(planner.asked):
         ego, state = told.ego, driven.states[step]
-        assert (ego.speed_mps, ego.acceleration_mps2, ego.steering_rad) == tuple(state[[VX, AX, STEER]])
-        # The proposals are simulated from the very state; of its rates of change nothing is carried on.
+        assert (ego.speed_mps, ego.acceleration_mps2, ego.steering_rad) == tuple(
+            state[[VX, AX, STEER]]
+        )
+        # The proposals are simulated from the very state; of its rates of change
+        # nothing is carried on.
         expected = state.copy()
         expected[[STEER_RATE, YAW_ACCELERATION]] = 0.0
         np.testing.assert_allclose(state_of(ego), expected, atol=1e-12)

@@ -1,4 +1,6 @@
-"""IDM and PDM-Closed: what recorded runs of the published planners never exercise, by hand or against slow twins."""
+"""IDM and PDM-Closed: what recorded runs of the published planners never exercise, by
+hand or against slow twins.
+"""
 
 import itertools
 import sys
@@ -16,7 +18,13 @@ from deepval.planners import routes
 from deepval.planners.idm import Idm, Lead
 from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, EgoState
 from deepval.planners.pdm_closed import PdmClosed, braking_mps, proposals_of
-from deepval.planners.roads import LanePath, Rectangles, directions, rectangles_overlap, roads_of
+from deepval.planners.roads import (
+    LanePath,
+    Rectangles,
+    directions,
+    rectangles_overlap,
+    roads_of,
+)
 from project import ROOT, SUPPORT
 from reference import planners as slow
 from road_worlds import lane, others, road, situation, straight, town
@@ -64,7 +72,9 @@ def test_branches_are_planned_as_if_each_were_the_only_one():
         fewer = agents.where(np.arange(len(agents)) % 2 == 0)
         for planner in PLANNERS:
             together = planner.plans(here, [agents, NOBODY, fewer, agents])
-            for plan, alone in zip(together, [agents, NOBODY, fewer, agents], strict=True):
+            for plan, alone in zip(
+                together, [agents, NOBODY, fewer, agents], strict=True
+            ):
                 expected = planner.plan(here, alone)
                 np.testing.assert_array_equal(plan.pose, expected.pose)
                 np.testing.assert_array_equal(plan.speed_mps, expected.speed_mps)
@@ -77,8 +87,13 @@ def test_branches_are_planned_as_if_each_were_the_only_one():
 def test_a_sample_of_the_recorded_runs_is_reproduced():
     import check_planners
 
-    reference, scenes = shared_data("planner_reference"), shared_data("scenarionet_nuscenes_mini")
-    table = check_planners.summed_up(check_planners.compared(reference, scenes, every=13))
+    reference, scenes = (
+        shared_data("planner_reference"),
+        shared_data("scenarionet_nuscenes_mini"),
+    )
+    table = check_planners.summed_up(
+        check_planners.compared(reference, scenes, every=13)
+    )
     assert set(table["pdm"]) == {"gt", "none", "detA", "detB", "synth"}
     for branches in table.values():
         for branch, row in branches.items():
@@ -95,7 +110,10 @@ def test_a_sample_of_the_recorded_runs_is_reproduced():
 def test_all_recorded_runs_are_reproduced():
     import check_planners
 
-    reference, scenes = shared_data("planner_reference"), shared_data("scenarionet_nuscenes_mini")
+    reference, scenes = (
+        shared_data("planner_reference"),
+        shared_data("scenarionet_nuscenes_mini"),
+    )
     table = check_planners.summed_up(check_planners.compared(reference, scenes))
     print("\n".join(check_planners.lines(table)))
     assert sum(row["runs"] for row in table["idm"].values()) == 710
@@ -114,8 +132,11 @@ def test_a_collision_with_a_static_object_at_fault_halves_the_score():
     barrier = others((STATIC, 18.0, 0.0, 0.0, 0.0, 0.0))
     judged = one(PdmClosed(), here, barrier)
     assert (judged.scores.no_collision == 0.5).all()
-    # The barrier is 0.5 m long: its near face is at 17.75 m, the bumper 3.244 m ahead of the rear axle.
-    first = [int(np.argmax(states[:, 0] + 3.244 >= 17.75)) for states in judged.simulated]
+    # The barrier is 0.5 m long: its near face is at 17.75 m, the bumper 3.244 m ahead
+    # of the rear axle.
+    first = [
+        int(np.argmax(states[:, 0] + 3.244 >= 17.75)) for states in judged.simulated
+    ]
     np.testing.assert_allclose(judged.scores.collision_s, 0.1 * np.array(first))
     standing = one(PdmClosed(), here, others((VEHICLE, 20.0, 0.0, 0.0, 0.0, 0.0)))
     assert (standing.scores.no_collision == 0).all()
@@ -127,30 +148,46 @@ def test_nobody_is_at_fault_who_is_run_into_from_behind_or_stands():
     assert (judged.scores.no_collision == 1).all()
     assert np.isinf(judged.scores.collision_s).all()
     across = others((PEDESTRIAN, 14.0, -4.0, np.pi / 2, 0.0, 1.5))
-    standing = one(PdmClosed(speed_shares=(1e-9,)), situation(straight(), speed=0.0), across)
+    standing = one(
+        PdmClosed(speed_shares=(1e-9,)), situation(straight(), speed=0.0), across
+    )
     assert (standing.scores.no_collision == 1).all()
 
 
 def test_what_overlaps_the_ego_already_is_ignored():
     here = situation(straight(), speed=5.0)
     touching = others((VEHICLE, 14.0, 0.0, 0.0, 0.0, 0.0))
-    np.testing.assert_array_equal(PdmClosed().plan(here, touching).speed_mps, PdmClosed().plan(here, NOBODY).speed_mps)
+    np.testing.assert_array_equal(
+        PdmClosed().plan(here, touching).speed_mps,
+        PdmClosed().plan(here, NOBODY).speed_mps,
+    )
 
 
 def test_leaving_the_road_scores_nothing_and_leaving_the_route_counts_as_oncoming():
     narrow = straight(half_m=1.2)
     judged = one(PdmClosed(), situation(narrow, speed=8.0), NOBODY)
     assert (judged.scores.drivable_area[:5] == 1).all()
-    # From 8 m/s the fastest of the side paths are 1 m off the middle within 4 s: 1 + 0.865 m is more than 1.2 m.
+    # From 8 m/s the fastest of the side paths are 1 m off the middle within 4 s: 1 +
+    # 0.865 m is more than 1.2 m.
     assert (judged.scores.drivable_area[[9, 14]] == 0).all()
-    beside = road(*straight(half_m=1.0).lanes.values(), lane("wrong", (200, 2), (0, 2), half_m=1.5))
+    beside = road(
+        *straight(half_m=1.0).lanes.values(),
+        lane("wrong", (200, 2), (0, 2), half_m=1.5),
+    )
     judged = one(PdmClosed(), situation(beside, y=1.05, speed=2.0), NOBODY)
     expected = []
     for states in judged.simulated:
-        x, y = states[:, 0] + 1.202 * np.cos(states[:, 2]), states[:, 1] + 1.202 * np.sin(states[:, 2])
+        x, y = (
+            states[:, 0] + 1.202 * np.cos(states[:, 2]),
+            states[:, 1] + 1.202 * np.sin(states[:, 2]),
+        )
         run = longest = 0.0
         for i in range(1, 41):
-            run = run + np.hypot(x[i] - x[i - 1], y[i] - y[i - 1]) if abs(y[i]) >= 1 else 0.0
+            run = (
+                run + np.hypot(x[i] - x[i - 1], y[i] - y[i - 1])
+                if abs(y[i]) >= 1
+                else 0.0
+            )
             longest = max(longest, run)
         expected.append(1.0 if longest < 2 else 0.5 if longest < 6 else 0.0)
     np.testing.assert_array_equal(judged.scores.driving_direction, expected)
@@ -160,8 +197,14 @@ def test_leaving_the_road_scores_nothing_and_leaving_the_route_counts_as_oncomin
 @given(st.integers(0, 2**32 - 1))
 def test_rectangles_overlap_where_polygons_do(seed):
     rng = np.random.default_rng(seed)
-    pairs = [(rng.uniform(-3, 3, 2), rng.uniform(-4, 4), rng.uniform(0, 3, 2)) for _ in range(2)]
-    both = [Rectangles(c[None], directions(np.array([h])), half[None]) for c, h, half in pairs]
+    pairs = [
+        (rng.uniform(-3, 3, 2), rng.uniform(-4, 4), rng.uniform(0, 3, 2))
+        for _ in range(2)
+    ]
+    both = [
+        Rectangles(c[None], directions(np.array([h])), half[None])
+        for c, h, half in pairs
+    ]
     polygons = [slow.rectangle(*c, h, *(2 * half)) for c, h, half in pairs]
     assert rectangles_overlap(*both)[0] == polygons[0].intersects(polygons[1])
 
@@ -178,28 +221,39 @@ def test_both_planners_stop_at_a_red_light_of_the_route_and_pass_a_green_one():
     )
     route = ("rb_a", "rb_b", "rb_c")
     for planner in PLANNERS:
-        red = planner.plan(situation(road(*lanes), route=route, red=["b"], speed=10.0), NOBODY)
+        red = planner.plan(
+            situation(road(*lanes), route=route, red=["b"], speed=10.0), NOBODY
+        )
         assert red.pose[-1, 0] + ZOE.front_m < 60.5
         assert abs(red.speed_mps[-1]) < 1.0
         for shut in ([], ["other"]):
-            green = planner.plan(situation(road(*lanes), route=route, red=shut, speed=10.0), NOBODY)
+            green = planner.plan(
+                situation(road(*lanes), route=route, red=shut, speed=10.0), NOBODY
+            )
             assert green.pose[-1, 0] > 70
-    assert set(Idm().plan(situation(road(*lanes), route=route, red=["b"], speed=10.0), NOBODY).lead_id) == {
-        "red_light_b"
-    }
+    assert set(
+        Idm()
+        .plan(situation(road(*lanes), route=route, red=["b"], speed=10.0), NOBODY)
+        .lead_id
+    ) == {"red_light_b"}
     inside = situation(road(*lanes), route=route, red=["b"], x=70.0, speed=10.0)
     assert PdmClosed().plan(inside, NOBODY).pose[-1, 0] > 110
 
 
 def test_a_red_light_as_leader_writes_progress_and_nothing_else():
-    # Nobody else is there to leave a speed or a rear length in the buffer; what others leave is the twins' matter.
-    lanes = (lane("a", (0, 0), (60, 0), to=["b"]), lane("b", (60, 0), (90, 0), connector=True))
+    # Nobody else is there to leave a speed or a rear length in the buffer; what others
+    # leave is the twins' matter.
+    lanes = (
+        lane("a", (0, 0), (60, 0), to=["b"]),
+        lane("b", (60, 0), (90, 0), connector=True),
+    )
     here = situation(road(*lanes), red=["b"], speed=6.0)
     judged = one(PdmClosed(), here, NOBODY)
     leader = judged.motion.leader
     assert (leader[:, :, :2] == 0).all()
     assert (leader[:, :, 2:, 1:] == 0).all()
-    # At index 2 the bumper of index 1 is at 10 + 0.6 + 3.244 m; the lane that is shut starts at 60 m.
+    # At index 2 the bumper of index 1 is at 10 + 0.6 + 3.244 m; the lane that is shut
+    # starts at 60 m.
     np.testing.assert_allclose(leader[0, :, 2, 0], 10.6 + (60 - 13.844))
 
 
@@ -211,16 +265,24 @@ def test_the_first_step_brakes_because_the_leader_of_index_1_is_at_0():
 # Speeds
 
 
-@pytest.mark.parametrize(("limit", "idm_mps", "pdm_mps"), [(6.0, 6.0, 6.0), (None, 10.0, 15.0), (20.0, 20.0, 20.0)])
+@pytest.mark.parametrize(
+    ("limit", "idm_mps", "pdm_mps"),
+    [(6.0, 6.0, 6.0), (None, 10.0, 15.0), (20.0, 20.0, 20.0)],
+)
 def test_speed_limits_are_targets(limit, idm_mps, pdm_mps):
     here = situation(straight(900, speed_limit_mps=limit), speed=3.0)
     judged = one(PdmClosed(), here, NOBODY)
     np.testing.assert_allclose(
-        judged.driver.targets_mps, [[share * pdm_mps for share in (0.2, 0.4, 0.6, 0.8, 1.0)]] * 3
+        judged.driver.targets_mps,
+        [[share * pdm_mps for share in (0.2, 0.4, 0.6, 0.8, 1.0)]] * 3,
     )
     slower = Idm().plan(here, NOBODY).speed_mps
     assert (slower < idm_mps).all()
-    gap = 1 - (slower[0] / idm_mps) ** 4 - ((1 + 1.5 * 3 + 3 * 3 / (2 * 3**0.5)) / (900 - 1 - 11.202 - 2.042)) ** 2
+    gap = (
+        1
+        - (slower[0] / idm_mps) ** 4
+        - ((1 + 1.5 * 3 + 3 * 3 / (2 * 3**0.5)) / (900 - 1 - 11.202 - 2.042)) ** 2
+    )
     np.testing.assert_allclose(slower[1], 3 + 0.5 * gap, atol=1e-3)
 
 
@@ -234,8 +296,11 @@ def test_pdm_speeds_fall_below_0_and_idm_s_do_not():
     here = situation(straight(), speed=0.1)
     judged = one(PdmClosed(), here, oncoming)
     assert judged.motion.speed_mps.min() < 0
-    # Index 1: the leader at progress 0 leaves a gap of 1 m. Index 2: the gap is 1 m again, the car runs at -30 m/s.
-    first = 0.1 + 0.1 * 1.5 * (1 - (0.1 / 13) ** 10 - (1 + 0.15 + 0.1 * 0.1 / (2 * 4.5**0.5)) ** 2)
+    # Index 1: the leader at progress 0 leaves a gap of 1 m. Index 2: the gap is 1 m
+    # again, the car runs at -30 m/s.
+    first = 0.1 + 0.1 * 1.5 * (
+        1 - (0.1 / 13) ** 10 - (1 + 0.15 + 0.1 * 0.1 / (2 * 4.5**0.5)) ** 2
+    )
     np.testing.assert_allclose(judged.motion.speed_mps[0, 4, 1], first)
     assert (Idm().plan(here, oncoming).speed_mps >= 0).all()
     back = one(PdmClosed(), situation(straight(), x=0.05, speed=-1.0), NOBODY)
@@ -244,10 +309,13 @@ def test_pdm_speeds_fall_below_0_and_idm_s_do_not():
 
 
 def test_idm_s_acceleration_by_hand():
-    # s* = 1 + 1.5 x 10 + 10 x (10 - 6) / (2 x sqrt(3)); s = 30: 1 - (10 / 13)^4 - (s* / s)^2
+    # s* = 1 + 1.5 x 10 + 10 x (10 - 6) / (2 x sqrt(3)); s = 30: 1 - (10 / 13)^4 - (s* /
+    # s)^2
     wanted = 1 + 15 + 40 / (2 * 3**0.5)
     expected = 1 - (10 / 13) ** 4 - (wanted / 30) ** 2
-    assert Idm().acceleration(10.0, Lead("", 30.0, 6.0, 0.0), target_mps=13.0) == pytest.approx(expected)
+    assert Idm().acceleration(
+        10.0, Lead("", 30.0, 6.0, 0.0), target_mps=13.0
+    ) == pytest.approx(expected)
     assert Idm().acceleration(10.0, Lead("", 2.0, 0.0, 1.5), target_mps=13.0) == -3.0
 
 
@@ -265,7 +333,9 @@ def test_the_brake_acts_only_near_a_collision_and_slowly():
     wall = others((VEHICLE, 18.0, 0.0, 0.0, 0.0, 0.0))
     slowly = PdmClosed().plan(situation(straight(), speed=4.9), wall)
     assert slowly.emergency_brake
-    np.testing.assert_allclose(slowly.pose[:, 0], 10 + 1.1 * (4.9 - 4.05) * slowly.times_s)
+    np.testing.assert_allclose(
+        slowly.pose[:, 0], 10 + 1.1 * (4.9 - 4.05) * slowly.times_s
+    )
     assert not PdmClosed().plan(situation(straight(), speed=5.1), wall).emergency_brake
 
 
@@ -273,7 +343,9 @@ def test_the_brake_acts_only_near_a_collision_and_slowly():
 
 
 def grid(rng, columns=6, rows=3):
-    """Roadblocks of up to three lanes each, lanes linked to the next block at random."""
+    """Roadblocks of up to three lanes each, lanes linked to the next block at
+    random.
+    """
     counts = rng.integers(1, rows + 1, columns)
     lanes = []
     for column, count in enumerate(counts):
@@ -281,7 +353,11 @@ def grid(rng, columns=6, rows=3):
             after = range(counts[column + 1]) if column + 1 < columns else ()
             to = [f"{column + 1}.{other}" for other in after if rng.random() < 0.6]
             bend = rng.uniform(0, 6)
-            points = [(20 * column, 4 * row), (20 * column + 10, 4 * row + bend), (20 * column + 20, 4 * row)]
+            points = [
+                (20 * column, 4 * row),
+                (20 * column + 10, 4 * row + bend),
+                (20 * column + 20, 4 * row),
+            ]
             lanes.append(lane(f"{column}.{row}", *points, to=to, block=f"rb_{column}"))
     return road(*lanes)
 
@@ -304,22 +380,36 @@ def test_ways_through_roadblocks_of_several_lanes_are_the_shortest(seed):
     allowed = set(routes.lanes_of(roads, route))
     start = roads.number["0.0"]
     ways = list(all_ways(roads, start, "rb_5", allowed))
-    shortest, fewest = routes.shortest_lanes(roads, route, start), routes.breadth_first_lanes(roads, route, start)
+    shortest, fewest = (
+        routes.shortest_lanes(roads, route, start),
+        routes.breadth_first_lanes(roads, route, start),
+    )
     if ways:
         lengths = [sum(roads.length_m[lane] for lane in way[1:]) for way in ways]
-        assert sum(roads.length_m[lane] for lane in shortest[1:]) == pytest.approx(min(lengths))
+        assert sum(roads.length_m[lane] for lane in shortest[1:]) == pytest.approx(
+            min(lengths)
+        )
         assert fewest in ways
     else:
         for way in (shortest, fewest):
-            assert all(after in roads.after(before) for before, after in itertools.pairwise(way))
+            assert all(
+                after in roads.after(before)
+                for before, after in itertools.pairwise(way)
+            )
     second = roads.number["1.0"]
     if list(all_ways(roads, second, "rb_5", allowed)):
-        assert roads.block_of(routes.breadth_first_lanes(roads, route, second)[-1]) == "rb_5"
+        assert (
+            roads.block_of(routes.breadth_first_lanes(roads, route, second)[-1])
+            == "rb_5"
+        )
 
 
 def test_a_centreline_covers_thirty_roadblocks():
     blocks = 40
-    chain = [lane(str(n), (10 * n, 0), (10 * n + 10, 0), to=[str(n + 1)]) for n in range(blocks)]
+    chain = [
+        lane(str(n), (10 * n, 0), (10 * n + 10, 0), to=[str(n + 1)])
+        for n in range(blocks)
+    ]
     roads, route = roads_of(road(*chain)), tuple(f"rb_{n}" for n in range(blocks))
     assert len(routes.shortest_lanes(roads, route, 0)) == 30
     assert len(routes.shortest_lanes(roads, route, 5)) == 30
@@ -329,16 +419,23 @@ def test_a_centreline_covers_thirty_roadblocks():
 
 def test_a_search_keeps_the_goal_met_first_and_the_parent_met_last():
     graph = {"s": ["p", "q"], "p": ["g", "h"], "q": ["h", "g"], "g": [], "h": []}
-    found = routes.breadth_first("s", graph.__getitem__, is_goal=lambda node, _: node in "gh", most_depth=5)
+    found = routes.breadth_first(
+        "s", graph.__getitem__, is_goal=lambda node, _: node in "gh", most_depth=5
+    )
     assert found == (["s", "q", "g"], True)
-    longest = routes.breadth_first("s", graph.__getitem__, is_goal=lambda node, _: False, most_depth=5)
+    longest = routes.breadth_first(
+        "s", graph.__getitem__, is_goal=lambda node, _: False, most_depth=5
+    )
     assert longest == (["s", "q", "h"], False)
 
 
 def chain_with_detour():
     """x -> a -> b -> c -> d in a row, and a slip road `e` beside a that joins at c."""
     names = "xabcd"
-    lanes = [lane(name, (40 * n, 0), (40 * n + 40, 0), to=names[n + 1 : n + 2]) for n, name in enumerate(names)]
+    lanes = [
+        lane(name, (40 * n, 0), (40 * n + 40, 0), to=names[n + 1 : n + 2])
+        for n, name in enumerate(names)
+    ]
     return road(*lanes, lane("e", (40, 10), (80, 10), (120, 2), to=["c"]))
 
 
@@ -355,7 +452,12 @@ def test_route_correction():
     assert corrected(net, on[1:], x=10.0) == ("rb_x", *on)
     # Beside it: no way leads back, but one ahead, to one of the first three roadblocks.
     assert corrected(net, on, x=60.0, y=10.0) == ("rb_e", "rb_c", "rb_d")
-    assert corrected(net, ("rb_x", "rb_a", "rb_b", "rb_c"), x=60.0, y=10.0) == ("rb_x", "rb_a", "rb_b", "rb_c")
+    assert corrected(net, ("rb_x", "rb_a", "rb_b", "rb_c"), x=60.0, y=10.0) == (
+        "rb_x",
+        "rb_a",
+        "rb_b",
+        "rb_c",
+    )
     # A gap is filled.
     assert corrected(net, ("rb_a", "rb_d"), x=50.0) == on
     # Against the traffic nothing fits but the nearest.
@@ -378,27 +480,38 @@ def test_a_route_is_cut_where_it_crosses_itself_in_an_intersection():
 
 def test_the_starting_lane_is_the_best_aligned_under_the_rear_axle():
     fork = road(
-        lane("left", (0, 0), (30, 12), to=[]), lane("on", (0, 0), (30, 0), to=[]), lane("other", (0, 1), (30, 1))
+        lane("left", (0, 0), (30, 12), to=[]),
+        lane("on", (0, 0), (30, 0), to=[]),
+        lane("other", (0, 1), (30, 1)),
     )
     roads, route = roads_of(fork), ("rb_left", "rb_on")
     ego = situation(fork, x=3.0, y=0.8).ego
     assert roads.ids[routes.starting_lane(roads, route, ego=ego, farthest_m=50)] == "on"
     ego = situation(fork, x=3.0, y=0.8, heading=0.35).ego
-    assert roads.ids[routes.starting_lane(roads, route, ego=ego, farthest_m=50)] == "left"
+    assert (
+        roads.ids[routes.starting_lane(roads, route, ego=ego, farthest_m=50)] == "left"
+    )
 
 
 def test_the_second_choice_of_a_starting_lane():
     net = road(
-        lane("a", (0, 0), (10, 0), half_m=1.0), lane("b", (10.6, 0), (40, 0), half_m=1.0), lane("c", (0, 9), (40, 9))
+        lane("a", (0, 0), (10, 0), half_m=1.0),
+        lane("b", (10.6, 0), (40, 0), half_m=1.0),
+        lane("c", (0, 9), (40, 9)),
     )
     roads, route = roads_of(net), ("rb_a", "rb_b", "rb_c")
 
     def start(**ego):
-        return roads.ids[routes.starting_lane(roads, route, ego=situation(net, **ego).ego, farthest_m=50)]
+        return roads.ids[
+            routes.starting_lane(
+                roads, route, ego=situation(net, **ego).ego, farthest_m=50
+            )
+        ]
 
     # The rear axle is between a and b, the centre 1.202 m ahead in b.
     assert start(x=10.3) == "b"
-    # Neither is on a lane: 1 m from b's edge the footprint is nearest to b, higher up to c.
+    # Neither is on a lane: 1 m from b's edge the footprint is nearest to b, higher up
+    # to c.
     assert start(x=20.0, y=2.9) == "b"
     assert start(x=20.0, y=5.5) == "c"
 
@@ -408,8 +521,12 @@ def test_the_second_choice_of_a_starting_lane():
 
 @pytest.mark.parametrize("planner", PLANNERS, ids=["idm", "pdm"])
 def test_a_route_that_leaves_the_map_is_refused(planner):
-    with pytest.raises(InputError, match=r"roadblock rb_z \(number 3 of 4\) is not on it"):
-        planner.plan(situation(straight(), route=("rb_a", "rb_b", "rb_z", "rb_q")), NOBODY)
+    with pytest.raises(
+        InputError, match=r"roadblock rb_z \(number 3 of 4\) is not on it"
+    ):
+        planner.plan(
+            situation(straight(), route=("rb_a", "rb_b", "rb_z", "rb_q")), NOBODY
+        )
     with pytest.raises(InputError, match="a planner needs a route"):
         planner.plan(situation(straight(), route=()), NOBODY)
 
@@ -419,14 +536,18 @@ def test_an_ego_off_the_road_goes_back_to_it_or_is_told_how_far_away_it_is(plann
     plan = planner.plan(situation(straight(), y=8.0, speed=3.0), NOBODY)
     assert abs(plan.pose[-1, 1]) <= 1.0
     # The lane's edge is at 2 m, the vehicle's side 0.865 m nearer than its middle.
-    with pytest.raises(InputError, match=r"it is 77\.1 m from the nearest lane of the route"):
+    with pytest.raises(
+        InputError, match=r"it is 77\.1 m from the nearest lane of the route"
+    ):
         planner.plan(situation(straight(), y=80.0), NOBODY)
 
 
 @pytest.mark.parametrize("planner", PLANNERS, ids=["idm", "pdm"])
 @pytest.mark.parametrize("x", [150.0, 180.0, 197.0, 199.9, 205.0])
 def test_a_dead_end_is_a_stopped_lead_at_the_path_s_end(planner, x):
-    plan = planner.plan(situation(straight(200.0), x=x, speed=min(8.0, max(0.0, (200 - x) / 4))), NOBODY)
+    plan = planner.plan(
+        situation(straight(200.0), x=x, speed=min(8.0, max(0.0, (200 - x) / 4))), NOBODY
+    )
     assert np.isfinite(plan.pose).all()
     assert plan.pose[-1, 0] <= 200.0
     assert abs(plan.speed_mps[-1]) < 1.5
@@ -439,14 +560,22 @@ def test_one_roadblock_is_a_route(planner):
 
 
 def test_only_the_nearest_of_a_kind_are_kept():
-    crowd = others(*[(PEDESTRIAN, 15.0 + 0.5 * n, 12.0, 0.0, 0.0, 0.0) for n in range(40)], (BICYCLE, 70, 0, 0, 1, 0))
+    crowd = others(
+        *[(PEDESTRIAN, 15.0 + 0.5 * n, 12.0, 0.0, 0.0, 0.0) for n in range(40)],
+        (BICYCLE, 70, 0, 0, 1, 0),
+    )
     observation = one(PdmClosed(), situation(straight()), crowd).driver.observation
     assert observation.id.tolist() == [f"n{n}" for n in range(25)]
 
 
 def test_paths_are_interpolated_between_vertices_and_held_to_their_ends():
-    way = LanePath.through(np.array([[0.0, 0, 0], [3, 4, np.pi], [3, 10, -np.pi + 0.2]]))
-    np.testing.assert_allclose(way.at(np.array([-1.0, 2.5, 8.0, 99.0]))[:, :2], [[0, 0], [1.5, 2], [3, 7], [3, 10]])
+    way = LanePath.through(
+        np.array([[0.0, 0, 0], [3, 4, np.pi], [3, 10, -np.pi + 0.2]])
+    )
+    np.testing.assert_allclose(
+        way.at(np.array([-1.0, 2.5, 8.0, 99.0]))[:, :2],
+        [[0, 0], [1.5, 2], [3, 7], [3, 10]],
+    )
     np.testing.assert_allclose(way.at(np.array([8.0]))[0, 2], np.pi + 0.1)
     assert way.progress_at_m(np.array([4.0, 7.0])) == 8.0
     assert shapely.length(way.part(2.5, 8.0)) == pytest.approx(5.5)
@@ -455,14 +584,19 @@ def test_paths_are_interpolated_between_vertices_and_held_to_their_ends():
 
 def test_who_lists_planners_does_not_load_shapely_and_who_plans_without_it_is_told():
     code = (
-        f"import sys; sys.modules['shapely'] = None; sys.path.insert(0, {str(SUPPORT)!r})\n"
+        "import sys; sys.modules['shapely'] = None; sys.path.insert(0, "
+        f"{str(SUPPORT)!r})\n"
         "from road_worlds import others, situation, straight\n"
-        "from deepval.planners.idm import Idm; from deepval.planners.pdm_closed import PdmClosed\n"
+        "from deepval.planners.idm import Idm; from deepval.planners.pdm_closed "
+        "import PdmClosed\n"
         "for planner in (Idm(), PdmClosed()):\n"
         "    try: planner.plans(situation(straight()), [others()])\n"
         "    except ValueError as told: print(told)\n"
     )
     done = run_process(code, program=PYTHON)
     assert done.code == 0, done.err
-    sentence = f"Planning on a lane map needs shapely, which is not installed: {install_command('planners')}."
+    sentence = (
+        "Planning on a lane map needs shapely, which "
+        f"is not installed: {install_command('planners')}."
+    )
     assert done.out.splitlines() == [sentence] * 2

@@ -6,7 +6,17 @@ from scipy.signal import savgol_filter
 
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.scoring import comfortable
-from deepval.planners.tracking import AX, AY, HEADING, STEER, STEER_RATE, VX, next_state, reference, simulate
+from deepval.planners.tracking import (
+    AX,
+    AY,
+    HEADING,
+    STEER,
+    STEER_RATE,
+    VX,
+    next_state,
+    reference,
+    simulate,
+)
 from reference import tracking as slow
 from shared import shared_data
 
@@ -17,7 +27,9 @@ BASE_M = ZOE.wheel_base_m
 def apart(first, second):
     """Largest difference of states; headings modulo a turn."""
     difference = first - second
-    difference[..., HEADING] = np.remainder(difference[..., HEADING] + np.pi, 2 * np.pi) - np.pi
+    difference[..., HEADING] = (
+        np.remainder(difference[..., HEADING] + np.pi, 2 * np.pi) - np.pi
+    )
     return np.abs(difference).max()
 
 
@@ -29,8 +41,12 @@ def road(speeds_mps, *, turn_per_m=0.0, heading=0.0):
     """Poses every 0.1 s along an arc that is driven with the given speeds."""
     way_m = np.concatenate([[0.0], np.cumsum(0.1 * np.asarray(speeds_mps))])
     headings = heading + turn_per_m * way_m
-    steps = np.diff(way_m)[:, None] * np.column_stack([np.cos(headings[:-1]), np.sin(headings[:-1])])
-    return np.column_stack([np.vstack([np.zeros(2), np.cumsum(steps, axis=0)]), headings])
+    steps = np.diff(way_m)[:, None] * np.column_stack(
+        [np.cos(headings[:-1]), np.sin(headings[:-1])]
+    )
+    return np.column_stack(
+        [np.vstack([np.zeros(2), np.cumsum(steps, axis=0)]), headings]
+    )
 
 
 def with_motion(*, along=0.0, across=0.0, heading=0.0):
@@ -43,8 +59,14 @@ def with_motion(*, along=0.0, across=0.0, heading=0.0):
 @pytest.mark.parametrize("heading", [0.0, 1.3, -3.1])
 def test_a_straight_road_at_constant_speed_is_driven_exactly(heading):
     path = road(np.full(40, 7.0), heading=heading)
-    states = simulate(path[None], still(0.0, 0.0, heading, speed=7.0), wheel_base_m=BASE_M)[0]
-    np.testing.assert_allclose(states[:, :2], 7.0 * TIMES_S[:, None] * [np.cos(heading), np.sin(heading)], atol=1e-9)
+    states = simulate(
+        path[None], still(0.0, 0.0, heading, speed=7.0), wheel_base_m=BASE_M
+    )[0]
+    np.testing.assert_allclose(
+        states[:, :2],
+        7.0 * TIMES_S[:, None] * [np.cos(heading), np.sin(heading)],
+        atol=1e-9,
+    )
     np.testing.assert_allclose(states[:, HEADING], heading, atol=1e-9)
     np.testing.assert_allclose(states[:, VX], 7.0, atol=1e-9)
     np.testing.assert_allclose(states[:, AX], 0.0, atol=1e-9)
@@ -57,10 +79,12 @@ def test_speed_and_curvature_of_an_arc_are_found():
     np.testing.assert_allclose(found.curvature_per_m, 0.02, atol=1e-9)
 
 
-def test_the_quirk_of_the_speed_fit_pulls_accelerations_to_zero_rather_than_to_each_other():
+def test_the_quirk_of_the_speed_fit_pulls_accelerations_to_zero_rather_than_to_each_other():  # noqa: E501
     speeds = reference(road(2.0 + 0.3 * np.arange(40))[None]).speed_mps[0]
     bent = np.abs(np.diff(speeds, 2))
-    assert bent[1:-1].max() > 1e-3, "a penalty on differences would leave a constant acceleration alone"
+    assert bent[1:-1].max() > 1e-3, (
+        "a penalty on differences would leave a constant acceleration alone"
+    )
 
 
 @settings(max_examples=15)
@@ -68,10 +92,18 @@ def test_the_quirk_of_the_speed_fit_pulls_accelerations_to_zero_rather_than_to_e
 def test_batched_tracking_equals_the_slow_twin(seed):
     rng = np.random.default_rng(seed)
     paths = np.stack(
-        [road(np.maximum(0, rng.uniform(0, 12) + rng.uniform(-3, 2) * TIMES_S[:40]), turn_per_m=bend, heading=3.1)
-         for bend in rng.uniform(-0.1, 0.1, 3)]
-    )  # fmt: skip
-    start = still(*rng.normal(0, 0.5, 2), 3.1 + rng.normal(0, 0.2), speed=rng.uniform(0, 12))
+        [
+            road(
+                np.maximum(0, rng.uniform(0, 12) + rng.uniform(-3, 2) * TIMES_S[:40]),
+                turn_per_m=bend,
+                heading=3.1,
+            )
+            for bend in rng.uniform(-0.1, 0.1, 3)
+        ]
+    )
+    start = still(
+        *rng.normal(0, 0.5, 2), 3.1 + rng.normal(0, 0.2), speed=rng.uniform(0, 12)
+    )
     start[AX], start[STEER] = rng.normal(), rng.normal(0, 0.1)
     batched = simulate(paths, start, wheel_base_m=BASE_M)
     twins = np.stack([slow.simulated(path, start, BASE_M) for path in paths])
@@ -85,7 +117,9 @@ def test_a_stopped_vehicle_with_nothing_to_follow_stays_and_does_not_steer():
     assert (states[:, STEER_RATE] == 0).all()
     assert states[1, AX] == pytest.approx(0.1 / 0.3 * -0.5 * 0.1)
     assert 0 <= states[-1, VX] < 0.05
-    faster = simulate(np.zeros((1, 41, 3)), still(1.0, 0.4, 0.3, speed=0.21), wheel_base_m=BASE_M)[0]
+    faster = simulate(
+        np.zeros((1, 41, 3)), still(1.0, 0.4, 0.3, speed=0.21), wheel_base_m=BASE_M
+    )[0]
     assert faster[1, AX] == pytest.approx(0.1 / 0.3 * -10 * 0.21 / 11)
     assert faster[1, STEER_RATE] != 0
 
@@ -93,7 +127,9 @@ def test_a_stopped_vehicle_with_nothing_to_follow_stays_and_does_not_steer():
 def test_steering_stops_at_its_limit():
     start = still(0.0, -3.0, 0.0, speed=5.0)
     start[STEER] = np.pi / 3 - 1e-3
-    states = simulate(road(np.full(40, 5.0), turn_per_m=0.9)[None], start, wheel_base_m=BASE_M)[0]
+    states = simulate(
+        road(np.full(40, 5.0), turn_per_m=0.9)[None], start, wheel_base_m=BASE_M
+    )[0]
     assert states[:, STEER].max() == np.pi / 3
 
 
@@ -107,7 +143,9 @@ def test_single_steps_make_the_simulation():
 
 def slow_comfort(state):
     def filtered(series, window, order, derivative=0):
-        return np.round(savgol_filter(series, window, order, deriv=derivative, delta=0.1), 8)
+        return np.round(
+            savgol_filter(series, window, order, deriv=derivative, delta=0.1), 8
+        )
 
     def jerk(series):
         return np.abs(filtered(filtered(series, 8, 2), 41, 2, 1)).max()
@@ -128,9 +166,13 @@ def slow_comfort(state):
 def test_comfort_equals_the_filters_of_scipy():
     rng = np.random.default_rng(3)
     states = np.zeros((200, 41, 11))
-    states[..., AX] = rng.uniform(0, 3, (200, 1)) * rng.normal(size=(200, 41)) + rng.uniform(-4, 3, (200, 1))
+    states[..., AX] = rng.uniform(0, 3, (200, 1)) * rng.normal(
+        size=(200, 41)
+    ) + rng.uniform(-4, 3, (200, 1))
     states[..., AY] = rng.uniform(-5, 5, (200, 1))
-    rates = rng.uniform(0, 1, (200, 1)) + rng.uniform(0, 0.05, (200, 1)) * rng.normal(size=(200, 41))
+    rates = rng.uniform(0, 1, (200, 1)) + rng.uniform(0, 0.05, (200, 1)) * rng.normal(
+        size=(200, 41)
+    )
     states[..., HEADING] = np.cumsum(0.1 * rates, axis=1) + 3.0
     found = comfortable(states)
     assert found.tolist() == [slow_comfort(state) for state in states]
@@ -154,7 +196,10 @@ def test_comfort_equals_the_filters_of_scipy():
         ({"heading": 0.94 * TIMES_S + 3.0}, True),
         ({"heading": -0.951 * TIMES_S}, False),
         ({"heading": 0.1 * TIMES_S**2}, True),
-        ({"heading": 0.97 * (TIMES_S - 2.0) ** 2 * (np.abs(TIMES_S - 2.0) < 0.45)}, False),
+        (
+            {"heading": 0.97 * (TIMES_S - 2.0) ** 2 * (np.abs(TIMES_S - 2.0) < 0.45)},
+            False,
+        ),
     ],
 )
 def test_each_bound_of_comfort_is_strict(motion, fine):
@@ -167,9 +212,15 @@ def test_states_and_comfort_of_the_published_simulator_are_reproduced():
 
     folder = shared_data("planner_reference")
     arrays = np.load(folder / "pdm_arrays.npz")
-    keyframes = pd.read_parquet(folder / "keyframes.parquet").set_index(["scene", "keyframe_index"])
+    keyframes = pd.read_parquet(folder / "keyframes.parquet").set_index(
+        ["scene", "keyframe_index"]
+    )
     scores = pd.read_parquet(folder / "pdm_proposals.parquet")
-    scores = scores[scores.branch == "gt"].set_index(["scene", "keyframe_index"]).sort_values("proposal")
+    scores = (
+        scores[scores.branch == "gt"]
+        .set_index(["scene", "keyframe_index"])
+        .sort_values("proposal")
+    )
     keys = sorted({name.split("/")[0] for name in arrays.files})
     assert len(keys) == 18
     for key in keys:
@@ -179,4 +230,7 @@ def test_states_and_comfort_of_the_published_simulator_are_reproduced():
         start = still(row.ego_x, row.ego_y, row.ego_heading, speed=row.ego_speed)
         states = simulate(arrays[f"{key}/path_states"], start, wheel_base_m=BASE_M)
         assert apart(states, published) < 1e-6, key
-        assert comfortable(states).tolist() == (scores.loc[(scene, int(keyframe))].comfort > 0).tolist(), key
+        assert (
+            comfortable(states).tolist()
+            == (scores.loc[(scene, int(keyframe))].comfort > 0).tolist()
+        ), key

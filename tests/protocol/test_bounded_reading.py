@@ -1,4 +1,6 @@
-"""One stranger cannot take the board down: what a file does while it is read ends with the process that reads it."""
+"""One stranger cannot take the board down: what a file does while it is read ends with
+the process that reads it.
+"""
 
 import json
 import os
@@ -21,7 +23,14 @@ from deepval.protocol.submissions import Reader, breakdown, check, check_all, wa
 from deepval.protocol.tracks import read_cells
 from lying_parquet import lying_parquet
 from only_where import memory_is_bounded, names_are_bytes
-from protocol_worlds import noisy, speed, write_card, write_cells, write_rows, write_submission
+from protocol_worlds import (
+    noisy,
+    speed,
+    write_card,
+    write_cells,
+    write_rows,
+    write_submission,
+)
 
 CELL = "braking-monocular"
 NOT_UTF8 = os.fsdecode(b"\xff\xfe")
@@ -50,7 +59,9 @@ def deep_card(folder):
 
 
 def bare_returns(folder):
-    (folder / "scores" / f"{CELL}.csv").write_bytes(b"input,score\n" + b"a,1\r" * 8_000_000)
+    (folder / "scores" / f"{CELL}.csv").write_bytes(
+        b"input,score\n" + b"a,1\r" * 8_000_000
+    )
 
 
 def lying_dictionary(folder, *, frames=127):
@@ -63,7 +74,9 @@ def lying_dictionary(folder, *, frames=127):
 
 @memory_is_bounded
 @names_are_bytes
-def test_the_board_stands_beside_four_that_took_it_down(folder_of_cells, cells, tmp_path):
+def test_the_board_stands_beside_four_that_took_it_down(
+    folder_of_cells, cells, tmp_path
+):
     entries = tmp_path / "entries"
     for name in ("good", "other", "deep", "returns", "dictionary", NOT_UTF8):
         handle = "lab" if name == NOT_UTF8 else f"lab-{name}"
@@ -72,10 +85,23 @@ def test_the_board_stands_beside_four_that_took_it_down(folder_of_cells, cells, 
     bare_returns(entries / "returns")
     lying_dictionary(entries / "dictionary")
     content = leaderboard(entries, folder_of_cells, draws=10)
-    assert [item["handle"] for item in content["submissions"]] == ["lab-good", "lab-other"]
+    assert [item["handle"] for item in content["submissions"]] == [
+        "lab-good",
+        "lab-other",
+    ]
     assert {item["folder"]: item["reasons"] for item in content["refused"]} == {
-        "deep": ["card.toml: must be a TOML file in UTF-8; keys and lists may nest 16 deep; line 1 goes deeper."],
-        "returns": [f"scores/{CELL}.csv: there may be one row per input of the cell, 96; found more."],
+        "deep": [
+            (
+                "card.toml: must be a TOML file in UTF-8; keys and lists may nest 16 "
+                "deep; line 1 goes deeper."
+            )
+        ],
+        "returns": [
+            (
+                f"scores/{CELL}.csv: there may be one row per input "
+                "of the cell, 96; found more."
+            )
+        ],
         "dictionary": [MEMORY.format(2048)],
         "'\\udcff\\udcfe'": ["the folder's name must be UTF-8 text; rename it."],
     }
@@ -114,8 +140,13 @@ def test_a_check_reports_it_without_a_traceback(folder, folder_of_cells, spoil):
     ],
 )
 def test_deep_cards_are_refused_before_they_are_parsed(text, monkeypatch):
-    monkeypatch.setattr(canonical.tomllib, "loads", lambda _: pytest.fail("it was parsed"))
-    with pytest.raises(InputError, match=r"keys and lists may nest 16 deep; line (1|2|3|17) goes deeper"):
+    monkeypatch.setattr(
+        canonical.tomllib, "loads", lambda _: pytest.fail("it was parsed")
+    )
+    with pytest.raises(
+        InputError,
+        match=r"keys and lists may nest 16 deep; line (1|2|3|17) goes deeper",
+    ):
         card_content(text.encode())
 
 
@@ -126,18 +157,24 @@ def test_dots_and_brackets_in_texts_and_comments_nest_nothing(folder, cells):
     path.write_text(f"# {dots}\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
     assert check(folder, cells).submission.card.notes.count(".") == 120
     for mark in ('"""', "'''"):
-        assert card_content(f"a = {mark}\n{dots}\n{dots}{mark}\nb.c.d = 1.5".encode())["b"] == {"c": {"d": 1.5}}
+        assert card_content(f"a = {mark}\n{dots}\n{dots}{mark}\nb.c.d = 1.5".encode())[
+            "b"
+        ] == {"c": {"d": 1.5}}
 
 
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
 def test_rows_may_end_as_they_like_and_are_all_counted(folder, cells, end):
     cell, path = cells[CELL], folder / "scores" / f"{CELL}.csv"
-    rows = [f"{name},{score!r}" for name, score in zip(cell.scored.input, speed(cell).tolist(), strict=True)]
+    rows = [
+        f"{name},{score!r}"
+        for name, score in zip(cell.scored.input, speed(cell).tolist(), strict=True)
+    ]
     path.write_bytes("".join(row + end for row in ("input,score", *rows)).encode())
     reading = read_folder(folder, wanted(cells))
     assert reading.problems == ()
     assert np.array_equal(reading.scores[CELL].values, speed(cell))
-    # 96 rows fit; a pair of \r\n that the end of a block cuts is one row's end, whatever its place.
+    # 96 rows fit; a pair of \r\n that the end of a block cuts is one row's end,
+    # whatever its place.
     for wide in range(3900, 4200):
         start = f"input,score{end}{'x' * wide}{end}"
         path.write_bytes(start.encode() + f"a,1{end}".encode() * 95)
@@ -162,14 +199,21 @@ def test_scores_of_every_mode_come_through(folder, cells):
     table = cells[CELL].table
     modes = ("cheap", "middle", "full")
     told = submissions.WantedScores(
-        type(table)(**{**vars(table), "modes": modes, "losses": np.zeros((len(table), 3))}), wanted(cells)[CELL].units
+        type(table)(
+            **{**vars(table), "modes": modes, "losses": np.zeros((len(table), 3))}
+        ),
+        wanted(cells)[CELL].units,
     )
     rows = [f"{name},{i},{-i}\n" for i, name in enumerate(told.scored.input)]
-    (folder / "scores" / f"{CELL}.csv").write_text("input,score_middle,score_full\n" + "".join(rows))
+    (folder / "scores" / f"{CELL}.csv").write_text(
+        "input,score_middle,score_full\n" + "".join(rows)
+    )
     path = folder.parent / "wanted.npz"
     submissions.write_wanted(path, {CELL: told})
     with closing(Reader(path)) as reads:
-        found = submissions._check_folder(folder, {CELL: told}, reads, Limits()).submission.scores[CELL]
+        found = submissions._check_folder(
+            folder, {CELL: told}, reads, Limits()
+        ).submission.scores[CELL]
     assert found.modes == ("middle", "full")
     assert found.values.tolist() == [[i, -i] for i in range(len(rows))]
 
@@ -178,15 +222,21 @@ def test_scores_of_every_mode_come_through(folder, cells):
 def test_memory_is_bounded_by_what_is_asked_for(folder, cells):
     """512 MiB to decompress: too much for 400, and no matter what the machine has."""
     lying_dictionary(folder, frames=32)
-    assert check(folder, cells, Limits(memory_bytes=400 * 2**20)).problems == (MEMORY.format(400),)
+    assert check(folder, cells, Limits(memory_bytes=400 * 2**20)).problems == (
+        MEMORY.format(400),
+    )
 
 
 def test_time_on_the_clock_is_bounded(folder, cells):
-    assert check(folder, cells, Limits(wall_s=0)).problems == ("must be readable within 0 s; reading it takes longer.",)
+    assert check(folder, cells, Limits(wall_s=0)).problems == (
+        "must be readable within 0 s; reading it takes longer.",
+    )
 
 
 def bounded(code, *bounds):
-    script = f"from deepval.protocol.submission_child import bound\nbound{bounds}\n{code}"
+    script = (
+        f"from deepval.protocol.submission_child import bound\nbound{bounds}\n{code}"
+    )
     return run_process(script, program=PYTHON)
 
 
@@ -200,7 +250,10 @@ def test_processor_time_and_output_are_bounded(tmp_path):
     ("code", "said"),
     [
         (NO_MEMORY, MEMORY.format(2048)),
-        (-signal.SIGXCPU, "must be readable within 60 s of processor time; reading it takes more."),
+        (
+            -signal.SIGXCPU,
+            "must be readable within 60 s of processor time; reading it takes more.",
+        ),
         (-signal.SIGSEGV, "must be readable; its reader broke off (signal 11)."),
         (1, "must be readable; its reader broke off (exit code 1)."),
     ],
@@ -253,7 +306,13 @@ def test_many_are_read_in_their_order(folder, cells):
     bad = [folder.with_name(f"bad{i}") for i in range(3)]
     found = check_all([bad[0], folder, bad[1], folder, bad[2]], cells)
     assert [item.folder for item in found] == ["bad0", "mine", "bad1", "mine", "bad2"]
-    assert [item.submission is None for item in found] == [True, False, True, False, True]
+    assert [item.submission is None for item in found] == [
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
 @names_are_bytes
@@ -265,7 +324,9 @@ def test_a_csv_under_a_name_that_is_not_utf8_is_read(tmp_path):
     write_rows(path, [("a", 1.0)])
     assert columns.read(path).data["score"].tolist() == [1.0]
     path.write_text("input,score\na,1,2\n")
-    with pytest.raises(InputError, match="rows must be equally long; row 1 has 3 cells"):
+    with pytest.raises(
+        InputError, match="rows must be equally long; row 1 has 3 cells"
+    ):
         columns.read(path)
 
 
@@ -291,17 +352,28 @@ def test_a_card_of_texts_without_an_end_is_refused_after_one_walk_over_it(text):
 
 
 @pytest.mark.parametrize(
-    "text", ['a = "\\\\" # ]', 'a = "\\" [[["', "a = '''[''['''''", 'a = """[\\"""["""""', "a = '\\' # \"["]
+    "text",
+    [
+        'a = "\\\\" # ]',
+        'a = "\\" [[["',
+        "a = '''[''['''''",
+        'a = """[\\"""["""""',
+        "a = '\\' # \"[",
+    ],
 )
 def test_the_texts_that_the_guard_of_cards_skips_are_those_of_the_parser(text):
-    assert card_content((text + "\n# " + 40 * "[" + "\nb.c = 1").encode())["b"] == {"c": 1}
+    assert card_content((text + "\n# " + 40 * "[" + "\nb.c = 1").encode())["b"] == {
+        "c": 1
+    }
     with pytest.raises(InputError, match=f"line {text.count(chr(10)) + 2} goes deeper"):
         card_content((text + "\n" + 40 * "b." + "c = 1").encode())
 
 
 def test_escapes_of_a_json_file_are_walked_over_once():
     brackets = 200 * "[" + 200 * "]"
-    assert json_content(('["' + brackets + LONG * '\\"' + '"]').encode(), "x.json") == [brackets + LONG * '"']
+    assert json_content(('["' + brackets + LONG * '\\"' + '"]').encode(), "x.json") == [
+        brackets + LONG * '"'
+    ]
     with pytest.raises(InputError, match="must be a JSON file"):
         json_content(('["' + brackets + LONG * '\\"').encode(), "x.json")
 

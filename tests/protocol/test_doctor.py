@@ -1,4 +1,6 @@
-"""`deepval doctor`: everything of ours below a folder is verified, and what is wrong is named with what to run."""
+"""`deepval doctor`: everything of ours below a folder is verified, and what is wrong is
+named with what to run.
+"""
 
 import json
 import os
@@ -43,8 +45,12 @@ def made(tmp_path_factory):
     (home / "results").mkdir()
     result.save(home / "results" / "r.json", samples=True)
     (home / "allocators").mkdir()
-    (home / "allocators" / "gate.json").write_text(file_text({"columns": ["a"]}), encoding="utf-8")
-    boxes = FrameDetections(np.zeros((1, 4), np.float32), np.ones(1, np.float32), np.array(["car"]))
+    (home / "allocators" / "gate.json").write_text(
+        file_text({"columns": ["a"]}), encoding="utf-8"
+    )
+    boxes = FrameDetections(
+        np.zeros((1, 4), np.float32), np.ones(1, np.float32), np.array(["car"])
+    )
     cache.bind(home / "detections", {"weights": "x"})
     record = cache.FrameRecord(0, "a.png", "0" * 64, (4, 4), boxes)
     write_unit(home / "detections", "small", unit="u", records=[record])
@@ -67,7 +73,14 @@ def ours(made, tmp_path):
 def test_everything_is_found_and_whole(made):
     up = doctor(made)
     assert up.problems == []
-    kinds = ("allocator", "cell", "detection cache", "history", "judgements", "kept part")
+    kinds = (
+        "allocator",
+        "cell",
+        "detection cache",
+        "history",
+        "judgements",
+        "kept part",
+    )
     assert set(up.counts) == {*kinds, "leaderboard", "planner", "result"}
     done = run("doctor", made)
     assert done.code == 0
@@ -77,13 +90,25 @@ def test_everything_is_found_and_whole(made):
 @pytest.mark.parametrize(
     "file",
     [
-        "cells/braking-monocular/values.parquet", "cells/braking-monocular/manifest.json",
-        "detections/small/detections/u.parquet", "detections/small/frames/u.parquet", "detections/manifest.json",
-        "allocators/gate.json", "results/r.samples.npz", "results/r.json", "board/leaderboard.html",
-        "board/leaderboard.md", "planner/weights.npz", "planner/masks.npz", "work/part/*/rows.json",
-        "work/part/*/kept.json", "judged/*.judged", "judged/*.read", "judged/*.ranked",
+        "cells/braking-monocular/values.parquet",
+        "cells/braking-monocular/manifest.json",
+        "detections/small/detections/u.parquet",
+        "detections/small/frames/u.parquet",
+        "detections/manifest.json",
+        "allocators/gate.json",
+        "results/r.samples.npz",
+        "results/r.json",
+        "board/leaderboard.html",
+        "board/leaderboard.md",
+        "planner/weights.npz",
+        "planner/masks.npz",
+        "work/part/*/rows.json",
+        "work/part/*/kept.json",
+        "judged/*.judged",
+        "judged/*.read",
+        "judged/*.ranked",
     ],
-)  # fmt: skip
+)
 def test_a_changed_byte_is_found_in_each(ours, file):
     (path,) = ours.glob(file)
     data = bytearray(path.read_bytes())
@@ -94,8 +119,14 @@ def test_a_changed_byte_is_found_in_each(ours, file):
     told = json.loads(done.out)
     assert told["whole"] is False
     # A changed number of a result shows in its samples, which no longer belong to it.
-    named = {path, *path.parent.iterdir()} if path.name in ("kept.json", "r.json") else {path}
-    assert {problem["path"] for problem in told["problems"]} & {item.relative_to(ours).as_posix() for item in named}
+    named = (
+        {path, *path.parent.iterdir()}
+        if path.name in ("kept.json", "r.json")
+        else {path}
+    )
+    assert {problem["path"] for problem in told["problems"]} & {
+        item.relative_to(ours).as_posix() for item in named
+    }
     assert all(problem["run"] for problem in told["problems"])
 
 
@@ -116,13 +147,21 @@ def test_what_a_kill_leaves_is_named(ours):
 def test_a_folder_that_is_written_to_is_named(ours):
     cell = ours / "cells" / "braking-monocular"
     code = (
-        "import sys\nfrom pathlib import Path\nfrom deepval.files.writing import lock\n"
-        "with lock(Path(sys.argv[1]), 'busy'):\n print('held', flush=True)\n sys.stdin.read()"
+        "import sys\nfrom pathlib import Path\n"
+        "from deepval.files.writing import lock\n"
+        "with lock(Path(sys.argv[1]), 'busy'):\n print('held', flush=True)\n"
+        " sys.stdin.read()"
     )
-    with subprocess.Popen([sys.executable, "-c", code, cell], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, cell],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        assert any("another process is writing there" in note for note in doctor(ours).notes)
+        assert any(
+            "another process is writing there" in note for note in doctor(ours).notes
+        )
         os.kill(holder.pid, signal.SIGKILL)
     assert doctor(ours).notes == []  # no kill leaves a lock
 
@@ -138,7 +177,8 @@ def test_bad_input(tmp_path):
 def test_evaluate_on_a_file_of_a_cell_checks_the_manifest(ours):
     cell = ours / "cells" / "braking-monocular"
     values = cell / "values.parquet"
-    assert run("evaluate", values, "--draws", "5", "-s", f"mine={values}").code == 2  # no scores in it, but as built
+    # no scores in it, but as built
+    assert run("evaluate", values, "--draws", "5", "-s", f"mine={values}").code == 2
     data = bytearray(values.read_bytes())
     data[len(data) // 2] ^= 1
     values.write_bytes(bytes(data))
@@ -176,13 +216,27 @@ def test_a_ledger_that_was_cut_off_is_reported(ours, cut):
     [
         "/w/kept/x.npz: must be a file that can be written; No space left on device.",
         "/w/a.json: must be a file that can be read; Permission denied.",
-        "Planning needs shapely, which is not installed: pip install 'deepval[planners]'.",
+        (
+            "Planning needs shapely, which is not installed: pip install "
+            "'deepval[planners]'."
+        ),
     ],
 )
-def test_a_failure_of_the_machine_that_was_kept_as_a_refusal_is_reported(ours, sentence):
-    store_result(ours / "work", "analyses/signs", {"a": 2}, lambda: {REFUSED: b"There must be two cells; found one."})
+def test_a_failure_of_the_machine_that_was_kept_as_a_refusal_is_reported(
+    ours, sentence
+):
+    store_result(
+        ours / "work",
+        "analyses/signs",
+        {"a": 2},
+        lambda: {REFUSED: b"There must be two cells; found one."},
+    )
     assert doctor(ours).problems == []
-    store_result(ours / "work", "analyses/signs", {"a": 3}, lambda: {REFUSED: sentence.encode()})
+    store_result(
+        ours / "work", "analyses/signs", {"a": 3}, lambda: {REFUSED: sentence.encode()}
+    )
     (problem,) = doctor(ours).problems
-    assert problem.wrong.startswith("must be the refusal of an analysis; it is a failure of the machine: ")
+    assert problem.wrong.startswith(
+        "must be the refusal of an analysis; it is a failure of the machine: "
+    )
     assert "deepval reproduce" in problem.run

@@ -1,4 +1,6 @@
-"""Leaderboards: the same bytes for the same bytes, ranks that the intervals allow, notes, and pages that do nothing."""
+"""Leaderboards: the same bytes for the same bytes, ranks that the intervals allow,
+notes, and pages that do nothing.
+"""
 
 import base64
 import hashlib
@@ -38,7 +40,16 @@ from deepval.report.forms import escape_markdown
 from deepval.tables.scores import Scores
 from only_where import names_are_bytes
 from project import ROOT
-from protocol_worlds import COSTS, PAID, noisy, speed, write_card, write_cells, write_scores, write_submission
+from protocol_worlds import (
+    COSTS,
+    PAID,
+    noisy,
+    speed,
+    write_card,
+    write_cells,
+    write_scores,
+    write_submission,
+)
 from whole_sets import standings
 from worlds import quietly
 
@@ -47,19 +58,33 @@ DRAWS = 100
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """Cells, and submissions from hopeless to strong, one refused and one with text that tries to run."""
+    """Cells, and submissions from hopeless to strong, one refused and one with text
+    that tries to run.
+    """
     folder = tmp_path_factory.mktemp("world")
-    latency_only = [line for line in COSTS.read_text(encoding="utf-8").splitlines() if not line.startswith("mj")]
+    latency_only = [
+        line
+        for line in COSTS.read_text(encoding="utf-8").splitlines()
+        if not line.startswith("mj")
+    ]
     (folder / "costs.toml").write_text("\n".join(latency_only), encoding="utf-8")
     write_cells(folder / "cells", scenes=16, costs=folder / "costs.toml")
     cells = read_cells(folder / "cells")
     entries = folder / "submissions"
-    write_submission(entries / "speed", cells, speed, name="Speed", notes="<script>alert(1)</script> =cmd() [x](y)")
+    write_submission(
+        entries / "speed",
+        cells,
+        speed,
+        name="Speed",
+        notes="<script>alert(1)</script> =cmd() [x](y)",
+    )
     write_submission(entries / "noise", cells, noisy(1), name="Noise")
     write_submission(entries / "strong", cells, noisy(2, signal=3), name="Strong")
     write_submission(entries / "bad", cells, noisy(3, signal=-3), name="Bad")
     dear = {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 10.0}}
-    write_submission(entries / "dear", cells, noisy(2, signal=3), name="Dear", costs=dear)
+    write_submission(
+        entries / "dear", cells, noisy(2, signal=3), name="Dear", costs=dear
+    )
     write_submission(entries / "formula", cells, noisy(4), name="=cmd()")
     return folder
 
@@ -83,21 +108,34 @@ def tiny(tmp_path_factory):
 
 
 def rows(track, kind="selection", alpha=0.2):
-    return {row["allocator"]: row for row in track if (row["kind"], row["alpha"]) == (kind, alpha)}
+    return {
+        row["allocator"]: row
+        for row in track
+        if (row["kind"], row["alpha"]) == (kind, alpha)
+    }
 
 
 def files_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_same_bytes_whatever_the_folder_is_called_and_its_order(world, board, tmp_path):
+def test_the_same_bytes_whatever_the_folder_is_called_and_its_order(
+    world, board, tmp_path
+):
     write_leaderboard(board, tmp_path / "one")
-    for name in sorted((path.name for path in (world / "submissions").iterdir()), reverse=True):
+    for name in sorted(
+        (path.name for path in (world / "submissions").iterdir()), reverse=True
+    ):
         shutil.copytree(world / "submissions" / name, tmp_path / "elsewhere" / name)
     again = leaderboard(tmp_path / "elsewhere", world / "cells", draws=DRAWS)
     write_leaderboard(again, tmp_path / "two")
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
-    assert set(files_of(tmp_path / "one")) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
+    assert set(files_of(tmp_path / "one")) == {
+        "leaderboard.json",
+        "leaderboard.md",
+        "leaderboard.html",
+        "history.json",
+    }
     for content in files_of(tmp_path / "one").values():
         assert str(world).encode() not in content
 
@@ -109,7 +147,9 @@ def test_references_are_always_there_and_harm_stands_beside_gain(tiny, board, tm
         assert {"oracle", "all-full", "random", "never"} <= set(found)
         assert found["never"]["gain_share"] == 0
         for row in found.values():
-            assert row["gain_share"] == pytest.approx(row["benefit_share"] - row["harm_share"], abs=1e-12)
+            assert row["gain_share"] == pytest.approx(
+                row["benefit_share"] - row["harm_share"], abs=1e-12
+            )
             assert row["harm_share"] >= 0
     assert rows(track["overall"])["oracle"]["harm_share"] == 0
     assert rows(track["overall"])["random"]["versus_random"] == 0
@@ -120,7 +160,12 @@ def test_references_are_always_there_and_harm_stands_beside_gain(tiny, board, tm
 
 def judged(cells, names, draws=DRAWS):
     """Results of two cells with the same draws, straight from evaluate()."""
-    made = {"strong": noisy(2, signal=3), "noise": noisy(1), "bad": noisy(3, signal=-3), "speed": speed}
+    made = {
+        "strong": noisy(2, signal=3),
+        "noise": noisy(1),
+        "bad": noisy(3, signal=-3),
+        "speed": speed,
+    }
     return {
         key: quietly(
             deepval.evaluate,
@@ -137,12 +182,18 @@ def judged(cells, names, draws=DRAWS):
 def test_ranks_of_a_cell_follow_from_compare(cells):
     names = ("strong", "noise", "bad", "speed")
     for key, result in judged(cells, names).items():
-        verdicts = {(a, b): compare(result, a, b)[0].verdict for a, b in permutations(names, 2)}
+        verdicts = {
+            (a, b): compare(result, a, b)[0].verdict for a, b in permutations(names, 2)
+        }
         for row in standings({key: result}):
             if row.allocator in names:
                 others = [name for name in names if name != row.allocator]
-                assert row.rank == 1 + sum(verdicts[other, row.allocator] == "better" for other in others)
-                assert row.rank_hi == 4 - sum(verdicts[row.allocator, other] == "better" for other in others)
+                assert row.rank == 1 + sum(
+                    verdicts[other, row.allocator] == "better" for other in others
+                )
+                assert row.rank_hi == 4 - sum(
+                    verdicts[row.allocator, other] == "better" for other in others
+                )
 
 
 def test_overall_is_the_pooled_mean_over_cells(cells):
@@ -155,18 +206,26 @@ def test_overall_is_the_pooled_mean_over_cells(cells):
                 same.versus_random, same.versus_random_lo, same.versus_random_hi,
             )  # fmt: skip
             each = [result.row(row.allocator) for result in results.values()]
-            assert row.versus_random == pytest.approx(np.mean([one.versus_random for one in each]))
-            assert row.harm_share == pytest.approx(np.mean([one.harm / one.cheap_loss for one in each]))
+            assert row.versus_random == pytest.approx(
+                np.mean([one.versus_random for one in each])
+            )
+            assert row.harm_share == pytest.approx(
+                np.mean([one.harm / one.cheap_loss for one in each])
+            )
 
 
 def test_every_list_of_test_units_has_draws_of_its_own(cells):
-    """Cells of one list share a seed, which is the data set's where there is one list; other lists have another."""
+    """Cells of one list share a seed, which is the data set's where there is one list;
+    other lists have another.
+    """
     (first, second), seed = list(cells), 9
     own = standings_module._seeds(cells, seed)
     assert (
         own[first]
         == own[second]
-        == child_seeds(seed, len(standings_module.DATASETS) + 1)[standings_module.DATASETS.index("synthetic")]
+        == child_seeds(seed, len(standings_module.DATASETS) + 1)[
+            standings_module.DATASETS.index("synthetic")
+        ]
     )
     split = cells[second].split
     fewer = SimpleNamespace(split=replace(split, test=split.test[:1]))
@@ -179,7 +238,9 @@ def drawn(number):
 
 
 def test_rank_intervals_by_hand():
-    """A is above C and D in every draw, B above D; A and B, B and C, C and D swap places."""
+    """A is above C and D in every draw, B above D; A and B, B and C, C and D swap
+    places.
+    """
     samples = {
         "A": np.array([4.0, 3.0, 4.0, 3.0]),
         "B": np.array([3.0, 4.0, 2.0, 3.0]),
@@ -196,13 +257,27 @@ def test_rank_intervals_by_hand():
 
 def test_without_draws_or_with_one_unit_nobody_is_told_apart():
     samples = {"A": np.ones(3), "B": np.zeros(3)}
-    assert rank_intervals(samples, drawn(3), resampled=False) == {"A": (1, 2), "B": (1, 2)}
-    assert rank_intervals({"A": np.zeros(0), "B": np.zeros(0)}, drawn(0)) == {"A": (1, 2), "B": (1, 2)}
-    assert rank_intervals({"A": np.ones(3), "B": np.zeros(3)}, drawn(3)) == {"A": (1, 1), "B": (2, 2)}
+    assert rank_intervals(samples, drawn(3), resampled=False) == {
+        "A": (1, 2),
+        "B": (1, 2),
+    }
+    assert rank_intervals({"A": np.zeros(0), "B": np.zeros(0)}, drawn(0)) == {
+        "A": (1, 2),
+        "B": (1, 2),
+    }
+    assert rank_intervals({"A": np.ones(3), "B": np.zeros(3)}, drawn(3)) == {
+        "A": (1, 1),
+        "B": (2, 2),
+    }
 
 
 @settings(max_examples=40)
-@given(st.lists(st.lists(st.integers(-3, 3), min_size=5, max_size=5), min_size=1, max_size=5), st.randoms())
+@given(
+    st.lists(
+        st.lists(st.integers(-3, 3), min_size=5, max_size=5), min_size=1, max_size=5
+    ),
+    st.randoms(),
+)
 def test_rank_intervals_hold_the_order_of_the_means_and_no_name_matters(series, random):
     samples = {str(i): np.array(values, dtype=float) for i, values in enumerate(series)}
     found = rank_intervals(samples, drawn(5))
@@ -215,10 +290,18 @@ def test_rank_intervals_hold_the_order_of_the_means_and_no_name_matters(series, 
 
 @pytest.mark.parametrize("draws", [30, 41, 400])
 def test_many_pairs_are_resolved_as_pairs_are(draws):
-    """Counting draws tells what sorting every pair's differences tells; ties, equals and near misses among them."""
+    """Counting draws tells what sorting every pair's differences tells; ties, equals
+    and near misses among them.
+    """
     rng = np.random.default_rng(draws)
-    samples = rng.normal(size=(60, draws)) + rng.choice([0.0, 0.5, 1.0, 2.0, 4.0], size=(60, 1))
-    samples[1], samples[2], samples[3] = samples[0], samples[0] + 1e-13, np.round(samples[4])
+    samples = rng.normal(size=(60, draws)) + rng.choice(
+        [0.0, 0.5, 1.0, 2.0, 4.0], size=(60, 1)
+    )
+    samples[1], samples[2], samples[3] = (
+        samples[0],
+        samples[0] + 1e-13,
+        np.round(samples[4]),
+    )
     samples[5] = samples[6] + np.where(np.arange(draws) < draws // 40, -0.1, 0.1)
     samples[7] = samples[6] + np.where(np.arange(draws) <= draws // 40, -0.1, 0.1)
     found, slow = resolved(samples, drawn(draws)), _pair_by_pair(samples, drawn(draws))
@@ -227,13 +310,18 @@ def test_many_pairs_are_resolved_as_pairs_are(draws):
     assert found[0].sum() == found[1].sum() > 0
 
 
-def test_kept_judgements_change_no_byte_and_are_not_made_again(world, tmp_path, monkeypatch):
+def test_kept_judgements_change_no_byte_and_are_not_made_again(
+    world, tmp_path, monkeypatch
+):
     entries = tmp_path / "submissions"
     shutil.copytree(world / "submissions", entries)
     cache = tmp_path / "cache"
 
     def made(name, kept):
-        write_leaderboard(leaderboard(entries, world / "cells", draws=DRAWS, cache=kept), tmp_path / name)
+        write_leaderboard(
+            leaderboard(entries, world / "cells", draws=DRAWS, cache=kept),
+            tmp_path / name,
+        )
         return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
 
     plain, first = made("plain", None), made("first", cache)
@@ -241,18 +329,28 @@ def test_kept_judgements_change_no_byte_and_are_not_made_again(world, tmp_path, 
 
     def watched(where, name, told, told_to):
         before = getattr(where, name)
-        monkeypatch.setattr(where, name, lambda *a, **k: (told_to.append(told(*a)), before(*a, **k))[1])
+        monkeypatch.setattr(
+            where, name, lambda *a, **k: (told_to.append(told(*a)), before(*a, **k))[1]
+        )
 
     watched(Reader, "answer", lambda _, folder, *rest: folder.name, read)
-    watched(standings_module, "ranking_samples", lambda _, scores, allowances: scores.name, asked)
+    watched(
+        standings_module,
+        "ranking_samples",
+        lambda _, scores, allowances: scores.name,
+        asked,
+    )
     watched(standings_module, "standings_of_bases", list, ranked)
-    # Nothing changes: nobody is judged or ranked, and only who was refused is read, to be told why.
+    # Nothing changes: nobody is judged or ranked, and only who was refused is read, to
+    # be told why.
     assert made("again", cache) == first == plain
     assert (read, asked, ranked) == (["formula"], [], [])
     # One submission changes: it alone is read and judged, on the cell that changed.
     path = next((entries / "noise" / "scores").iterdir())
     head, *rows = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("\n".join([head, *(f"{row}1" for row in rows)]) + "\n", encoding="utf-8")
+    path.write_text(
+        "\n".join([head, *(f"{row}1" for row in rows)]) + "\n", encoding="utf-8"
+    )
     changed = made("changed", cache)
     assert sorted(read) == ["formula", "formula", "noise"]
     assert set(asked) == {"lab/Noise"}
@@ -276,7 +374,8 @@ def test_kept_judgements_change_no_byte_and_are_not_made_again(world, tmp_path, 
 def test_tied_allocators_share_a_rank_and_order_by_rank(board):
     (track,) = board["tracks"]
     found = rows(track["overall"])
-    assert found["lab/Strong"]["rank"] == found["lab/Dear"]["rank"] == 1  # the same scores
+    # the same scores
+    assert found["lab/Strong"]["rank"] == found["lab/Dear"]["rank"] == 1
     ranks = [row["rank"] for row in found.values() if row["rank"]]
     assert ranks == sorted(ranks)
     assert len(ranks) == 5
@@ -288,7 +387,11 @@ def test_an_allocator_that_cannot_pay_has_no_rank(board):
     """10 ms of overhead do not fit into 20 % of 18.47 ms."""
     (track,) = board["tracks"]
     dear = rows(track["overall"], "latency")["lab/Dear"]
-    assert (dear["verdict"], dear["rank"], dear["gain_share"]) == ("infeasible", None, None)
+    assert (dear["verdict"], dear["rank"], dear["gain_share"]) == (
+        "infeasible",
+        None,
+        None,
+    )
     assert "costs 10 ms per input" in dear["reason"]
     strong = rows(track["overall"], "latency")["lab/Strong"]
     assert strong["rank"] == 1
@@ -304,7 +407,13 @@ def test_refused_submissions_are_listed_and_the_board_stands(world, board):
 @names_are_bytes
 def test_folders_whose_names_are_no_text_are_shown_quoted(tiny, tmp_path):
     long = "x" * 200
-    for name in (b"\xff\xfe", b"<script>", b"a\nb", f"{long}1<".encode(), f"{long}2<".encode()):
+    for name in (
+        b"\xff\xfe",
+        b"<script>",
+        b"a\nb",
+        f"{long}1<".encode(),
+        f"{long}2<".encode(),
+    ):
         (tmp_path / "entries" / os.fsdecode(name)).mkdir(parents=True)
     (tmp_path / "entries" / "ring").symlink_to("ring")
     content = leaderboard(tmp_path / "entries", tiny, draws=0)
@@ -324,7 +433,11 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
-        self.links += [value for name, value in attrs if name in ("src", "href") or name.startswith("on")]
+        self.links += [
+            value
+            for name, value in attrs
+            if name in ("src", "href") or name.startswith("on")
+        ]
 
 
 def test_a_cell_called_after_an_official_one_is_said_to_be_another(tiny, tmp_path):
@@ -332,10 +445,13 @@ def test_a_cell_called_after_an_official_one_is_said_to_be_another(tiny, tmp_pat
     found = leaderboard(tmp_path / "none", tiny, draws=20)
     (cell,) = found["cells"].values()
     assert (cell["track"], cell["track_cell"]) == ("local", None)
-    assert cell["unlike"]["cell"].startswith("synthetic-yolov8s-320-yolov8s-640-monocular-braking-")
-    assert {"units must be 48; found 8", "costs must be 'jetson-agx-xavier'; found none"} <= {
-        *cell["unlike"]["because"]
-    }
+    assert cell["unlike"]["cell"].startswith(
+        "synthetic-yolov8s-320-yolov8s-640-monocular-braking-"
+    )
+    assert {
+        "units must be 48; found 8",
+        "costs must be 'jetson-agx-xavier'; found none",
+    } <= {*cell["unlike"]["because"]}
     write_leaderboard(found, tmp_path / "out")
     for page in ("leaderboard.md", "leaderboard.html"):
         assert "units must be 48; found 8" in (tmp_path / "out" / page).read_text()
@@ -360,49 +476,99 @@ def test_pages_load_nothing_and_run_only_their_own_script(board, tmp_path):
     assert "<script" not in text.replace(r"\<", "")
 
 
-def test_the_page_opens_with_who_leads_and_a_chart_of_those_that_have_a_rank(board, tmp_path):
+def test_the_page_opens_with_who_leads_and_a_chart_of_those_that_have_a_rank(
+    board, tmp_path
+):
     write_leaderboard(board, tmp_path)
     page = (tmp_path / "leaderboard.html").read_text(encoding="utf-8")
     (track,) = board["tracks"]
-    ranked = {name: row for name, row in rows(track["overall"]).items() if row["rank"] is not None}
-    first = [name for name, row in ranked.items() if row["rank"] == 1 and row["verdict"] == "better"]
+    ranked = {
+        name: row
+        for name, row in rows(track["overall"]).items()
+        if row["rank"] is not None
+    }
+    first = [
+        name
+        for name, row in ranked.items()
+        if row["rank"] == 1 and row["verdict"] == "better"
+    ]
     heading = re.search("<h1>(.*?)</h1>", page)[1]
     assert first == [name for name in ranked if name in heading]
     chart = re.search("<figure>(.*?)</figure>", page, flags=re.DOTALL)[1]
     for name, row in ranked.items():
-        ranks = row["rank"] if row["rank"] == row["rank_hi"] else f"{row['rank']}-{row['rank_hi']}"
+        ranks = (
+            row["rank"]
+            if row["rank"] == row["rank_hi"]
+            else f"{row['rank']}-{row['rank_hi']}"
+        )
         assert f"{name}, rank {ranks}" in chart
     worse = {**ranked[first[0]], "never_verdict": "worse"}
-    beaten = {**track, "overall": [worse], "by_cell": {}, "flagged": {"overall": [], "by_cell": {}}}
-    assert f"{track['title']}: no submission is shown to be worth it." in as_markdown({**board, "tracks": [beaten]})
+    beaten = {
+        **track,
+        "overall": [worse],
+        "by_cell": {},
+        "flagged": {"overall": [], "by_cell": {}},
+    }
+    assert f"{track['title']}: no submission is shown to be worth it." in as_markdown(
+        {**board, "tracks": [beaten]}
+    )
 
 
 def test_the_comment_has_a_matrix_of_cells_and_says_first_what_was_refused(board):
     text = as_markdown(board)
     (track,) = board["tracks"]
-    (line,) = [line for line in text.splitlines() if line.startswith("| lab/Strong |") and line.count("|") == 4]
-    values = [rows(part)["lab/Strong"]["versus_random"] for part in track["by_cell"].values()]
+    (line,) = [
+        line
+        for line in text.splitlines()
+        if line.startswith("| lab/Strong |") and line.count("|") == 4
+    ]
+    values = [
+        rows(part)["lab/Strong"]["versus_random"] for part in track["by_cell"].values()
+    ]
     assert re.findall(r"-?[\d.]+%", line) == [f"{100 * value:.2f}%" for value in values]
     assert text.index("## Refused") < text.index(f"## {track['title']}")
 
 
 ACTIVE_TEXT = (
-    "http://evil.example/a|b https://evil.example www.evil.example mailto:a@evil.example xmpp:a@evil.example "
-    "a@b.example @octocat owner/repo#12 #12 GH-12 octocat@deadbeef0123 deadbeef0123 :tada: $x^2$ $a b$ $`y`$ "
-    "<b>x</b> &copy; ~~x~~ ![x](http://evil.example) **x** `y`"
+    "http://evil.example/a|b https://evil.example www.evil.example "
+    "mailto:a@evil.example xmpp:a@evil.example a@b.example @octocat owner/repo#12 #12 "
+    "GH-12 octocat@deadbeef0123 deadbeef0123 :tada: $x^2$ $a b$ $`y`$ <b>x</b> &copy; "
+    "~~x~~ ![x](http://evil.example) **x** `y`"
 )
 
 
 def test_nothing_of_a_submission_is_active_in_markdown(tiny, tmp_path):
-    """Outside code spans no address, @name, issue, commit, emoji, formula or markup is left, and no text is lost."""
+    """Outside code spans no address, @name, issue, commit, emoji, formula or markup is
+    left, and no text is lost.
+    """
     paid = {"board": {"ms": 1.0, "served": "single", "measured": ACTIVE_TEXT}}
-    write_submission(tmp_path / "entries" / "mine", read_cells(tiny), speed, notes=ACTIVE_TEXT, costs=paid)
+    write_submission(
+        tmp_path / "entries" / "mine",
+        read_cells(tiny),
+        speed,
+        notes=ACTIVE_TEXT,
+        costs=paid,
+    )
     (tmp_path / "entries" / "1. @octocat $x$").mkdir()
-    write_leaderboard(leaderboard(tmp_path / "entries", tiny, draws=0), tmp_path / "out")
+    write_leaderboard(
+        leaderboard(tmp_path / "entries", tiny, draws=0), tmp_path / "out"
+    )
     text = (tmp_path / "out" / "leaderboard.md").read_text(encoding="utf-8")
     code = r"(?<!\\)(`+)(?!`).+?(?<!`)\1(?!`)"
     outside = re.sub(code, "", text)
-    for word in ("http", "www.", "mailto", "@", "octocat", "#12", "GH-12", "deadbeef", ":tada:", "$", "evil"):
+    for word in (
+        "http",
+        "www.",
+        "mailto",
+        "@",
+        "octocat",
+        "#12",
+        "GH-12",
+        "deadbeef",
+        ":tada:",
+        "$",
+        "evil",
+    ):
         assert word in text
         assert word not in outside
     assert not re.search(r"(?<!\\)[<>\[\]~&_]", outside)
@@ -439,7 +605,10 @@ def test_two_folders_of_one_name_are_both_refused(tiny, tmp_path):
     write_submission(tmp_path / "b", cells, speed, name="speed")
     found = leaderboard(tmp_path, tiny, draws=DRAWS)
     assert [item["folder"] for item in found["refused"]] == ["a", "b"]
-    assert "lab/Speed must be one submission; 2 folders claim it" in found["refused"][0]["reasons"][0]
+    assert (
+        "lab/Speed must be one submission; 2 folders claim it"
+        in found["refused"][0]["reasons"][0]
+    )
 
 
 def proposal(board, folder):
@@ -458,28 +627,48 @@ def established(tiny, tmp_path):
 
 
 def told(content):
-    """Per submission on a board, whether it is flagged; and the folders that are refused."""
-    flags = {entry["allocator"]: bool(entry["flags"]) for entry in content["submissions"]}
+    """Per submission on a board, whether it is flagged; and the folders that are
+    refused.
+    """
+    flags = {
+        entry["allocator"]: bool(entry["flags"]) for entry in content["submissions"]
+    }
     return flags, [item["folder"] for item in content["refused"]]
 
 
 @pytest.mark.parametrize(
     ("handle", "name"),
-    [("first", "mine"), ("first", "Mi ne"), ("first", "Mine."), ("first", "Mine"), ("fir-st", "Mine"), ("fi-rst", "X")],
+    [
+        ("first", "mine"),
+        ("first", "Mi ne"),
+        ("first", "Mine."),
+        ("first", "Mine"),
+        ("fir-st", "Mine"),
+        ("fi-rst", "X"),
+    ],
 )
-def test_the_established_name_stands_and_its_look_alike_is_refused_alone(tiny, established, tmp_path, handle, name):
+def test_the_established_name_stands_and_its_look_alike_is_refused_alone(
+    tiny, established, tmp_path, handle, name
+):
     proposed = proposal(established, tmp_path / "proposed")
-    write_submission(proposed / "a", read_cells(tiny), noisy(2), handle=handle, name=name)
+    write_submission(
+        proposed / "a", read_cells(tiny), noisy(2), handle=handle, name=name
+    )
     for base in (None, established):
         content = leaderboard(proposed, tiny, base=base, draws=0)
         assert told(content) == ({"first/Mine": False}, ["a"])
     with_own_history = json.loads((proposed / "history.json").read_text())
     with_own_history["folders"] = {"first/Mine": "a"}
     (proposed / "history.json").write_text(json.dumps(with_own_history))
-    assert told(leaderboard(proposed, tiny, base=established, draws=0)) == ({"first/Mine": False}, ["a"])
+    assert told(leaderboard(proposed, tiny, base=established, draws=0)) == (
+        {"first/Mine": False},
+        ["a"],
+    )
 
 
-def test_precedence_comes_from_the_base_and_not_from_the_proposal(tiny, established, tmp_path):
+def test_precedence_comes_from_the_base_and_not_from_the_proposal(
+    tiny, established, tmp_path
+):
     proposed = proposal(established, tmp_path / "proposed")
     write_submission(proposed / "thief", read_cells(tiny), noisy(1), handle="thief")
     later = {"first/Mine": False, "thief/Mine": True}
@@ -488,7 +677,10 @@ def test_precedence_comes_from_the_base_and_not_from_the_proposal(tiny, establis
     for part in ("versions", "turns", "folders"):
         history[part] = {"thief/Mine": history[part]["first/Mine"]}
     (proposed / "history.json").write_text(json.dumps(history))
-    assert told(leaderboard(proposed, tiny, draws=0)) == ({"first/Mine": True, "thief/Mine": False}, [])
+    assert told(leaderboard(proposed, tiny, draws=0)) == (
+        {"first/Mine": True, "thief/Mine": False},
+        [],
+    )
     content = leaderboard(proposed, tiny, base=established, draws=0)
     assert told(content) == (later, [])
     assert content["history"].turns == {"first/Mine": [1], "thief/Mine": [2]}
@@ -497,54 +689,103 @@ def test_precedence_comes_from_the_base_and_not_from_the_proposal(tiny, establis
     content = leaderboard(proposed, tiny, base=established, draws=0)
     assert told(content) == (later, [])
     assert content["history"].turns == {"first/Mine": [1], "thief/Mine": [2]}
-    # The first submission ever: there is no base yet, and the history that it brings does not count.
+    # The first submission ever: there is no base yet, and the history that it brings
+    # does not count.
     content = leaderboard(proposed, tiny, base=tmp_path / "none", draws=0)
     assert told(content) == ({"first/Mine": True, "thief/Mine": True}, [])
 
 
 def test_a_proposal_removes_no_submission_of_the_board(tiny, established, tmp_path):
     cells = read_cells(tiny)
-    removed, taken, broken, changed = (proposal(established, tmp_path / name) for name in "abcd")
+    removed, taken, broken, changed = (
+        proposal(established, tmp_path / name) for name in "abcd"
+    )
     shutil.rmtree(removed / "mine")
     write_submission(removed / "thief", cells, noisy(1), handle="thief")
     write_card(taken / "mine", handle="thief")
     (broken / "mine" / "card.toml").write_text("handle = 1")
     write_submission(changed / "mine", cells, noisy(2), handle="first")
     both = {"first/Mine": False, "thief/Mine": True}
-    for folder, board in ((removed, (both, [])), (taken, (both, [])), (broken, ({"first/Mine": False}, ["mine"]))):
+    for folder, board in (
+        (removed, (both, [])),
+        (taken, (both, [])),
+        (broken, ({"first/Mine": False}, ["mine"])),
+    ):
         content = leaderboard(folder, tiny, base=established, draws=0)
         assert told(content) == board
         assert content["removed"] == ["first/Mine"]
-        (entry,) = [entry for entry in content["submissions"] if entry["handle"] == "first"]
-        assert "the proposal removes it; it is judged as it stands on the board" in entry["integrity"]
+        (entry,) = [
+            entry for entry in content["submissions"] if entry["handle"] == "first"
+        ]
+        assert (
+            "the proposal removes it; it is judged as it stands on the board"
+            in entry["integrity"]
+        )
     content = leaderboard(changed, tiny, base=established, draws=0)
     assert (content["removed"], content["changed"]) == ([], ["first/Mine"])
-    words = ["leaderboard", removed, "--cells", tiny, "--out", tmp_path / "out", "--draws", 0, "--base", established]
+    words = [
+        "leaderboard",
+        removed,
+        "--cells",
+        tiny,
+        "--out",
+        tmp_path / "out",
+        "--draws",
+        0,
+        "--base",
+        established,
+    ]
     done = run(*words, "--strict")
     assert done.code == 2
     assert "first/Mine is not: put it back" in done.err
     assert "removed by the proposal" in done.out
 
 
-def test_what_left_the_board_or_was_replaced_is_still_its_owners(tiny, established, tmp_path):
-    """A maintainer removes a submission, or its author replaces it: the history remembers how it ranked."""
+def test_what_left_the_board_or_was_replaced_is_still_its_owners(
+    tiny, established, tmp_path
+):
+    """A maintainer removes a submission, or its author replaces it: the history
+    remembers how it ranked.
+    """
     cells = read_cells(tiny)
     shutil.rmtree(established / "mine")
-    write_submission(established / "z", cells, lambda cell: np.exp(noisy(1)(cell)), handle="thief", name="Z")
+    write_submission(
+        established / "z",
+        cells,
+        lambda cell: np.exp(noisy(1)(cell)),
+        handle="thief",
+        name="Z",
+    )
     (entry,) = leaderboard(established, tiny, draws=0)["submissions"]
     assert entry["flags"] == ["the ranking of first/Mine, which left the board"]
     write_submission(established / "mine", cells, noisy(3), handle="first")
-    flags = {entry["handle"]: entry["flags"] for entry in leaderboard(established, tiny, draws=0)["submissions"]}
-    assert flags == {"first": [], "thief": ["the ranking of first/Mine, in an earlier version"]}
+    flags = {
+        entry["handle"]: entry["flags"]
+        for entry in leaderboard(established, tiny, draws=0)["submissions"]
+    }
+    assert flags == {
+        "first": [],
+        "thief": ["the ranking of first/Mine, in an earlier version"],
+    }
 
 
-def test_who_changes_a_little_after_being_copied_stays_first(tiny, established, tmp_path):
+def test_who_changes_a_little_after_being_copied_stays_first(
+    tiny, established, tmp_path
+):
     cells = read_cells(tiny)
     write_submission(established / "thief", cells, noisy(1), handle="thief")
     write_leaderboard(leaderboard(established, tiny, draws=0), tmp_path / "second")
     shutil.copy(tmp_path / "second" / "history.json", established)
-    write_submission(established / "mine", cells, lambda cell: noisy(1)(cell) + 1e-4 * noisy(5)(cell), handle="first")
-    assert told(leaderboard(established, tiny, draws=0)) == ({"first/Mine": False, "thief/Mine": True}, [])
+    write_submission(
+        established / "mine",
+        cells,
+        lambda cell: noisy(1)(cell) + 1e-4 * noisy(5)(cell),
+        handle="first",
+    )
+    assert told(leaderboard(established, tiny, draws=0)) == (
+        {"first/Mine": False, "thief/Mine": True},
+        [],
+    )
 
 
 DISGUISES = {
@@ -560,7 +801,9 @@ DISGUISES = {
 
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_disguised_copies_are_flagged(wide, disguise):
-    """Of even scores, and of scores that are nearly or quite equal for most inputs, as trees and signals give."""
+    """Of even scores, and of scores that are nearly or quite equal for most inputs, as
+    trees and signals give.
+    """
     (cell,) = wide.values()
     for scale in (lambda s: s, lambda s: s**5, lambda s: np.maximum(s, 0.5)):
         own = scale(noisy(1)(cell))
@@ -584,11 +827,19 @@ def test_agreement_is_one_for_rounded_rankings_and_the_rank_correlation_without_
 
     rng = np.random.default_rng(0)
     fine = rng.permutation(60).astype(float)
-    other, coarse, indicator = rng.permutation(60).astype(float), fine // 7, (fine > 55).astype(float)
-    own, others = (integrity.Rankings.of(rows) for rows in ([fine], [fine, coarse, indicator, 0 * fine, other]))
+    other, coarse, indicator = (
+        rng.permutation(60).astype(float),
+        fine // 7,
+        (fine > 55).astype(float),
+    )
+    own, others = (
+        integrity.Rankings.of(rows)
+        for rows in ([fine], [fine, coarse, indicator, 0 * fine, other])
+    )
     expected = [1, 1, 1, 0, spearmanr(fine, other).statistic]
     assert own.agreement(others)[0] == pytest.approx(expected, abs=1e-5)
-    assert own.alike(others)[0].tolist() == [True, True, False, False, False]  # the 4 highest of 60 tell too little
+    # the 4 highest of 60 tell too little
+    assert own.alike(others)[0].tolist() == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -611,14 +862,19 @@ def test_costs_below_what_looking_takes_are_flagged(inputs, costs, flagged):
 def test_who_lacks_a_cell_is_ranked_there_but_not_overall(world, cells, tmp_path):
     write_submission(tmp_path / "all", cells, speed, name="All")
     write_card(tmp_path / "part", name="Part", cells=list(cells))
-    write_scores(tmp_path / "part", cells["braking-monocular"], speed(cells["braking-monocular"]))
+    write_scores(
+        tmp_path / "part", cells["braking-monocular"], speed(cells["braking-monocular"])
+    )
     found = leaderboard(tmp_path, world / "cells", draws=DRAWS)
     (track,) = found["tracks"]
     assert track["incomplete"] == {"lab/Part": ["receding-horizon-monocular"]}
     assert "lab/Part" not in rows(track["overall"])
     assert rows(track["by_cell"]["braking-monocular"])["lab/Part"]["rank"] == 1
     notes = {entry["allocator"]: entry["integrity"] for entry in found["submissions"]}
-    assert "the card declares cell receding-horizon-monocular, which has no scores" in notes["lab/Part"]
+    assert (
+        "the card declares cell receding-horizon-monocular, which has no scores"
+        in notes["lab/Part"]
+    )
     assert "the same scores as lab/All" in notes["lab/Part"]
 
 
@@ -631,18 +887,29 @@ def test_a_changed_resubmission_is_noted(tiny, tmp_path):
         content = leaderboard(entries, tiny, draws=20)
         write_leaderboard(content, out)
         shutil.copy(out / "history.json", entries / "history.json")
-        return [note for note in content["submissions"][0]["integrity"] if "resubmitted" in note]
+        return [
+            note
+            for note in content["submissions"][0]["integrity"]
+            if "resubmitted" in note
+        ]
 
     assert again() == []
     first = (out / "history.json").read_bytes()
     assert again() == []
     assert (out / "history.json").read_bytes() == first
-    write_scores(entries / "mine", cells["braking-monocular"], noisy(5)(cells["braking-monocular"]))
+    write_scores(
+        entries / "mine",
+        cells["braking-monocular"],
+        noisy(5)(cells["braking-monocular"]),
+    )
     (note,) = again()
     assert note == (
-        "resubmitted: 1 earlier version with other files; since the last, scores/braking-monocular.csv changed"
+        "resubmitted: 1 earlier version with other files; since the last, "
+        "scores/braking-monocular.csv changed"
     )
-    assert len(json.loads((out / "history.json").read_text())["versions"]["lab/Mine"]) == 2
+    assert (
+        len(json.loads((out / "history.json").read_text())["versions"]["lab/Mine"]) == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -654,9 +921,18 @@ def test_a_changed_resubmission_is_noted(tiny, tmp_path):
         '{"schema": "x", "versions": {}}',
         '{"schema": "deepval/history/1"}',
         '{"schema": "deepval/history/1", "versions": {"lab/Mine": [{"\\ud800": ""}]}}',
-        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": []}}',
-        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": [-1]}}',
-        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": [1e300]}}',
+        (
+            '{"schema": "deepval/history/1", "versions": {"a/b": '
+            '[{}]}, "turns": {"a/b": []}}'
+        ),
+        (
+            '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": '
+            '{"a/b": [-1]}}'
+        ),
+        (
+            '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": '
+            '{"a/b": [1e300]}}'
+        ),
         '{"schema": "deepval/history/1", "versions": {}, "folders": []}',
         '{"schema": "deepval/history/1", "versions": {}, "sketches": {"a": "\u00e9"}}',
         '{"schema": "deepval/history/1", "versions": {}, "sketches": {"a": 1}}',
@@ -671,30 +947,47 @@ def test_a_history_that_is_none_is_bad_input(tiny, tmp_path, content):
 @pytest.mark.parametrize(
     ("entries", "score", "said"),
     [
-        ({}, lambda cell: np.zeros(len(cell.scored)), "are constant: they rank as random does"),
+        (
+            {},
+            lambda cell: np.zeros(len(cell.scored)),
+            "are constant: they rank as random does",
+        ),
         ({"inputs": []}, speed, "the card lists no inputs, but scores of cell"),
         ({"cells": []}, speed, "has scores and is not declared on the card"),
         (
-            {"inputs": ["image"], "costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 0}}},
+            {
+                "inputs": ["image"],
+                "costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 0}},
+            },
             speed,
             "says 0 ms under jetson-agx-xavier and that the allocator looks at image",
         ),
-        ({"name": "Criticality"}, speed, "the card says 0.65 ms, the profile jetson-agx-xavier 1.3"),
+        (
+            {"name": "Criticality"},
+            speed,
+            "the card says 0.65 ms, the profile jetson-agx-xavier 1.3",
+        ),
     ],
 )
 def test_cards_that_contradict_their_scores(cells, tmp_path, entries, score, said):
-    submission = check(write_submission(tmp_path / "mine", cells, score, **entries), cells).submission
+    submission = check(
+        write_submission(tmp_path / "mine", cells, score, **entries), cells
+    ).submission
     assert any(said in note for note in integrity.contradictions(submission, cells))
 
 
 def test_a_card_that_fits_has_no_contradiction(cells, tmp_path):
-    submission = check(write_submission(tmp_path / "mine", cells, speed, cells=list(cells)), cells).submission
+    submission = check(
+        write_submission(tmp_path / "mine", cells, speed, cells=list(cells)), cells
+    ).submission
     assert integrity.contradictions(submission, cells) == []
 
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
-    """One cell with enough validation units for the correlations to say something: 80 scenes, 12 of them validation."""
+    """One cell with enough validation units for the correlations to say something: 80
+    scenes, 12 of them validation.
+    """
     folder = tmp_path_factory.mktemp("wide")
     write_cells(folder, scenes=80, frames=24, systems=("braking",))
     return read_cells(folder)
@@ -704,58 +997,117 @@ def known_of(cells, seed, *, test_only):
     """Scores that know decision values: of all units, or of test units alone."""
     made = {}
     for name, cell in cells.items():
-        value, unit = cell.scored.decision_values, cell.scored.unit_ids[cell.scored.unit]
+        value, unit = (
+            cell.scored.decision_values,
+            cell.scored.unit_ids[cell.scored.unit],
+        )
         told = np.isin(unit, cell.split.test) | (not test_only)
         noise = np.random.default_rng(seed).normal(size=len(value))
-        made[name] = Scores("x", noise + 3 * told * value / value.std(), np.ones(len(value), dtype=bool))
+        made[name] = Scores(
+            "x", noise + 3 * told * value / value.std(), np.ones(len(value), dtype=bool)
+        )
     return made
 
 
 def test_answers_of_test_units_are_noted_and_honest_scores_are_not(wide):
-    leaked = [integrity.excesses(wide, known_of(wide, seed, test_only=True)) for seed in range(10)]
-    honest = [integrity.excesses(wide, known_of(wide, seed, test_only=False)) for seed in range(10)]
+    leaked = [
+        integrity.excesses(wide, known_of(wide, seed, test_only=True))
+        for seed in range(10)
+    ]
+    honest = [
+        integrity.excesses(wide, known_of(wide, seed, test_only=False))
+        for seed in range(10)
+    ]
     assert all(row.reason is None for rows_ in leaked for row in rows_)
     assert sum(rows_[0].noted for rows_ in leaked) >= 9
     assert sum(rows_[0].noted for rows_ in honest) == 0
 
 
-def test_a_flagged_submission_is_not_ranked_and_stands_apart_with_the_reason(wide, tmp_path):
+def test_a_flagged_submission_is_not_ranked_and_stands_apart_with_the_reason(
+    wide, tmp_path
+):
     entries, out = tmp_path / "entries", tmp_path / "out"
     folder = next(iter(wide.values())).built.folder.parent
-    leaked, honest = known_of(wide, 0, test_only=True), known_of(wide, 1, test_only=False)
-    write_submission(entries / "honest", wide, lambda cell: 0.2 * honest[cell.name].values, name="Honest")
+    leaked, honest = (
+        known_of(wide, 0, test_only=True),
+        known_of(wide, 1, test_only=False),
+    )
+    write_submission(
+        entries / "honest",
+        wide,
+        lambda cell: 0.2 * honest[cell.name].values,
+        name="Honest",
+    )
     write_submission(entries / "speed", wide, speed, name="Speed")
     alone = leaderboard(entries, folder, draws=DRAWS)
-    write_submission(entries / "leaked", wide, lambda cell: leaked[cell.name].values, name="Leaked")
-    done = run("leaderboard", entries, "--cells", folder, "--out", out, "--draws", DRAWS)
-    assert (done.code, "  flagged, not ranked: lab/Leaked: scores of cell " in done.out) == (0, True)
+    write_submission(
+        entries / "leaked", wide, lambda cell: leaked[cell.name].values, name="Leaked"
+    )
+    done = run(
+        "leaderboard", entries, "--cells", folder, "--out", out, "--draws", DRAWS
+    )
+    assert (
+        done.code,
+        "  flagged, not ranked: lab/Leaked: scores of cell " in done.out,
+    ) == (0, True)
     found = json.loads((out / "leaderboard.json").read_text())
     (track,), (before,) = found["tracks"], alone["tracks"]
-    # Whoever is flagged counts in nobody's rank: the others stand as if it were not there.
+    # Whoever is flagged counts in nobody's rank: the others stand as if it were not
+    # there.
     for name in ("overall", "by_cell", "comparisons"):
         assert json.loads(json.dumps(before[name])) == track[name]
     apart = rows(track["flagged"]["overall"])
-    assert {name: (row["rank"], row["rank_hi"]) for name, row in apart.items()} == {"lab/Leaked": (None, None)}
-    assert apart["lab/Leaked"]["gain_share"] > rows(track["overall"])["lab/Speed"]["gain_share"]
-    assert rows(track["flagged"]["by_cell"]["braking-monocular"]).keys() == {"lab/Leaked"}
+    assert {name: (row["rank"], row["rank_hi"]) for name, row in apart.items()} == {
+        "lab/Leaked": (None, None)
+    }
+    assert (
+        apart["lab/Leaked"]["gain_share"]
+        > rows(track["overall"])["lab/Speed"]["gain_share"]
+    )
+    assert rows(track["flagged"]["by_cell"]["braking-monocular"]).keys() == {
+        "lab/Leaked"
+    }
     flags = {entry["allocator"]: entry["flags"] for entry in found["submissions"]}
-    assert [len(flags[name]) for name in ("lab/Honest", "lab/Speed", "lab/Leaked")] == [0, 0, 1]
+    assert [len(flags[name]) for name in ("lab/Honest", "lab/Speed", "lab/Leaked")] == [
+        0,
+        0,
+        1,
+    ]
     for page in ("leaderboard.md", "leaderboard.html"):
         text = (out / page).read_text()
         ranked, _, rest = text.partition("flagged, not ranked")
         assert "lab/Leaked" not in ranked
-        assert "lab/Leaked: scores of cell braking-monocular track the decision values of test units" in rest
+        assert (
+            "lab/Leaked: scores of cell braking-monocular track the decision "
+            "values of test units"
+        ) in rest
 
 
 def test_cards_that_cannot_be_true_are_flagged_and_others_noted(cells, world, tmp_path):
     free = {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 0}}
     write_submission(tmp_path / "blind", cells, speed, name="Blind", inputs=[])
-    write_submission(tmp_path / "free", cells, noisy(1), name="Free", inputs=["image"], costs=free)
+    write_submission(
+        tmp_path / "free", cells, noisy(1), name="Free", inputs=["image"], costs=free
+    )
     write_submission(tmp_path / "cheaper", cells, noisy(2), name="Criticality")
-    write_submission(tmp_path / "constant", cells, lambda cell: np.zeros(len(cell.scored)), name="Constant", cells=[])
+    write_submission(
+        tmp_path / "constant",
+        cells,
+        lambda cell: np.zeros(len(cell.scored)),
+        name="Constant",
+        cells=[],
+    )
     found = leaderboard(tmp_path, world / "cells", draws=20)
-    told = {entry["name"]: (bool(entry["flags"]), bool(entry["integrity"])) for entry in found["submissions"]}
-    wanted = {"Blind": (True, True), "Free": (True, True), "Criticality": (True, True), "Constant": (False, True)}
+    told = {
+        entry["name"]: (bool(entry["flags"]), bool(entry["integrity"]))
+        for entry in found["submissions"]
+    }
+    wanted = {
+        "Blind": (True, True),
+        "Free": (True, True),
+        "Criticality": (True, True),
+        "Constant": (False, True),
+    }
     assert told == wanted
     assert rows(found["tracks"][0]["overall"])["lab/Constant"]["rank"] == 1
 
@@ -771,7 +1123,10 @@ def test_of_equal_scores_under_two_handles_the_earlier_is_ranked(tiny, tmp_path)
     write_submission(entries / "z", cells, speed, handle="first")
     assert flagged() == {"first/Mine": []}
     write_submission(entries / "a", cells, speed, handle="second")
-    both = {"first/Mine": ["the same scores as second/Mine"], "second/Mine": ["the same scores as first/Mine"]}
+    both = {
+        "first/Mine": ["the same scores as second/Mine"],
+        "second/Mine": ["the same scores as first/Mine"],
+    }
     assert flagged("unknown") == both
     later = {**both, "first/Mine": []}
     for _ in range(3):
@@ -798,7 +1153,9 @@ def test_the_excess_is_a_difference_of_spearman_correlations(wide):
     from scipy.stats import spearmanr
 
     ((name, cell),) = wide.items()
-    (row,) = integrity.excesses(wide, {name: Scores("x", speed(cell), np.ones(len(cell.scored), dtype=bool))})
+    (row,) = integrity.excesses(
+        wide, {name: Scores("x", speed(cell), np.ones(len(cell.scored), dtype=bool))}
+    )
     value, unit = cell.scored.decision_values, cell.scored.unit_ids[cell.scored.unit]
 
     def slow(units):
@@ -821,59 +1178,134 @@ def test_the_command_writes_and_tells(tiny, tmp_path):
     cells, out = read_cells(tiny), tmp_path / "out"
     write_submission(tmp_path / "entries" / "mine", cells, speed)
     write_submission(tmp_path / "entries" / "formula", cells, speed, name="=cmd()")
-    words = ["leaderboard", tmp_path / "entries", "--cells", tiny, "--out", out, "--draws", DRAWS]
+    words = [
+        "leaderboard",
+        tmp_path / "entries",
+        "--cells",
+        tiny,
+        "--out",
+        out,
+        "--draws",
+        DRAWS,
+    ]
     done = run(*words)
     assert done.code == 0
-    assert done.out.startswith(f"1 submission judged on 1 cell, 1 refused: see {out}.\n  refused formula: card.toml")
-    write_leaderboard(leaderboard(tmp_path / "entries", tiny, draws=DRAWS), tmp_path / "same")
+    assert done.out.startswith(
+        f"1 submission judged on 1 cell, 1 refused: see {out}.\n"
+        "  refused formula: card.toml"
+    )
+    write_leaderboard(
+        leaderboard(tmp_path / "entries", tiny, draws=DRAWS), tmp_path / "same"
+    )
     assert files_of(out) == files_of(tmp_path / "same")
     strict = run(*words, "--strict", "--json")
     assert strict.code == 2
     assert json.loads(strict.out)["schema"] == "deepval/leaderboard/1"
-    assert "every submission must be valid; refused formula, for the reasons in" in strict.err
-    assert run("leaderboard", tmp_path / "none", "--cells", tiny, "--out", out).code == 2
+    assert (
+        "every submission must be valid; refused formula, for the reasons in"
+        in strict.err
+    )
+    assert (
+        run("leaderboard", tmp_path / "none", "--cells", tiny, "--out", out).code == 2
+    )
     assert "Example: deepval leaderboard" in run("leaderboard", "--help").out
 
 
 def test_the_action_is_one_script_that_judges_a_hostile_folder(tiny, tmp_path):
-    script, entries, out = ROOT / "tools" / "score_submission.sh", tmp_path / "entries", tmp_path / "out"
+    script, entries, out = (
+        ROOT / "tools" / "score_submission.sh",
+        tmp_path / "entries",
+        tmp_path / "out",
+    )
     write_submission(entries / "mine", read_cells(tiny), speed)
     write_submission(entries / "formula", read_cells(tiny), speed, name="=cmd()")
     (entries / "link").symlink_to("/etc")
     (entries / "sparse" / "scores").mkdir(parents=True)
     (entries / "sparse" / "card.toml").touch()
-    with (entries / "sparse" / "scores" / "braking-monocular.parquet").open("wb") as file:
+    with (entries / "sparse" / "scores" / "braking-monocular.parquet").open(
+        "wb"
+    ) as file:
         file.truncate(2 * 2**30)
     summary = tmp_path / "summary.md"
-    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")}
+    environment = {
+        **os.environ,
+        "PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT / "src"),
+    }
     environment |= {"GITHUB_STEP_SUMMARY": str(summary)}
-    done = run_process(entries, tiny, out, "--draws", "20", program=(str(script),), env=environment, cwd=tmp_path)
+    done = run_process(
+        entries,
+        tiny,
+        out,
+        "--draws",
+        "20",
+        program=(str(script),),
+        env=environment,
+        cwd=tmp_path,
+    )
     assert done.code == 2, done.err
     assert done.out.startswith("1 submission judged on 1 cell, 3 refused")
     assert "refused formula, link, sparse" in done.err
     assert summary.read_bytes() == (out / "leaderboard.md").read_bytes()
-    assert set(files_of(out)) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
-    steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")
+    assert set(files_of(out)) == {
+        "leaderboard.json",
+        "leaderboard.md",
+        "leaderboard.html",
+        "history.json",
+    }
+    steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(
+        encoding="utf-8"
+    )
     assert [line.strip() for line in steps.splitlines() if "run:" in line] == [
-        "- run: official/tools/score_submission.sh proposed/submissions cells leaderboard --base official/submissions"
+        (
+            "- run: official/tools/score_submission.sh proposed/submissions cells "
+            "leaderboard --base official/submissions"
+        )
     ]
 
 
 def test_the_workflow_builds_the_official_cells_and_judges_an_empty_folder(tmp_path):
-    """The workflow's own command beside two checkouts; there are no cells and no base, and a history that is none."""
+    """The workflow's own command beside two checkouts; there are no cells and no base,
+    and a history that is none.
+    """
     for part in ("src", "tools"):
-        shutil.copytree(ROOT / part, tmp_path / "official" / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / part,
+            tmp_path / "official" / part,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
     (tmp_path / "proposed" / "submissions").mkdir(parents=True)
-    (tmp_path / "proposed" / "submissions" / "history.json").write_text("a history that does not count")
-    steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")
-    (command,) = [line.partition("run: ")[2] for line in steps.splitlines() if "run: " in line]
-    environment = {name: text for name, text in os.environ.items() if name in ("PATH", "HOME", "TMPDIR", "LANG")}
-    environment |= {"PYTHON": sys.executable, "PYTHONPATH": str(tmp_path / "official" / "src")}
-    done = run_process("--draws", "0", program=shlex.split(command), env=environment, cwd=tmp_path)
+    (tmp_path / "proposed" / "submissions" / "history.json").write_text(
+        "a history that does not count"
+    )
+    steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(
+        encoding="utf-8"
+    )
+    (command,) = [
+        line.partition("run: ")[2] for line in steps.splitlines() if "run: " in line
+    ]
+    environment = {
+        name: text
+        for name, text in os.environ.items()
+        if name in ("PATH", "HOME", "TMPDIR", "LANG")
+    }
+    environment |= {
+        "PYTHON": sys.executable,
+        "PYTHONPATH": str(tmp_path / "official" / "src"),
+    }
+    done = run_process(
+        "--draws", "0", program=shlex.split(command), env=environment, cwd=tmp_path
+    )
     assert done.code == 0, done.err
     assert "0 submissions judged on 4 cells, 0 refused: see leaderboard." in done.out
     assert set(files_of(tmp_path / "leaderboard")) == {
         "leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json",
     }  # fmt: skip
-    (track,) = json.loads((tmp_path / "leaderboard" / "leaderboard.json").read_text())["tracks"]
-    assert (track["track"], len(track["cells"]), track["cells_of_track"]) == ("synthetic", 4, 4)
+    (track,) = json.loads((tmp_path / "leaderboard" / "leaderboard.json").read_text())[
+        "tracks"
+    ]
+    assert (track["track"], len(track["cells"]), track["cells_of_track"]) == (
+        "synthetic",
+        4,
+        4,
+    )

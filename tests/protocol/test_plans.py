@@ -1,4 +1,6 @@
-"""Comparisons are declared before they are made: hashes that nobody bends, and looks at test units that are counted."""
+"""Comparisons are declared before they are made: hashes that nobody bends, and looks at
+test units that are counted.
+"""
 
 import errno
 import json
@@ -21,7 +23,10 @@ from driving import Lidar
 from worlds import quietly
 from yard import Follow, Yard
 
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (5.0, 30.0))
+MODES = tuple(
+    ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach))
+    for reach in (5.0, 30.0)
+)
 
 
 @pytest.fixture
@@ -30,25 +35,48 @@ def cell(tmp_path, monkeypatch):
     monkeypatch.setitem(DATASETS, "yard", Yard)
     monkeypatch.setitem(SYSTEMS, "follow", Follow())
     monkeypatch.chdir(tmp_path)
-    (made,) = cells(Material(Yard(), MODES, Yard().select(None)), geometries=["cuboids"], systems=["follow"])
+    (made,) = cells(
+        Material(Yard(), MODES, Yard().select(None)),
+        geometries=["cuboids"],
+        systems=["follow"],
+    )
     write(made, tmp_path / "cell")
     (tmp_path / "cell" / "scores").mkdir()
-    for name, score in (("good", made.table.decision_values), ("bad", -made.table.decision_values)):
+    for name, score in (
+        ("good", made.table.decision_values),
+        ("bad", -made.table.decision_values),
+    ):
         rows = [f"{i},{v}" for i, v in zip(made.table.input, score, strict=True)]
-        (tmp_path / "cell" / "scores" / f"{name}.csv").write_text("\n".join(["input,score", *rows]) + "\n")
+        (tmp_path / "cell" / "scores" / f"{name}.csv").write_text(
+            "\n".join(["input,score", *rows]) + "\n"
+        )
     return read_cell(tmp_path / "cell")
 
 
 def planned(cell_id, **more):
-    words = {"candidate": "good", "baseline": "bad", "cells": [cell_id], "alphas": [0.2], **more}
-    return "\n".join(["[[comparison]]", *(f"{key} = {json.dumps(value)}" for key, value in words.items()), ""])
+    words = {
+        "candidate": "good",
+        "baseline": "bad",
+        "cells": [cell_id],
+        "alphas": [0.2],
+        **more,
+    }
+    return "\n".join(
+        [
+            "[[comparison]]",
+            *(f"{key} = {json.dumps(value)}" for key, value in words.items()),
+            "",
+        ]
+    )
 
 
 def run(*words):
     return quietly(call, *words)
 
 
-def test_looks_at_test_units_are_counted_and_change_neither_cell_nor_result(cell, tmp_path):
+def test_looks_at_test_units_are_counted_and_change_neither_cell_nor_result(
+    cell, tmp_path
+):
     judged = "evaluate", cell.folder, "--json", "--draws", "20"
     first = run(*judged)
     assert openings(cell.folder, cell.id) == 1
@@ -60,8 +88,15 @@ def test_looks_at_test_units_are_counted_and_change_neither_cell_nor_result(cell
     assert openings(cell.folder, cell.id) == 4, "other units are nobody's answer"
     again = read_cell(cell.folder)
     assert (again.digest, again.id) == (cell.digest, cell.id)
-    lines = [json.loads(line) for line in (cell.folder / LEDGER).read_text().splitlines()]
-    assert [line["by"] for line in lines] == ["evaluate", "evaluate", "compare", "diagnose"]
+    lines = [
+        json.loads(line) for line in (cell.folder / LEDGER).read_text().splitlines()
+    ]
+    assert [line["by"] for line in lines] == [
+        "evaluate",
+        "evaluate",
+        "compare",
+        "diagnose",
+    ]
     assert lines[0] == lines[1]
     assert lines[0]["test_units"] == list(cell.split.test)
     assert openings(cell.folder, "another cell") == 0
@@ -90,7 +125,10 @@ def test_a_look_is_counted_or_the_command_fails(cell, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(InputError, match=r"opened\.jsonl: must be a file .* No space left on device"):
+        with pytest.raises(
+            InputError,
+            match=r"opened\.jsonl: must be a file .* No space left on device",
+        ):
             run(*judged)
     assert (cell.folder / LEDGER).read_bytes() == before
     run(*judged)
@@ -102,13 +140,18 @@ def test_register_names_the_line_that_was_cut_off_and_what_to_do(cell, tmp_path)
     note(cell, by="evaluate", units=None, scores={})
     ledger = cell.folder / LEDGER
     ledger.write_bytes(2 * ledger.read_bytes() + b'{"by":"eval')
-    with pytest.raises(InputError, match=r"line 3 is no look at test units.*remove it with `sed -i 3d "):
+    with pytest.raises(
+        InputError, match=r"line 3 is no look at test units.*remove it with `sed -i 3d "
+    ):
         run("compare", "--register", tmp_path / "plan.toml", cell.folder)
 
 
 def test_a_plan_is_followed(cell, tmp_path, capsys):
     path = tmp_path / "plan.toml"
-    path.write_text(planned(cell.id) + planned(cell.id, baseline="random", alphas=[0.2, 0.9], direction="worse"))
+    path.write_text(
+        planned(cell.id)
+        + planned(cell.id, baseline="random", alphas=[0.2, 0.9], direction="worse")
+    )
     words = "compare", cell.folder, "good", "bad", "--draws", "20", "--plan", path
     with pytest.raises(InputError, match="must be registered as it is before"):
         run(*words)
@@ -121,8 +164,19 @@ def test_a_plan_is_followed(cell, tmp_path, capsys):
     assert "one look at its test units on record by now" in said
     judged = run("evaluate", cell.folder, "--draws", "20", "--plan", path, "--json")
     assert json.loads(judged)["schema"] == "deepval/result/1"
-    assert "Not planned: 7 of 8 comparisons" in " ".join(capsys.readouterr().err.split())
-    other = run("evaluate", cell.folder, "--draws", "20", "--plan", path, "--units", "validation")
+    assert "Not planned: 7 of 8 comparisons" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    other = run(
+        "evaluate",
+        cell.folder,
+        "--draws",
+        "20",
+        "--plan",
+        path,
+        "--units",
+        "validation",
+    )
     assert "The plan is about test units only" in other
     path.write_text(planned(cell.id, direction="different"))
     with pytest.raises(InputError, match="must be registered as it is before"):
@@ -131,8 +185,13 @@ def test_a_plan_is_followed(cell, tmp_path, capsys):
     assert changed["opened"] == {cell.id: 2}
     assert len(plans.registrations(path)) == 2
     with pytest.raises(InputError, match="a values file has none"):
-        run("compare", cell.folder / "values.parquet", *[cell.folder / "scores" / f"{n}.csv" for n in ("good", "bad")],
-            "--plan", path)  # fmt: skip
+        run(
+            "compare",
+            cell.folder / "values.parquet",
+            *[cell.folder / "scores" / f"{n}.csv" for n in ("good", "bad")],
+            "--plan",
+            path,
+        )
 
 
 def test_registering_twice_keeps_the_first_and_altered_logs_are_refused(tmp_path):
@@ -141,19 +200,30 @@ def test_registering_twice_keeps_the_first_and_altered_logs_are_refused(tmp_path
     first = plans.register(path, {"some-cell": 0})
     assert plans.register(path, {"some-cell": 5}) == first
     assert plans.register(path, {}).opened == {"some-cell": 0}
-    path.write_text("# A remark, and another order.\n" + planned("some-cell", of="gain", direction="better"))
+    path.write_text(
+        "# A remark, and another order.\n"
+        + planned("some-cell", of="gain", direction="better")
+    )
     assert plans.read_plan(path).digest == first.plan, "the hash is of what is declared"
     path.write_text(planned("some-cell", alphas=[0.3]))
     plans.register(path, {})
     log = plans.log_path(path)
     lines = log.read_text().splitlines(keepends=True)
-    assert [json.loads(line)["opened"] for line in lines] == [{"some-cell": 0}, {"some-cell": None}]
-    for text, place in ((lines[1], 1), (lines[0].replace('"good"', '"mine"') + lines[1], 1)):
+    assert [json.loads(line)["opened"] for line in lines] == [
+        {"some-cell": 0},
+        {"some-cell": None},
+    ]
+    for text, place in (
+        (lines[1], 1),
+        (lines[0].replace('"good"', '"mine"') + lines[1], 1),
+    ):
         log.write_text(text)
         with pytest.raises(InputError, match=f"line {place} was altered"):
             plans.registrations(path)
     log.write_text("{}\n")
-    with pytest.raises(InputError, match="must be a log that `deepval compare --register` wrote"):
+    with pytest.raises(
+        InputError, match="must be a log that `deepval compare --register` wrote"
+    ):
         plans.registrations(path)
 
 
@@ -164,7 +234,10 @@ def test_registering_twice_keeps_the_first_and_altered_logs_are_refused(tmp_path
         ("title = 1\n" + planned("c"), "nothing else; found title"),
         ("[[comparison]]\ncandidate = 'a'\n", "'baseline' is missing"),
         (planned("c", budgets=["latency"]), "'budgets' is none of them"),
-        (planned("c", direction="up"), "direction must be one of better, worse, different; found 'up'"),
+        (
+            planned("c", direction="up"),
+            "direction must be one of better, worse, different; found 'up'",
+        ),
         (planned("c", alphas=[]), "alphas must be a list that is not empty"),
         (planned("c", alphas=[20]), "alpha must be a share"),
         (planned(""), "must be names"),
@@ -181,7 +254,10 @@ def test_what_bears_out_a_plan():
     item = plans.Planned("a", "b", ("x", "y"), (0.2, 0.5), direction="different")
     plan = plans.ComparisonPlan((item,))
     key = BudgetKey("selection", 0.2)
-    made = [plans.Made("a", "b", ("x", "y"), key, "gain", "worse"), plans.Made("a", "b", ("x",), key, "gain", "better")]
+    made = [
+        plans.Made("a", "b", ("x", "y"), key, "gain", "worse"),
+        plans.Made("a", "b", ("x",), key, "gain", "better"),
+    ]
     assert [(o.alpha, o.verdict, o.as_expected) for o in plan.outcomes(made)] == [
         (0.2, "worse", True),
         (0.5, None, None),

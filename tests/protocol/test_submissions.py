@@ -1,4 +1,6 @@
-"""Submissions: what a valid one is, what is refused with which row and id, and hostile folders that stay harmless."""
+"""Submissions: what a valid one is, what is refused with which row and id, and hostile
+folders that stay harmless.
+"""
 
 import doctest
 import json
@@ -22,7 +24,15 @@ from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import check, wanted
 from deepval.protocol.tracks import read_cells
 from project import ROOT
-from protocol_worlds import CARD, PAID, speed, write_card, write_cells, write_rows, write_submission
+from protocol_worlds import (
+    CARD,
+    PAID,
+    speed,
+    write_card,
+    write_cells,
+    write_rows,
+    write_submission,
+)
 
 FIRST = "braking-monocular"
 
@@ -61,7 +71,10 @@ def test_a_valid_submission_is_read_by_id_whatever_its_row_order(folder, cells):
     checked = check(folder, cells)
     assert checked.problems == ()
     assert np.array_equal(checked.submission.scores[FIRST].values, speed(cell))
-    assert set(checked.submission.files) == {"card.toml", *(f"scores/{name}.csv" for name in cells)}
+    assert set(checked.submission.files) == {
+        "card.toml",
+        *(f"scores/{name}.csv" for name in cells),
+    }
     assert checked.submission.card.key == "lab/Mine"
 
 
@@ -79,8 +92,13 @@ def test_a_missing_score_names_the_input_and_its_unit(folder, cells):
     cell = cells[FIRST]
     write_rows(folder / "scores" / f"{FIRST}.csv", rows_of(cell)[:-3])
     said = problem_of(folder, cells)
-    assert f"input {str(cell.scored.input[-3])!r} of unit 'scene-19' has none, nor have 2 more" in said
-    assert said.startswith(f"scores/{FIRST}.csv: every validation and test input needs a score")
+    assert (
+        f"input {str(cell.scored.input[-3])!r} of unit 'scene-19' "
+        "has none, nor have 2 more"
+    ) in said
+    assert said.startswith(
+        f"scores/{FIRST}.csv: every validation and test input needs a score"
+    )
 
 
 def test_a_training_input_is_refused_with_row_id_and_unit(folder, cells):
@@ -89,14 +107,20 @@ def test_a_training_input_is_refused_with_row_id_and_unit(folder, cells):
     extra = cell.table.input[cell.table.unit_ids[cell.table.unit] == unit][0]
     write_rows(folder / "scores" / f"{FIRST}.csv", [*rows_of(cell), (extra, 1.0)])
     row = len(cell.scored) + 1
-    assert f"row {row} (input {str(extra)!r}) belongs to training unit {unit!r}" in problem_of(folder, cells)
+    assert (
+        f"row {row} (input {str(extra)!r}) belongs to training unit {unit!r}"
+        in problem_of(folder, cells)
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (lambda rows: [*rows, rows[0]], "stands in rows 1 and 145"),
-        (lambda rows: [(rows[0][0], float("nan")), *rows[1:]], "row 1 (input {first!r}) holds NaN"),
+        (
+            lambda rows: [(rows[0][0], float("nan")), *rows[1:]],
+            "row 1 (input {first!r}) holds NaN",
+        ),
         (lambda rows: [*rows[1:], ("nobody", 1.0)], "row 144 (input 'nobody') is not"),
     ],
 )
@@ -131,7 +155,19 @@ def test_repeated_unknown_and_nan_scores_name_their_row(folder, cells, change, s
         ),
         (
             "name",
-            ["A  b", "A ", " A", "A\u00a0b", "A\u200bb", "A\tb", "A\n", "\u0410", "all full", "Ran dom", "x" * 61],
+            [
+                "A  b",
+                "A ",
+                " A",
+                "A\u00a0b",
+                "A\u200bb",
+                "A\tb",
+                "A\n",
+                "\u0410",
+                "all full",
+                "Ran dom",
+                "x" * 61,
+            ],
         ),
     ],
 )
@@ -152,7 +188,10 @@ def test_a_handle_and_a_name_have_one_plain_spelling(entry, texts):
         ({"name": "../../etc"}, "'name' must be text of at most 60"),
         ({"name": "Random"}, "be none of random"),
         ({"handle": "Big Lab"}, "'handle' must be text of at most 39"),
-        ({"inputs": ["ego", "reference"]}, "declares 'reference', unknown before escalation"),
+        (
+            {"inputs": ["ego", "reference"]},
+            "declares 'reference', unknown before escalation",
+        ),
         ({"inputs": ["telepathy"]}, "found 'telepathy'"),
         ({"inputs": "ego"}, "'inputs' must list"),
         ({"cells": ["../braking"]}, "'cells' must be a list"),
@@ -160,10 +199,22 @@ def test_a_handle_and_a_name_have_one_plain_spelling(entry, texts):
         ({"notes": "safe\u202etxt.exe"}, "without control characters"),
         ({"ndg": 0.99}, "found 'ndg' (results are computed, never reported)"),
         ({"costs": {}}, "'ms' is missing under [costs.jetson-agx-xavier]"),
-        ({"costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": -1}}}, "found -1"),
-        ({"costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": True}}}, "found True"),
-        ({"costs": {"jetson-agx-xavier": {"ms": 1, "served": "single"}}}, "how the cost was measured"),
-        ({"costs": {"jetson-agx-xavier": {"ms": 1, "measured": "by ear"}}}, "'served' must be one of"),
+        (
+            {"costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": -1}}},
+            "found -1",
+        ),
+        (
+            {"costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": True}}},
+            "found True",
+        ),
+        (
+            {"costs": {"jetson-agx-xavier": {"ms": 1, "served": "single"}}},
+            "how the cost was measured",
+        ),
+        (
+            {"costs": {"jetson-agx-xavier": {"ms": 1, "measured": "by ear"}}},
+            "'served' must be one of",
+        ),
     ],
 )
 def test_card_faults(folder, cells, entries, said):
@@ -186,14 +237,18 @@ def test_cards_that_are_no_cards(folder, cells, content, said):
 
 
 def test_numbers_without_end_and_many_faults_stay_short(folder, cells):
-    (folder / "card.toml").write_text("name = 0x" + "f" * 30_000 + "\n" + "".join(f"k{i} = 1\n" for i in range(2000)))
+    (folder / "card.toml").write_text(
+        "name = 0x" + "f" * 30_000 + "\n" + "".join(f"k{i} = 1\n" for i in range(2000))
+    )
     problems = check(folder, cells).problems
     assert len(problems) == 50
     assert max(map(len, problems)) < 300
 
 
 def test_without_costs_a_cell_needs_none(tmp_path):
-    write_cells(tmp_path / "cells", scenes=5, frames=12, costs=None, systems=("braking",))
+    write_cells(
+        tmp_path / "cells", scenes=5, frames=12, costs=None, systems=("braking",)
+    )
     cells = read_cells(tmp_path / "cells")
     folder = write_submission(tmp_path / "mine", cells, speed, costs={})
     assert check(folder, cells).problems == ()
@@ -252,7 +307,9 @@ def hostile_formula(path: Path) -> None:
 
 
 def hostile_footer(path: Path) -> None:
-    path.write_bytes(b"PAR1" + b"\0" * 100 + (2**31 - 1).to_bytes(4, "little") + b"PAR1")
+    path.write_bytes(
+        b"PAR1" + b"\0" * 100 + (2**31 - 1).to_bytes(4, "little") + b"PAR1"
+    )
 
 
 def hostile_rows_parquet(path: Path) -> None:
@@ -262,9 +319,15 @@ def hostile_rows_parquet(path: Path) -> None:
 
 
 def hostile_repeated_text(path: Path) -> None:
-    """One long text in every row: small as a dictionary, 1.4 GB if spread out as fixed-width rows."""
-    ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(300, dtype=np.int32)), pa.array(["x" * 1_200_000]))
-    pq.write_table(pa.table({"input": ids, "score": np.zeros(300)}), path, compression="zstd")
+    """One long text in every row: small as a dictionary, 1.4 GB if spread out as
+    fixed-width rows.
+    """
+    ids = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(300, dtype=np.int32)), pa.array(["x" * 1_200_000])
+    )
+    pq.write_table(
+        pa.table({"input": ids, "score": np.zeros(300)}), path, compression="zstd"
+    )
     assert path.stat().st_size < 2**20
 
 
@@ -277,19 +340,31 @@ def hostile_columns(path: Path) -> None:
 
 
 HOSTILE = {
-    "pickle.parquet": (hostile_pickle, "must be a Parquet file, whatever its name says"),
+    "pickle.parquet": (
+        hostile_pickle,
+        "must be a Parquet file, whatever its name says",
+    ),
     "zip bomb.parquet": (hostile_archive, "it starts with b'PK"),
-    "sparse.parquet": (hostile_sparse, "may have 67,108,864 bytes; found 2,147,483,648"),
+    "sparse.parquet": (
+        hostile_sparse,
+        "may have 67,108,864 bytes; found 2,147,483,648",
+    ),
     "sparse.csv": (hostile_sparse, "may have 67,108,864 bytes; found 2,147,483,648"),
     "junk.csv": (hostile_rows, "one row per input of the cell, 320; found more"),
     "wide.csv": (hostile_header, "the first line must name columns among input, score"),
     "long.csv": (hostile_long_id, "an id may have 200 characters; row 1 has 900,000"),
-    "line.csv": (hostile_line, "scores/braking-monocular.csv: rows must be equally long; row 1 has 1 cells"),
+    "line.csv": (
+        hostile_line,
+        "scores/braking-monocular.csv: rows must be equally long; row 1 has 1 cells",
+    ),
     "zeros.csv": (hostile_zeros, "scores/braking-monocular.csv: "),
     "formula.csv": (hostile_formula, "row 1 (input 'a')"),
     "footer.parquet": (hostile_footer, "it says 2,147,483,647"),
     "rows.parquet": (hostile_rows_parquet, "its footer says 10,000,000"),
-    "text.parquet": (hostile_repeated_text, "an id may have 200 characters; row 1 has 1,200,000"),
+    "text.parquet": (
+        hostile_repeated_text,
+        "an id may have 200 characters; row 1 has 1,200,000",
+    ),
     "nested.parquet": (hostile_nested, "columns must be among input, score"),
     "formula.parquet": (hostile_columns, "columns must be among input, score"),
 }
@@ -314,7 +389,9 @@ def test_a_cut_parquet_file_is_refused(folder, cells):
     cell = cells[FIRST]
     (folder / "scores" / f"{FIRST}.csv").unlink()
     path = folder / "scores" / f"{FIRST}.parquet"
-    pq.write_table(pa.table({"input": cell.scored.input.tolist(), "score": speed(cell)}), path)
+    pq.write_table(
+        pa.table({"input": cell.scored.input.tolist(), "score": speed(cell)}), path
+    )
     data = bytearray(path.read_bytes())
     data[40:400] = bytes(360)
     path.write_bytes(data)
@@ -330,13 +407,25 @@ def test_links_devices_and_strangers_are_refused(folder, cells, tmp_path):
         return said
 
     (tmp_path / "secret.csv").write_text("input,score\n")
-    assert "not a link" in refused(lambda p: p.symlink_to(tmp_path / "secret.csv"), "scores/link.csv")
-    assert "not a link" in refused(lambda p: p.symlink_to("../../secret.csv"), "scores/up.csv")
+    assert "not a link" in refused(
+        lambda p: p.symlink_to(tmp_path / "secret.csv"), "scores/link.csv"
+    )
+    assert "not a link" in refused(
+        lambda p: p.symlink_to("../../secret.csv"), "scores/up.csv"
+    )
     assert "not a link, a folder or a device" in refused(os.mkfifo, "scores/pipe.csv")
-    assert "holds card.toml and scores/" in refused(lambda p: p.write_text("import os"), "run.py")
-    assert "holds card.toml and scores/" in refused(lambda p: p.symlink_to("/etc"), "etc")
-    assert "must be called <cell>.csv" in refused(lambda p: p.write_bytes(b""), "scores/x.pkl")
-    assert "must be called <cell>.csv" in refused(lambda p: p.write_text(""), "scores/unknown.csv")
+    assert "holds card.toml and scores/" in refused(
+        lambda p: p.write_text("import os"), "run.py"
+    )
+    assert "holds card.toml and scores/" in refused(
+        lambda p: p.symlink_to("/etc"), "etc"
+    )
+    assert "must be called <cell>.csv" in refused(
+        lambda p: p.write_bytes(b""), "scores/x.pkl"
+    )
+    assert "must be called <cell>.csv" in refused(
+        lambda p: p.write_text(""), "scores/unknown.csv"
+    )
     said = refused(lambda p: p.write_text(""), "<script>alert(1)</script>"[:8] + ".csv")
     assert said.startswith("'<script>.csv': a submission holds")
     scores = folder / "scores"
@@ -350,7 +439,9 @@ def test_a_file_that_cannot_be_read_is_a_reason(folder, cells, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("deepval.files.reading.os.open", refuse)
-    assert problem_of(folder, cells).endswith("must be a file that can be read; Permission denied.")
+    assert problem_of(folder, cells).endswith(
+        "must be a file that can be read; Permission denied."
+    )
 
 
 def test_too_many_files_are_not_even_listed(folder, cells):
@@ -366,7 +457,10 @@ def test_two_files_for_a_cell_and_none_at_all(folder, cells):
         path.unlink()
     assert "at least one cell must be scored" in problem_of(folder, cells)
     (folder / "card.toml").unlink()
-    assert problem_of(folder, cells) == "card.toml: every submission needs one; there is none."
+    assert (
+        problem_of(folder, cells)
+        == "card.toml: every submission needs one; there is none."
+    )
 
 
 def test_every_problem_is_told_at_once(folder, cells):
@@ -395,12 +489,20 @@ def test_the_command_exits_2_with_one_sentence(folder, folder_of_cells, cells):
     assert done.err == "deepval: mine: must be a valid submission; found 1 problem.\n"
     assert json.loads(done.out)["problems"] == list(check(folder, cells).problems)
     assert run("leaderboard", folder, "--check", "--cells", folder).code == 2
-    assert "A check: deepval leaderboard submissions/mine" in run("leaderboard", "--help").out
+    assert (
+        "A check: deepval leaderboard submissions/mine"
+        in run("leaderboard", "--help").out
+    )
 
 
 def test_cells_lists_every_track():
     done = run("cells", "--json")
-    assert [track["track"] for track in json.loads(done.out)] == ["core", "external", "kitti-public", "synthetic"]
+    assert [track["track"] for track in json.loads(done.out)] == [
+        "core",
+        "external",
+        "kitti-public",
+        "synthetic",
+    ]
     assert run("cells", "none").code == 2
     assert run("cells", "--data", "nowhere").code == 2
     assert "Example: deepval cells" in run("cells", "--help").out
@@ -412,20 +514,38 @@ def test_the_page_on_submitting_is_right(folder_of_cells, tmp_path, monkeypatch)
     (tmp_path / "cells").symlink_to(folder_of_cells)
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "submit.md", "exec"), {})
-    commands = [line.split()[1:] for line in page.splitlines() if line.startswith("deepval leaderboard ")]
+    commands = [
+        line.split()[1:]
+        for line in page.splitlines()
+        if line.startswith("deepval leaderboard ")
+    ]
     assert ["--check" in words for words in commands] == [True, False]
     told = run(*commands[0])
-    assert (told.code, told.out) == (0, "example-lab/Ego speed: valid; 288 scores on 2 cells.\n")
+    assert (told.code, told.out) == (
+        0,
+        "example-lab/Ego speed: valid; 288 scores on 2 cells.\n",
+    )
     assert run(*commands[1], "--draws", 20).code == 0
-    (track,) = json.loads((tmp_path / "leaderboard" / "leaderboard.json").read_text(encoding="utf-8"))["tracks"]
-    assert {row["kind"] for row in track["overall"]} == {"selection", "latency", "energy"}
+    (track,) = json.loads(
+        (tmp_path / "leaderboard" / "leaderboard.json").read_text(encoding="utf-8")
+    )["tracks"]
+    assert {row["kind"] for row in track["overall"]} == {
+        "selection",
+        "latency",
+        "energy",
+    }
     test = doctest.DocTestParser().get_doctest(example, {}, "submit.md", None, None)
     assert doctest.DocTestRunner().run(test) == (0, 5)
 
 
 def test_the_page_names_the_limits_and_words_of_the_code():
     page = (ROOT / "docs" / "submit.md").read_text(encoding="utf-8")
-    limits = (score_files.LARGEST_FILE, score_files.LONGEST_ID, submission_files.MOST_FILES, cards.LARGEST_CARD)
+    limits = (
+        score_files.LARGEST_FILE,
+        score_files.LONGEST_ID,
+        submission_files.MOST_FILES,
+        cards.LARGEST_CARD,
+    )
     assert limits == (64 * 2**20, 200, 200, 64 * 2**10)
     assert (cards.DEEPEST, Limits()) == (16, Limits(2 * 2**30, 60, 600))
     assert (integrity.MARGIN, integrity.FEWEST_AFFECTED) == (0.2, 20)

@@ -1,4 +1,6 @@
-"""Slow twins of AP-swap and of ORIC's reward: the list is put together anew for every frame."""
+"""Slow twins of AP-swap and of ORIC's reward: the list is put together anew for every
+frame.
+"""
 
 from itertools import pairwise
 
@@ -10,7 +12,9 @@ from reference.matching import average_precision
 def area(frames, objects, rule):
     """AP of frames, each a list of (score, right)."""
     rows = [row for frame in frames for row in frame]
-    return average_precision([score for score, _ in rows], [right for _, right in rows], objects, rule)
+    return average_precision(
+        [score for score, _ in rows], [right for _, right in rows], objects, rule
+    )
 
 
 def ap_swap(weak, strong, objects):
@@ -18,12 +22,17 @@ def ap_swap(weak, strong, objects):
     changes = []
     for place in range(len(weak)):
         swapped = [strong[f] if f == place else weak[f] for f in range(len(weak))]
-        changes.append(len(weak) * (area(swapped, objects, "all-point") - area(weak, objects, "all-point")))
+        changes.append(
+            len(weak)
+            * (area(swapped, objects, "all-point") - area(weak, objects, "all-point"))
+        )
     return changes
 
 
 def reward(weak, strong, objects, context):
-    """ORIC's reward per frame; a frame is a list of lists by class, `objects` holds a number per frame and class."""
+    """ORIC's reward per frame; a frame is a list of lists by class, `objects` holds a
+    number per frame and class.
+    """
     rewards = []
     for place in range(len(weak)):
         others = [f for f in context if f != place]
@@ -33,13 +42,17 @@ def reward(weak, strong, objects, context):
             if wanted:
                 around = [weak[f][cls] for f in others]
                 after = area([*around, strong[place][cls]], wanted, "101-point")
-                change.append(after - area([*around, weak[place][cls]], wanted, "101-point"))
+                change.append(
+                    after - area([*around, weak[place][cls]], wanted, "101-point")
+                )
         rewards.append((len(others) + 1) * sum(change) / len(change) if change else 0.0)
     return rewards
 
 
 def interpolated_area(frames, objects):
-    """Area under straight lines through (recall, best precision at no less recall), by trapezia at 101 recalls."""
+    """Area under straight lines through (recall, best precision at no less recall), by
+    trapezia at 101 recalls.
+    """
     rows = sorted((row for frame in frames for row in frame), key=lambda row: -row[0])
     if not rows:
         return 0.0
@@ -50,10 +63,14 @@ def interpolated_area(frames, objects):
             points.append((right / objects, right / (last + 1)))
     points.append((1.0, 0.0))
     recall = [point[0] for point in points]
-    best = [max(precision for _, precision in points[place:]) for place in range(len(points))]
+    best = [
+        max(precision for _, precision in points[place:])
+        for place in range(len(points))
+    ]
     drawn = []
     for step in range(101):
-        at = float(np.linspace(0, 1, 101)[step])  # as released: where a recall is met is left to rounding
+        # as released: where a recall is met is left to rounding
+        at = float(np.linspace(0, 1, 101)[step])
         left = max(place for place, value in enumerate(recall) if value <= at)
         if left + 1 == len(points) or recall[left] == at:
             drawn.append(best[left])
@@ -64,7 +81,9 @@ def interpolated_area(frames, objects):
 
 
 def released_reward(weak, strong, objects, contexts):
-    """ORIC's reward as released: a context of its own for each frame, interpolated AP."""
+    """ORIC's reward as released: a context of its own for each frame, interpolated
+    AP.
+    """
     rewards = []
     for place, others in enumerate(contexts):
         change = []
@@ -73,6 +92,8 @@ def released_reward(weak, strong, objects, contexts):
             if wanted:
                 around = [weak[f][cls] for f in others]
                 after = interpolated_area([*around, strong[place][cls]], wanted)
-                change.append(after - interpolated_area([*around, weak[place][cls]], wanted))
+                change.append(
+                    after - interpolated_area([*around, weak[place][cls]], wanted)
+                )
         rewards.append((len(others) + 1) * sum(change) / len(change) if change else 0.0)
     return rewards

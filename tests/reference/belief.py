@@ -1,13 +1,23 @@
-"""Belief, slowly: one track at a time, in plain Python, as docs/simulated-value.md describes it."""
+"""Belief, slowly: one track at a time, in plain Python, as docs/simulated-value.md
+describes it.
+"""
 
 import math
 
 
 class Track:
-    def __init__(self, near, y, half, kind, *, speed, hits, misses, score, height, full):
+    def __init__(
+        self, near, y, half, kind, *, speed, hits, misses, score, height, full
+    ):
         self.x, self.u, self.y, self.half, self.kind = near, speed / 2, y, half, kind
         self.xx, self.xu, self.uu = noise(near), 0.0, 64.0
-        self.hits, self.misses, self.age, self.score, self.height = hits, misses, 1, score, height
+        self.hits, self.misses, self.age, self.score, self.height = (
+            hits,
+            misses,
+            1,
+            score,
+            height,
+        )
         self.full_hits, self.full_misses, self.since, self.seen = full
 
     def move(self, speed, dt):
@@ -29,7 +39,18 @@ class Track:
         self.half += 0.5 * (half - self.half)
 
     def column(self):
-        state = (self.x, self.u, self.xx, self.xu, self.uu, self.y, self.half, self.hits, self.misses, self.age)
+        state = (
+            self.x,
+            self.u,
+            self.xx,
+            self.xu,
+            self.uu,
+            self.y,
+            self.half,
+            self.hits,
+            self.misses,
+            self.age,
+        )
         full = (self.full_hits, self.full_misses, self.since, self.seen)
         return (*state, self.score, self.height, self.kind, *full)
 
@@ -59,7 +80,9 @@ class Belief:
         self.tracks, self.frames, self.speed = [], 0, 0.0
 
     def see(self, speed, dt, things):
-        """Things are (near, y, half, kind, score, height); None if the cheap mode did not run."""
+        """Things are (near, y, half, kind, score, height); None if the cheap mode did
+        not run.
+        """
         self.speed = speed
         if self.frames:
             for track in self.tracks:
@@ -74,12 +97,29 @@ class Belief:
             near, y, half, _, score, height = things[j]
             track = self.tracks[i]
             track.correct(near, y, half)
-            track.hits, track.misses, track.score, track.height = track.hits + 1, 0, score, height
-        self.tracks = [t for t in self.tracks if (t.misses <= 60 or t.since < 20) and -5 < t.x < 120]
+            track.hits, track.misses, track.score, track.height = (
+                track.hits + 1,
+                0,
+                score,
+                height,
+            )
+        self.tracks = [
+            t
+            for t in self.tracks
+            if (t.misses <= 60 or t.since < 20) and -5 < t.x < 120
+        ]
         for j, (near, y, half, kind, score, height) in enumerate(things):
             if all(j != b for _, b in found):
-                more = {"speed": speed, "hits": 1, "misses": 0, "score": score, "height": height}
-                self.tracks.append(Track(near, y, half, kind, **more, full=(0, 0, 60, 0.5)))
+                more = {
+                    "speed": speed,
+                    "hits": 1,
+                    "misses": 0,
+                    "score": score,
+                    "height": height,
+                }
+                self.tracks.append(
+                    Track(near, y, half, kind, **more, full=(0, 0, 60, 0.5))
+                )
         self.drop()
 
     def learn(self, things):
@@ -92,11 +132,21 @@ class Belief:
             track.full_hits, track.full_misses, track.seen = track.full_hits + 1, 0, 1
         for j, (near, y, half, kind, *_) in enumerate(things):
             if all(j != b for _, b in found):
-                more = {"speed": self.speed, "hits": 0, "misses": 1, "score": math.nan, "height": math.nan}
-                self.tracks.append(Track(near, y, half, kind, **more, full=(1, 0, 0, 1)))
+                more = {
+                    "speed": self.speed,
+                    "hits": 0,
+                    "misses": 1,
+                    "score": math.nan,
+                    "height": math.nan,
+                }
+                self.tracks.append(
+                    Track(near, y, half, kind, **more, full=(1, 0, 0, 1))
+                )
         self.drop()
 
     def drop(self):
         """At most 64 tracks stay, those with the fewest misses."""
-        fewest = sorted(range(len(self.tracks)), key=lambda i: self.tracks[i].misses)[:64]
+        fewest = sorted(range(len(self.tracks)), key=lambda i: self.tracks[i].misses)[
+            :64
+        ]
         self.tracks = [self.tracks[i] for i in sorted(fewest)]

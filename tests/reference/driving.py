@@ -1,4 +1,6 @@
-"""Slow twins of the driving kernels: one box, one object, one path at a time, straight from the definitions."""
+"""Slow twins of the driving kernels: one box, one object, one path at a time, straight
+from the definitions.
+"""
 
 import math
 
@@ -15,7 +17,11 @@ def lifted(box, height_m, camera):
     """(range, low y, high y) of one box."""
     x1, y1, x2, y2 = box
     rotation, shift = camera.ego_from_cam[:3, :3], camera.ego_from_cam[:3, 3]
-    ray = ((x1 + x2) / 2 - camera.cx_px) / camera.fx_px, (y2 - camera.cy_px) / camera.fy_px, 1.0
+    ray = (
+        ((x1 + x2) / 2 - camera.cx_px) / camera.fx_px,
+        (y2 - camera.cy_px) / camera.fy_px,
+        1.0,
+    )
     ray_z = sum(rotation[2][i] * ray[i] for i in range(3))
     camera_height = shift[2] - camera.road_z_m
     box_height = max(y2 - y1, 1)
@@ -52,7 +58,12 @@ def brake(needed):
 def brake_loss(needed, action, before):
     short = max(needed - action, 0.0)
     change = 0.0 if before is None else abs(action - before)
-    return short**2 + 0.12 * max(action - needed, 0.0) ** 2 + 0.02 * change + (6.0 if short >= 8 else 0.0)
+    return (
+        short**2
+        + 0.12 * max(action - needed, 0.0) ** 2
+        + 0.02 * change
+        + (6.0 if short >= 8 else 0.0)
+    )
 
 
 def growth(boxes_now, boxes_before, dt):
@@ -63,16 +74,27 @@ def growth(boxes_now, boxes_before, dt):
         for other, earlier in boxes_before:
             overlap = iou(box, earlier)
             if other == cls and overlap >= 0.3 and overlap > best:
-                best, rate = overlap, ((box[3] - box[1]) / (earlier[3] - earlier[1]) - 1) / dt
+                best, rate = (
+                    overlap,
+                    ((box[3] - box[1]) / (earlier[3] - earlier[1]) - 1) / dt,
+                )
         rates.append(rate)
     return rates
 
 
 def persists(frames, at, cls, box):
-    """Whether a box passes the persistence filter; `frames` is a list of lists of (class, box)."""
+    """Whether a box passes the persistence filter; `frames` is a list of lists of
+    (class, box).
+    """
     if at < 2:
         return False
-    return all(any(other == cls and iou(box, earlier) >= 0.3 for other, earlier in frames[at - lag]) for lag in (1, 2))
+    return all(
+        any(
+            other == cls and iou(box, earlier) >= 0.3
+            for other, earlier in frames[at - lag]
+        )
+        for lag in (1, 2)
+    )
 
 
 def shift(objects, speed):
@@ -86,5 +108,6 @@ def shift(objects, speed):
 def corridor_blocked(objects, speed, candidate):
     reach = speed**2 / (2 * 6) + 0.4 * speed + 2
     return any(
-        0 < near <= reach and high > candidate - 1.2 and low < candidate + 1.2 for near, _, low, high, _ in objects
+        0 < near <= reach and high > candidate - 1.2 and low < candidate + 1.2
+        for near, _, low, high, _ in objects
     )

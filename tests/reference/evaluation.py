@@ -1,8 +1,11 @@
-"""Slow twin of `deepval.evaluate`: the judgement word by word from the definitions, sections 2 and 3.
+"""Slow twin of `deepval.evaluate`: the judgement word by word from the definitions,
+sections 2 and 3.
 
-Every draw is written out as a list of inputs and sorted again. Losses and scores are float64; the arithmetic after
-that is in fractions, so a comparison with zero or with a quarter of the prize is decided by the rule, not by rounding:
-what is equal up to 1e-12 of its size counts as equal, and a row where that decides a draw is marked as on the edge.
+Every draw is written out as a list of inputs and sorted again. Losses and scores are
+float64; the arithmetic after that is in fractions, so a comparison with zero or with a
+quarter of the prize is decided by the rule, not by rounding: what is equal up to 1e-12
+of its size counts as equal, and a row where that decides a draw is marked as on the
+edge.
 """
 
 import itertools
@@ -13,20 +16,44 @@ from fractions import Fraction
 import numpy as np
 
 ROUNDING = Fraction(1e-12)
-UNDEFINED = ("escalated", "gain", "gain_share", "benefit", "harm", "ndg", "ndg_lo", "ndg_hi", "versus_random")
+UNDEFINED = (
+    "escalated",
+    "gain",
+    "gain_share",
+    "benefit",
+    "harm",
+    "ndg",
+    "ndg_lo",
+    "ndg_hi",
+    "versus_random",
+)
 UNDEFINED = (*UNDEFINED, "versus_random_lo", "versus_random_hi", "verdict")
-UNDEFINED = (*UNDEFINED, "versus_random_loss", "versus_random_loss_lo", "versus_random_loss_hi")
+UNDEFINED = (
+    *UNDEFINED,
+    "versus_random_loss",
+    "versus_random_loss_lo",
+    "versus_random_loss_hi",
+)
 UNIFORM = {"never": "never", "always": "all-full"}
 """Comparisons with what escalates nothing or everything -> its reference."""
-UNDEFINED += tuple(f"versus_{n}{unit}{end}" for n in UNIFORM for unit in ("", "_loss") for end in ("", "_lo", "_hi"))
+UNDEFINED += tuple(
+    f"versus_{n}{unit}{end}"
+    for n in UNIFORM
+    for unit in ("", "_loss")
+    for end in ("", "_lo", "_hi")
+)
 UNDEFINED += tuple(f"{name}_verdict" for name in UNIFORM)
 
 
 def expected_top(scores, quantity, slots):
-    """Sum of a quantity over the highest scores, the group at the cut with (slots left)/(group size)."""
+    """Sum of a quantity over the highest scores, the group at the cut with (slots
+    left)/(group size).
+    """
     total, left = Fraction(0), slots
     for score in sorted(set(scores), reverse=True):
-        group = [Fraction(q) for s, q in zip(scores, quantity, strict=True) if s == score]
+        group = [
+            Fraction(q) for s, q in zip(scores, quantity, strict=True) if s == score
+        ]
         if left >= len(group):
             total += sum(group)
             left -= len(group)
@@ -37,16 +64,30 @@ def expected_top(scores, quantity, slots):
 
 def best_gain(values, slots):
     """At most `slots` inputs, only positive ones."""
-    return sum((Fraction(v) for v in sorted((v for v in values if v > 0), reverse=True)[:slots]), Fraction(0))
+    return sum(
+        (
+            Fraction(v)
+            for v in sorted((v for v in values if v > 0), reverse=True)[:slots]
+        ),
+        Fraction(0),
+    )
 
 
 def drawn_units(units, draws, seed):
-    """Lists of drawn units with their probabilities; `units` are sorted as text here."""
+    """Lists of drawn units with their probabilities; `units` are sorted as text
+    here.
+    """
     units = sorted(units)
     if draws == "exact":
-        chance = Counter(tuple(sorted(pick)) for pick in itertools.product(range(len(units)), repeat=len(units)))
+        chance = Counter(
+            tuple(sorted(pick))
+            for pick in itertools.product(range(len(units)), repeat=len(units))
+        )
         every = len(units) ** len(units)
-        return [([units[i] for i in pick], Fraction(times, every)) for pick, times in sorted(chance.items())]
+        return [
+            ([units[i] for i in pick], Fraction(times, every))
+            for pick, times in sorted(chance.items())
+        ]
     rng = np.random.Generator(np.random.PCG64(seed))
     picks = rng.integers(0, len(units), (draws, len(units))).tolist()
     return [([units[i] for i in pick], Fraction(1, draws)) for pick in picks]
@@ -82,14 +123,22 @@ def interval(samples, weights, *, exact):
 
 
 def snapped(bound, scale=1):
-    return Fraction(0) if bound is not None and abs(bound) <= ROUNDING * scale else bound
+    return (
+        Fraction(0) if bound is not None and abs(bound) <= ROUNDING * scale else bound
+    )
 
 
 class Measure:
     """One budget: how many inputs it lets an allocator of a given cost escalate."""
 
     def __init__(self, kind, alpha, *, cheap=None, full=None, accounting="cascade"):
-        self.kind, self.alpha, self.cheap, self.full, self.accounting = kind, alpha, cheap, full, accounting
+        self.kind, self.alpha, self.cheap, self.full, self.accounting = (
+            kind,
+            alpha,
+            cheap,
+            full,
+            accounting,
+        )
 
     def slots(self, inputs, cost=0.0):
         if self.kind == "selection":
@@ -127,15 +176,24 @@ class Sample:
         if name == "all-full":
             return sum(map(Fraction, self.values)), sum(map(Fraction, positive)), inputs
         slots = measure.slots(inputs, cost)
-        scores = [0.0] * inputs if name == "random" else [score[name] for *_, score in self.rows]
-        return expected_top(scores, self.values, slots), expected_top(scores, positive, slots), min(slots, inputs)
+        scores = (
+            [0.0] * inputs
+            if name == "random"
+            else [score[name] for *_, score in self.rows]
+        )
+        return (
+            expected_top(scores, self.values, slots),
+            expected_top(scores, positive, slots),
+            min(slots, inputs),
+        )
 
 
 def judge(rows, units, scores, measures, *, costs, draws, seed=0):
-    """Rows of the result as dicts, budget by budget: random, never, all-full, every allocator, oracle.
+    """Rows of the result as dicts, budget by budget: random, never, all-full, every
+    allocator, oracle.
 
-    `rows` are (unit, cheap loss, full loss, {allocator: score}); `units` are all units to draw from; `costs` gives an
-    allocator's cost under each budget by position.
+    `rows` are (unit, cheap loss, full loss, {allocator: score}); `units` are all units
+    to draw from; `costs` gives an allocator's cost under each budget by position.
     """
     full_sample = Sample(rows)
     resamples = [
@@ -147,7 +205,15 @@ def judge(rows, units, scores, measures, *, costs, draws, seed=0):
         for name in ("random", "never", "all-full", *scores, "oracle"):
             cost = costs[name][position] if name in scores else 0.0
             judged.append(
-                _row(name, measure, cost, full_sample, resamples, exact=draws == "exact", several=len(units) > 1)
+                _row(
+                    name,
+                    measure,
+                    cost,
+                    full_sample,
+                    resamples,
+                    exact=draws == "exact",
+                    several=len(units) > 1,
+                )
             )
     return judged
 
@@ -155,16 +221,35 @@ def judge(rows, units, scores, measures, *, costs, draws, seed=0):
 def _row(name, measure, cost, full_sample, resamples, *, exact, several):
     oracle = full_sample.outcome("oracle", measure, 0.0)[0]
     start = dict.fromkeys(UNDEFINED)
-    start |= {"allocator": name, "kind": measure.kind, "alpha": measure.alpha, "oracle_gain": oracle}
-    start |= {"draws_dropped": 0, "weight_dropped": 0, "versus_random_dropped": 0, "on_edge": False}
-    if name == "all-full" and measure.kind != "selection" and not measure.uniform_full_is_feasible():
+    start |= {
+        "allocator": name,
+        "kind": measure.kind,
+        "alpha": measure.alpha,
+        "oracle_gain": oracle,
+    }
+    start |= {
+        "draws_dropped": 0,
+        "weight_dropped": 0,
+        "versus_random_dropped": 0,
+        "on_edge": False,
+    }
+    if (
+        name == "all-full"
+        and measure.kind != "selection"
+        and not measure.uniform_full_is_feasible()
+    ):
         return start
     reference = name in ("random", "never", "all-full", "oracle")
     if not measure.feasible(cost):
         return start | {"verdict": "infeasible"}
     gain, benefit, escalated = full_sample.outcome(name, measure, cost)
     chance = full_sample.outcome("random", measure, 0.0)[0]
-    row = start | {"gain": gain, "benefit": benefit, "harm": benefit - gain, "escalated": escalated}
+    row = start | {
+        "gain": gain,
+        "benefit": benefit,
+        "harm": benefit - gain,
+        "escalated": escalated,
+    }
     if oracle > 0 and not (name == "all-full" and measure.kind == "selection"):
         row["ndg"] = gain / oracle
         if several and resamples:
@@ -172,19 +257,41 @@ def _row(name, measure, cost, full_sample, resamples, *, exact, several):
     if full_sample.cheap_loss > 0:
         row["gain_share"] = gain / full_sample.cheap_loss
     for against, other in {"random": "random", **UNIFORM}.items():
-        difference = gain - (chance if other == "random" else full_sample.outcome(other, measure, 0.0)[0])
+        difference = gain - (
+            chance if other == "random" else full_sample.outcome(other, measure, 0.0)[0]
+        )
         row[f"versus_{against}_loss"] = difference
         if full_sample.cheap_loss > 0:
             row[f"versus_{against}"] = difference / full_sample.cheap_loss
         if several and resamples:
-            paired = _paired_intervals(name, measure, cost, resamples, full_sample, exact=exact, other=other)
-            row |= {f"versus_{against}_{part}": value for part, value in paired.items() if part != "on_edge"}
+            paired = _paired_intervals(
+                name, measure, cost, resamples, full_sample, exact=exact, other=other
+            )
+            row |= {
+                f"versus_{against}_{part}": value
+                for part, value in paired.items()
+                if part != "on_edge"
+            }
             row["on_edge"] |= paired["on_edge"]
         low, high = row[f"versus_{against}_lo"], row[f"versus_{against}_hi"]
-        if low is None:  # no share of the all-cheap loss in any draw: the difference itself decides
-            low, high = row[f"versus_{against}_loss_lo"], row[f"versus_{against}_loss_hi"]
-        verdict = None if low is None else "better" if low > 0 else "worse" if high < 0 else "unresolved"
-        row["verdict" if against == "random" else f"{against}_verdict"] = None if reference else verdict
+        # no share of the all-cheap loss in any draw: the difference itself decides
+        if low is None:
+            low, high = (
+                row[f"versus_{against}_loss_lo"],
+                row[f"versus_{against}_loss_hi"],
+            )
+        verdict = (
+            None
+            if low is None
+            else "better"
+            if low > 0
+            else "worse"
+            if high < 0
+            else "unresolved"
+        )
+        row["verdict" if against == "random" else f"{against}_verdict"] = (
+            None if reference else verdict
+        )
     return row
 
 
@@ -201,16 +308,25 @@ def _ndg_interval(name, measure, cost, oracle, resamples, *, exact):
         samples.append(sample.outcome(name, measure, cost)[0] / prize)
         weights.append(weight)
     low, high = interval(samples, weights, exact=exact)
-    counted = {"draws_dropped": dropped, "weight_dropped": weight_dropped, "on_edge": on_edge}
+    counted = {
+        "draws_dropped": dropped,
+        "weight_dropped": weight_dropped,
+        "on_edge": on_edge,
+    }
     return {"ndg_lo": low, "ndg_hi": high, **counted}
 
 
 def _paired_intervals(name, measure, cost, resamples, full_sample, *, exact, other):
-    """Of the share of the all-cheap loss, and of the loss itself over the same draws (over all where it has none)."""
+    """Of the share of the all-cheap loss, and of the loss itself over the same draws
+    (over all where it has none).
+    """
     shares, losses, weights, everything, on_edge = [], [], [], [], False
     for sample, weight in resamples:
         size = sum(abs(Fraction(v)) for v in sample.values)
-        difference = sample.outcome(name, measure, cost)[0] - sample.outcome(other, measure, 0.0)[0]
+        difference = (
+            sample.outcome(name, measure, cost)[0]
+            - sample.outcome(other, measure, 0.0)[0]
+        )
         everything.append((difference, weight))
         if sample.cheap_loss > 0:
             shares.append(difference / sample.cheap_loss)
@@ -221,12 +337,17 @@ def _paired_intervals(name, measure, cost, resamples, full_sample, *, exact, oth
             continue
         losses.append(difference)
         weights.append(weight)
-    found = {"on_edge": on_edge, "dropped": len(resamples) - len(shares) if shares else 0}
+    found = {
+        "on_edge": on_edge,
+        "dropped": len(resamples) - len(shares) if shares else 0,
+    }
     if full_sample.cheap_loss <= 0 or not shares:
         losses, weights = zip(*everything, strict=True)
     else:
         low, high = map(snapped, interval(shares, weights, exact=exact))
         found |= {"lo": low, "hi": high}
     size = sum(abs(Fraction(v)) for v in full_sample.values)
-    low, high = (snapped(bound, size) for bound in interval(losses, weights, exact=exact))
+    low, high = (
+        snapped(bound, size) for bound in interval(losses, weights, exact=exact)
+    )
     return found | {"loss_lo": low, "loss_hi": high}

@@ -1,4 +1,6 @@
-"""Slow twins of the multiple-choice knapsack: every plan on tiny tables, an integer DP, a general solver, the LP."""
+"""Slow twins of the multiple-choice knapsack: every plan on tiny tables, an integer DP,
+a general solver, the LP.
+"""
 
 import itertools
 
@@ -22,7 +24,9 @@ def dynamic(values: np.ndarray, costs: np.ndarray, budget: int) -> float:
         for mode in range(1, len(costs)):
             cost = int(costs[mode])
             if cost <= budget:
-                nxt[cost:] = np.maximum(nxt[cost:], best[: budget + 1 - cost] + row[mode])
+                nxt[cost:] = np.maximum(
+                    nxt[cost:], best[: budget + 1 - cost] + row[mode]
+                )
         best = np.maximum.accumulate(nxt)
     return float(best[-1])
 
@@ -34,21 +38,37 @@ def highs(values: np.ndarray, costs: np.ndarray, budget: int) -> float:
 
     inputs, above = len(values), len(costs) - 1
     number = inputs * above
-    one_mode = coo_matrix((np.ones(number), (np.repeat(np.arange(inputs), above), np.arange(number))))
+    one_mode = coo_matrix(
+        (np.ones(number), (np.repeat(np.arange(inputs), above), np.arange(number)))
+    )
     spend = coo_matrix(np.tile(costs[1:], inputs)[None].astype(float))
-    constraints = [LinearConstraint(one_mode, -np.inf, 1), LinearConstraint(spend, -np.inf, budget)]
-    found = milp(-values[:, 1:].ravel(), constraints=constraints, integrality=np.ones(number), bounds=Bounds(0, 1),
-                 options={"mip_rel_gap": 0.0})  # fmt: skip
+    constraints = [
+        LinearConstraint(one_mode, -np.inf, 1),
+        LinearConstraint(spend, -np.inf, budget),
+    ]
+    found = milp(
+        -values[:, 1:].ravel(),
+        constraints=constraints,
+        integrality=np.ones(number),
+        bounds=Bounds(0, 1),
+        options={"mip_rel_gap": 0.0},
+    )
     return float(-found.fun)
 
 
 def relaxed(values: np.ndarray, costs: np.ndarray, budget: float) -> float:
-    """The fractional optimum: walk up each input's hull, then buy the steps by value per cost, the last in part."""
+    """The fractional optimum: walk up each input's hull, then buy the steps by value
+    per cost, the last in part.
+    """
     steps = []
     for row in values.tolist():
         cost, value = 0, 0.0
         while True:
-            ahead = [((v - value) / (c - cost), c, v) for c, v in zip(costs.tolist(), row, strict=True) if c > cost]
+            ahead = [
+                ((v - value) / (c - cost), c, v)
+                for c, v in zip(costs.tolist(), row, strict=True)
+                if c > cost
+            ]
             if not ahead or max(ahead)[0] <= 0:
                 break
             slope, dearer, worth = max(ahead)

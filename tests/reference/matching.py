@@ -1,4 +1,6 @@
-"""Slow twins of matching and average precision: every assignment tried, every threshold walked."""
+"""Slow twins of matching and average precision: every assignment tried, every threshold
+walked.
+"""
 
 import numpy as np
 
@@ -16,7 +18,9 @@ def allowed(det, ref):
 
 
 def best_assignment(dets, refs):
-    """(total IoU, pairs) of the best one-to-one matching of one frame, by trying all."""
+    """(total IoU, pairs) of the best one-to-one matching of one frame, by trying
+    all.
+    """
     if not dets:
         return 0.0, []
     best = best_assignment(dets[1:], refs)
@@ -48,7 +52,9 @@ def greedy(dets, scores, refs):
     """Which detections of a frame find an object, by falling score."""
     free, found = set(range(len(refs))), [False] * len(dets)
     for i in sorted(range(len(dets)), key=lambda i: -scores[i]):
-        options = [(iou(dets[i][1], refs[j][1]), j) for j in free if allowed(dets[i], refs[j])]
+        options = [
+            (iou(dets[i][1], refs[j][1]), j) for j in free if allowed(dets[i], refs[j])
+        ]
         if options:
             free.remove(max(options)[1])
             found[i] = True

@@ -1,4 +1,6 @@
-"""Slow twins of `deepval.judging.policies`: plain loops over units and inputs, straight from the definitions."""
+"""Slow twins of `deepval.judging.policies`: plain loops over units and inputs, straight
+from the definitions.
+"""
 
 import math
 
@@ -17,7 +19,10 @@ def frozen_threshold(validation, alpha):
 def in_time(unit, order):
     """The rows of each unit in time order; rows with equal order as they stand."""
     return [
-        sorted((row for row in range(len(unit)) if unit[row] == u), key=lambda row: order[row])
+        sorted(
+            (row for row in range(len(unit)) if unit[row] == u),
+            key=lambda row: order[row],
+        )
         for u in sorted(set(unit))
     ]
 
@@ -37,7 +42,9 @@ def frozen(scores, theta, p):
 def causal_cap(scores, theta, p, alpha):
     decisions = []
     for t, wanted in enumerate(frozen(scores, theta, p), start=1):
-        decisions.append(wanted and sum(decisions) + 1 <= math.floor(1 + alpha * t + 1e-9))
+        decisions.append(
+            wanted and sum(decisions) + 1 <= math.floor(1 + alpha * t + 1e-9)
+        )
     return decisions
 
 
@@ -66,26 +73,38 @@ def token_bucket(scores, theta, p, alpha, cap):
 
 
 def decide(one_unit, score, unit, order):
-    """Decisions per row, where `one_unit` turns one unit's scores in time order into decisions."""
+    """Decisions per row, where `one_unit` turns one unit's scores in time order into
+    decisions.
+    """
     decisions = [False] * len(score)
     for rows in in_time(unit, order):
-        for row, decision in zip(rows, one_unit([score[row] for row in rows]), strict=True):
+        for row, decision in zip(
+            rows, one_unit([score[row] for row in rows]), strict=True
+        ):
             decisions[row] = decision
     return decisions
 
 
 def choice(tried, alpha):
     """Position of the chosen (rate, gain) among those tried."""
-    near = [(gain, -i) for i, (rate, gain) in enumerate(tried) if abs(rate - alpha) <= 0.05 + 1e-12]
+    near = [
+        (gain, -i)
+        for i, (rate, gain) in enumerate(tried)
+        if abs(rate - alpha) <= 0.05 + 1e-12
+    ]
     if near:
         return -max(near)[1]
-    return min((round(abs(rate - alpha), 11), i) for i, (rate, _) in enumerate(tried))[1]
+    return min((round(abs(rate - alpha), 11), i) for i, (rate, _) in enumerate(tried))[
+        1
+    ]
 
 
 def unit_totals(acceptance, value, unit, units):
     """One (gain, benefit, harm, escalated, inputs) per unit."""
     totals = [[0.0] * 5 for _ in range(units)]
     for a, v, u in zip(acceptance, value, unit, strict=True):
-        for column, amount in enumerate((a * v, a * v if v > 0 else 0, -a * v if v < 0 else 0, a, 1)):
+        for column, amount in enumerate(
+            (a * v, a * v if v > 0 else 0, -a * v if v < 0 else 0, a, 1)
+        ):
             totals[u][column] += amount
     return totals

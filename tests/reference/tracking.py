@@ -1,4 +1,6 @@
-"""The slow and obvious twin of tracking: one proposal, one step and one matrix at a time."""
+"""The slow and obvious twin of tracking: one proposal, one step and one matrix at a
+time.
+"""
 
 import math
 
@@ -12,9 +14,13 @@ def wrapped(angle):
 
 
 def fitted(path):
-    """Speeds and curvatures of one proposal by textbook least squares with stacked penalty rows."""
+    """Speeds and curvatures of one proposal by textbook least squares with stacked
+    penalty rows.
+    """
     gaps = len(path) - 1
-    summed = np.array([[1.0 if j == 0 else DT * (j <= k) for j in range(gaps)] for k in range(gaps)])
+    summed = np.array(
+        [[1.0 if j == 0 else DT * (j <= k) for j in range(gaps)] for k in range(gaps)]
+    )
     rows, told = [], []
     for k in range(gaps):
         for axis, part in ((0, math.cos), (1, math.sin)):
@@ -42,7 +48,13 @@ def simulated(path, start, wheel_base_m):
     speed, curvature = fitted(path)
     states = [np.array(start, dtype=float)]
     for index in range(len(path) - 1):
-        states.append(driven(states[-1], *commands(states[-1], path[index], speed, curvature, index), wheel_base_m))
+        states.append(
+            driven(
+                states[-1],
+                *commands(states[-1], path[index], speed, curvature, index),
+                wheel_base_m,
+            )
+        )
     return np.array(states)
 
 
@@ -52,14 +64,22 @@ def commands(state, pose, speed, curvature, index):
         return -0.5 * (state[3] - wanted), 0.0
     acceleration = -10 * (state[3] - wanted) / 11
     dx, dy = state[0] - pose[0], state[1] - pose[1]
-    first = np.array([dy * math.cos(pose[2]) - dx * math.sin(pose[2]), wrapped(state[2] - pose[2]), state[7]])
+    first = np.array(
+        [
+            dy * math.cos(pose[2]) - dx * math.sin(pose[2]),
+            wrapped(state[2] - pose[2]),
+            state[7],
+        ]
+    )
     a, b, g = np.eye(3), np.zeros(3), np.zeros(3)
     for k in range(10):
         moved = DT * (state[3] + acceleration * k * DT)
         step = np.array([[1, moved, 0], [0, 1, moved / 3.089], [0, 0, 1]])
         a = step @ a
         b = step @ b + np.array([0, 0, DT])
-        g = step @ g + np.array([0, -moved * curvature[min(index + k, len(curvature) - 1)], 0])
+        g = step @ g + np.array(
+            [0, -moved * curvature[min(index + k, len(curvature) - 1)], 0]
+        )
     free = a @ first + g
     free[1] = wrapped(free[1])
     q = np.diag([1.0, 10.0, 0.0])
@@ -79,6 +99,15 @@ def driven(state, acceleration, steer_rate, wheel_base_m):
             x + DT * v * math.cos(heading),
             y + DT * v * math.sin(heading),
             wrapped(heading + DT * v * math.tan(steer) / wheel_base_m),
-            *(after, 0.0, ax, 0.0, turned, rate, new_yaw_rate, (new_yaw_rate - yaw_rate) / DT),
+            *(
+                after,
+                0.0,
+                ax,
+                0.0,
+                turned,
+                rate,
+                new_yaw_rate,
+                (new_yaw_rate - yaw_rate) / DT,
+            ),
         ]
     )

@@ -1,4 +1,6 @@
-"""The page in a browser: what it computes, what a person clicks, and that nothing of the data can run."""
+"""The page in a browser: what it computes, what a person clicks, and that nothing of
+the data can run.
+"""
 
 import json
 import os
@@ -25,7 +27,16 @@ from pages import write_cells
 from worlds import COSTS, judge
 
 pytestmark = pytest.mark.browser
-POINTS = ("gain", "benefit", "harm", "gain_share", "oracle_gain", "ndg", "versus_random", "cheap_loss")
+POINTS = (
+    "gain",
+    "benefit",
+    "harm",
+    "gain_share",
+    "oracle_gain",
+    "ndg",
+    "versus_random",
+    "cheap_loss",
+)
 VERDICTS = "#tables .table:first-of-type"
 SETTLED = "new Promise((done) => setTimeout(done, 60))"
 CAPTURE = """(() => {
@@ -70,37 +81,65 @@ def column(browser: Browser, table: str, name: str) -> list[str]:
       const table = document.querySelector({json.dumps(table)});
       const at = [...table.querySelectorAll("thead th")].findIndex((th) => th.textContent === {json.dumps(name)});
       return [...table.querySelectorAll("tbody tr")].map((tr) => tr.children[at].textContent);
-    }})()"""
+    }})()"""  # noqa: E501
     return browser.run(script)
 
 
 def same(found: float | None, expected: float | None) -> bool:
     return (
-        found is expected is None if None in (found, expected) else abs(found - expected) <= 1e-9 * (1 + abs(expected))
+        found is expected is None
+        if None in (found, expected)
+        else abs(found - expected) <= 1e-9 * (1 + abs(expected))
     )
 
 
-def random_case(rng: np.random.Generator) -> tuple[deepval.ValueTable, dict, dict, dict]:
-    """A table made of three terms, their columns, scores with many ties, and other weights."""
+def random_case(
+    rng: np.random.Generator,
+) -> tuple[deepval.ValueTable, dict, dict, dict]:
+    """A table made of three terms, their columns, scores with many ties, and other
+    weights.
+    """
     n = int(rng.integers(6, 30))
     weights = {"a": 1.0, "b": 0.12, "c": 6.0}
     parts = {name: rng.integers(0, 3, (n, 2)) * rng.random((n, 2)) for name in weights}
     losses = sum(weights[name] * part for name, part in parts.items())
     ids = [f"i{i}" for i in range(n)]
-    terms = {"input": ids} | {f"weight_{name}": np.full(n, weight) for name, weight in weights.items()}
-    terms |= {f"term_{k}_{mode}": part[:, m] for k, part in parts.items() for m, mode in enumerate(("cheap", "full"))}
+    terms = {"input": ids} | {
+        f"weight_{name}": np.full(n, weight) for name, weight in weights.items()
+    }
+    terms |= {
+        f"term_{k}_{mode}": part[:, m]
+        for k, part in parts.items()
+        for m, mode in enumerate(("cheap", "full"))
+    }
     table = deepval.ValueTable.from_columns(
-        unit=rng.integers(0, 4, n), input=ids, losses={"cheap": losses[:, 0], "full": losses[:, 1]}, costs=COSTS
+        unit=rng.integers(0, 4, n),
+        input=ids,
+        losses={"cheap": losses[:, 0], "full": losses[:, 1]},
+        costs=COSTS,
     )
     names = [name for name in COSTS["allocators"]][:2]
-    scores = {names[0]: rng.integers(0, 3, n).astype(float), names[1]: rng.choice([-np.inf, -0.0, 0.0, 2.0], n)}
-    return table, terms, scores, {"a": float(rng.random() * 3), "c": float(rng.integers(0, 2))}
+    scores = {
+        names[0]: rng.integers(0, 3, n).astype(float),
+        names[1]: rng.choice([-np.inf, -0.0, 0.0, 2.0], n),
+    }
+    return (
+        table,
+        terms,
+        scores,
+        {"a": float(rng.random() * 3), "c": float(rng.integers(0, 2))},
+    )
 
 
 def test_sliders_compute_what_the_command_computes(browser, page):
-    """The page's own arithmetic against `evaluate`, on random worlds with ties, infinities and measured budgets."""
+    """The page's own arithmetic against `evaluate`, on random worlds with ties,
+    infinities and measured budgets.
+    """
     browser.open(page)
-    sources = "".join(files("deepval.report.html").joinpath(name).read_text() for name in ("text.js", "recombine.js"))
+    sources = "".join(
+        files("deepval.report.html").joinpath(name).read_text()
+        for name in ("text.js", "recombine.js")
+    )
     rng = np.random.default_rng(7)
     for _ in range(12):
         table, terms, scores, weights = random_case(rng)
@@ -111,9 +150,20 @@ def test_sliders_compute_what_the_command_computes(browser, page):
             deepval.Latency(0.4, accounting="skipping"),
         ]
         before = judge(table, scores, budgets, terms=terms, draws=0, curve_points=3)
-        after = judge(table, scores, budgets, terms=terms, weights=weights, draws=0, curve_points=3)
+        after = judge(
+            table,
+            scores,
+            budgets,
+            terms=terms,
+            weights=weights,
+            draws=0,
+            curve_points=3,
+        )
         chosen = json.dumps(dict(after.inputs.weights))
-        found = browser.run(f"(() => {{ {sources}; return recombined({before.to_json()}, {chosen}); }})()")
+        found = browser.run(
+            f"(() => {{ {sources}; return "
+            f"recombined({before.to_json()}, {chosen}); }})()"
+        )
         for row, expected in zip(found["rows"], after.rows, strict=True):
             for name in POINTS:
                 assert same(row[name], expected[name]), (name, row[name], expected)
@@ -131,18 +181,32 @@ def test_sliders_compute_what_the_command_computes(browser, page):
 
 def test_what_cannot_be_made_again_is_said_to_be_so(browser, page):
     browser.open(page)
-    sources = "".join(files("deepval.report.html").joinpath(name).read_text() for name in ("text.js", "recombine.js"))
-    part = np.array([[3.0, 2.0, 1.0], [1.0, 1.0, 2.0], [2.0, 0.0, 1.0], [4.0, 3.0, 1.0]])
+    sources = "".join(
+        files("deepval.report.html").joinpath(name).read_text()
+        for name in ("text.js", "recombine.js")
+    )
+    part = np.array(
+        [[3.0, 2.0, 1.0], [1.0, 1.0, 2.0], [2.0, 0.0, 1.0], [4.0, 3.0, 1.0]]
+    )
     modes = ("cheap", "middle", "full")
     losses = {mode: part[:, m] for m, mode in enumerate(modes)}
-    table = deepval.ValueTable.from_columns(unit=["a", "a", "b", "b"], input=list("wxyz"), losses=losses)
-    terms = {"input": list("wxyz"), "weight_t": np.ones(4)} | {f"term_t_{mode}": losses[mode] for mode in modes}
+    table = deepval.ValueTable.from_columns(
+        unit=["a", "a", "b", "b"], input=list("wxyz"), losses=losses
+    )
+    terms = {"input": list("wxyz"), "weight_t": np.ones(4)} | {
+        f"term_t_{mode}": losses[mode] for mode in modes
+    }
     scores = {"both": part[:, 1:], "plain": part[:, 0]}
     result = judge(table, scores, [deepval.Selection(0.5)], terms=terms, draws=0)
     assert set(result.inputs.ranks) == {"plain"}
-    found = browser.run(f"(() => {{ {sources}; return recombined({result.to_json()}, {{t: 2}}); }})()")
+    found = browser.run(
+        f"(() => {{ {sources}; return recombined({result.to_json()}, {{t: 2}}); }})()"
+    )
     rows = {row["allocator"]: row for row in found["rows"]}
-    assert (rows["both"]["gain"], rows["both"]["reason"]) == (None, "not made again in the page: run the command")
+    assert (rows["both"]["gain"], rows["both"]["reason"]) == (
+        None,
+        "not made again in the page: run the command",
+    )
     # The highest two are w and z: 2 (3 - 1) + 2 (4 - 1).
     assert rows["plain"]["gain"] == 10
     for name in ("both", "random-ladder", "oracle-ladder"):
@@ -153,15 +217,29 @@ def test_a_ladder_says_what_each_row_is_measured_by(browser, tmp_path):
     rng = np.random.default_rng(3)
     cheap = rng.exponential(size=60)
     losses = {"cheap": cheap, "middle": cheap * 0.5, "full": cheap * 0.4}
-    table = deepval.ValueTable.from_columns(unit=np.repeat(list("abcdef"), 10), losses=losses)
+    table = deepval.ValueTable.from_columns(
+        unit=np.repeat(list("abcdef"), 10), losses=losses
+    )
     scores = {"each": np.column_stack([cheap, cheap * 1.1]), "plain": cheap}
     result = judge(table, scores, [deepval.Selection(0.2)], draws=20)
-    (tmp_path / "ladder.html").write_text(html.render({"ladder": result}), encoding="utf-8")
+    (tmp_path / "ladder.html").write_text(
+        html.render({"ladder": result}), encoding="utf-8"
+    )
     browser.messages.clear()
     browser.open(tmp_path / "ladder.html")
-    verdicts = browser.run("[...document.querySelectorAll('.verdicts li')].map((li) => li.textContent)")
-    assert any("is better than random-ladder and worth it" in text for text in verdicts if "each" in text)
-    assert any("is better than random and worth it" in text for text in verdicts if "plain" in text)
+    verdicts = browser.run(
+        "[...document.querySelectorAll('.verdicts li')].map((li) => li.textContent)"
+    )
+    assert any(
+        "is better than random-ladder and worth it" in text
+        for text in verdicts
+        if "each" in text
+    )
+    assert any(
+        "is better than random and worth it" in text
+        for text in verdicts
+        if "plain" in text
+    )
     oracles = ["full", "ladder", "full", "full", "ladder", "full", "full", "ladder"]
     assert column(browser, VERDICTS, "oracle") == oracles
     assert browser.messages == []
@@ -169,21 +247,43 @@ def test_a_ladder_says_what_each_row_is_measured_by(browser, tmp_path):
 
 def names_in_chart(browser, section):
     """The names of the rows of a section's first chart."""
-    return browser.run(f"[...document.querySelectorAll('#{section} figure svg g title')].map((t) => t.textContent)")
+    return browser.run(
+        f"[...document.querySelectorAll('#{section} figure svg g title')].map((t) => "
+        "t.textContent)"
+    )
 
 
-def test_a_router_of_several_models_stands_beside_the_references_of_its_verdict(browser, tmp_path):
+def test_a_router_of_several_models_stands_beside_the_references_of_its_verdict(
+    browser, tmp_path
+):
     rng = np.random.default_rng(3)
     cheap = rng.exponential(size=60)
     losses = {"cheap": cheap, "middle": cheap * 0.5, "full": cheap * 0.4}
-    table = deepval.ValueTable.from_columns(unit=np.repeat(list("abcdef"), 10), losses=losses)
+    table = deepval.ValueTable.from_columns(
+        unit=np.repeat(list("abcdef"), 10), losses=losses
+    )
     chosen = {"input": table.input, "choice": np.where(cheap > 1, "middle", "cheap")}
-    result = judge(table, {"each": np.column_stack([cheap, cheap * 1.1]), "mine": chosen}, [0.2], draws=20)
-    (tmp_path / "several.html").write_text(html.render({"several": result}), encoding="utf-8")
+    result = judge(
+        table,
+        {"each": np.column_stack([cheap, cheap * 1.1]), "mine": chosen},
+        [0.2],
+        draws=20,
+    )
+    (tmp_path / "several.html").write_text(
+        html.render({"several": result}), encoding="utf-8"
+    )
     browser.messages.clear()
     browser.open(tmp_path / "several.html")
-    assert names_in_chart(browser, "harm") == ["random-ladder", "always", "never", "each", "oracle-ladder"]
-    verdicts = browser.run("[...document.querySelectorAll('.verdicts li')].map((li) => li.textContent)")
+    assert names_in_chart(browser, "harm") == [
+        "random-ladder",
+        "always",
+        "never",
+        "each",
+        "oracle-ladder",
+    ]
+    verdicts = browser.run(
+        "[...document.querySelectorAll('.verdicts li')].map((li) => li.textContent)"
+    )
     assert any("what mine spends" in text for text in verdicts)
     assert browser.messages == []
 
@@ -197,21 +297,35 @@ def test_the_headline_is_no_good_news_if_never_escalating_is_better(browser, tmp
     (tmp_path / "harm.html").write_text(html.render({"harm": result}), encoding="utf-8")
     browser.messages.clear()
     browser.open(tmp_path / "harm.html")
-    heading = browser.run("document.querySelector('h1').textContent").replace("\u2009", " ")
-    assert heading.startswith(
-        "No: never running full is better than choosing 20 % by mine. The expensive full itself harms"
+    heading = browser.run("document.querySelector('h1').textContent").replace(
+        "\u2009", " "
     )
-    commands = browser.run("[...document.querySelectorAll('.first .command')].map((pre) => pre.textContent)")
+    assert heading.startswith(
+        "No: never running full is better than choosing 20 % by mine. The expensive "
+        "full itself harms"
+    )
+    commands = browser.run(
+        "[...document.querySelectorAll('.first .command')].map((pre) => "
+        "pre.textContent)"
+    )
     assert [words.split()[1] for words in commands] == ["diagnose"]
     chip = "document.querySelector('.verdicts .chip')"
-    assert browser.run(f"[{chip}.textContent, {chip}.className]") == ["never is better", "chip worse"]
-    assert {"never (0\u2009%)", "always (100\u2009%)"} <= set(names_in_chart(browser, "verdict"))
+    assert browser.run(f"[{chip}.textContent, {chip}.className]") == [
+        "never is better",
+        "chip worse",
+    ]
+    assert {"never (0\u2009%)", "always (100\u2009%)"} <= set(
+        names_in_chart(browser, "verdict")
+    )
     assert browser.messages == []
 
 
 def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells):
     judged_ndg = column(opened, VERDICTS, "nDG")
-    guarantee = "document.querySelector('main').textContent.includes('with probability at most 1/')"
+    guarantee = (
+        "document.querySelector('main').textContent.includes('with "
+        "probability at most 1/')"
+    )
     assert opened.run(guarantee)
     opened.run("document.getElementById('weight-excess').focus()")
     for _ in range(30):
@@ -219,7 +333,9 @@ def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells)
     opened.run(SETTLED)
     weight = opened.run("Number(document.getElementById('weight-excess').value)")
     assert weight > 0.12
-    words = shlex.split(opened.run("document.getElementById('command').textContent").replace("\\\n", ""))
+    words = shlex.split(
+        opened.run("document.getElementById('command').textContent").replace("\\\n", "")
+    )
     assert words[:2] == ["deepval", "evaluate"]
     assert f"excess={weight}" in words
     done = run(*words[1:], cwd=cells[0].parent, notes=True)
@@ -228,10 +344,13 @@ def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells)
     expected = next(iter(result_tables(result)))
     for name in ("gain", "benefit", "harm", "nDG", "vs random"):
         place = expected.header.index(name)
-        assert column(opened, VERDICTS, name) == [row[place].text for section in expected.sections for row in section]
+        assert column(opened, VERDICTS, name) == [
+            row[place].text for section in expected.sections for row in section
+        ]
     assert column(opened, VERDICTS, "nDG") != judged_ndg
     assert opened.run("document.querySelectorAll('.chip.stale').length") == 2
-    assert not opened.run(guarantee)  # the unit's differences belong to the weights of the result
+    # the unit's differences belong to the weights of the result
+    assert not opened.run(guarantee)
     assert opened.run("document.querySelectorAll('td.stale').length") > 0
     opened.run("document.getElementById('reset-weights').click()")
     opened.run(SETTLED)
@@ -241,16 +360,29 @@ def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells)
 
 def test_a_table_is_sorted_by_its_heading(opened):
     opened.run(f"document.querySelector('{VERDICTS}').closest('details').open = true")
-    button = f"[...document.querySelectorAll('{VERDICTS} thead button')].find((b) => b.textContent === 'nDG')"
+    button = (
+        f"[...document.querySelectorAll('{VERDICTS} thead button')].find((b) => "
+        "b.textContent === 'nDG')"
+    )
     opened.run(f"{button}.click()")
-    falling = [float(text.rstrip("*")) for text in column(opened, VERDICTS, "nDG") if text != "–"]
+    falling = [
+        float(text.rstrip("*"))
+        for text in column(opened, VERDICTS, "nDG")
+        if text != "–"
+    ]
     assert falling == sorted(falling, reverse=True)
     assert column(opened, VERDICTS, "nDG")[-1] == "–"
     opened.run(f"{button}.focus()")
     opened.press(" ", 32)
-    rising = [float(text.rstrip("*")) for text in column(opened, VERDICTS, "nDG") if text != "–"]
+    rising = [
+        float(text.rstrip("*"))
+        for text in column(opened, VERDICTS, "nDG")
+        if text != "–"
+    ]
     assert rising == sorted(rising)
-    assert opened.run(f"{button}.closest('th').getAttribute('aria-sort')") == "ascending"
+    assert (
+        opened.run(f"{button}.closest('th').getAttribute('aria-sort')") == "ascending"
+    )
 
 
 def test_tables_are_saved_as_csv_and_latex(opened, cells):
@@ -263,7 +395,10 @@ def test_tables_are_saved_as_csv_and_latex(opened, cells):
     opened.run(f"document.querySelector('{VERDICTS} .save-csv').click()")
     lines = opened.run("window.saved.text()").splitlines()
     of_random = "vs random,vs random 95 %,second 95 %,second opinion,verdict"
-    assert lines[0] == f"budget,allocator,escalated,gain,gain 95 %,benefit,harm,nDG,nDG 95 %,{of_random}"
+    assert lines[0] == (
+        "budget,allocator,escalated,gain,gain 95 %,benefit,harm,nDG,nDG "
+        f"95 %,{of_random}"
+    )
     assert len(lines) == 1 + len(result.rows)
 
 
@@ -272,9 +407,22 @@ def test_a_link_opens_its_frame(opened, page, cells):
         content = json.loads((path.parent / "frames.json").read_text(encoding="utf-8"))
         for frame in content["frames"][-2:]:
             opened.open(page, f"#frame={path.parent.name}/{frame['input']}")
-            assert opened.run("document.querySelector('#frame-detail h3').textContent") == frame["input"]
-            assert opened.run("document.getElementById('cell').selectedOptions[0].textContent") == path.parent.name
-            assert opened.run("document.querySelectorAll('#frame-detail .view svg').length") == 2
+            assert (
+                opened.run("document.querySelector('#frame-detail h3').textContent")
+                == frame["input"]
+            )
+            assert (
+                opened.run(
+                    "document.getElementById('cell').selectedOptions[0].textContent"
+                )
+                == path.parent.name
+            )
+            assert (
+                opened.run(
+                    "document.querySelectorAll('#frame-detail .view svg').length"
+                )
+                == 2
+            )
     other = content["frames"][0]["input"]
     opened.run(f"document.querySelector('[data-input=\"{other}\"]').focus()")
     opened.press(" ", 32)
@@ -286,7 +434,9 @@ def test_a_link_opens_its_frame(opened, page, cells):
         "(() => { const s = document.getElementById('frame-sign'); s.value = 'harmed';"
         " s.dispatchEvent(new Event('change')); })()"
     )
-    shown = opened.run("[...document.querySelectorAll('.framelist .v')].map((v) => v.textContent[0])")
+    shown = opened.run(
+        "[...document.querySelectorAll('.framelist .v')].map((v) => v.textContent[0])"
+    )
     assert set(shown) == {"−"}
 
 
@@ -294,7 +444,9 @@ def test_weights_that_shape_the_plan_have_no_slider(opened):
     opened.run("document.getElementById('cell').value = 1")
     opened.run("document.getElementById('cell').dispatchEvent(new Event('change'))")
     assert opened.run("document.querySelectorAll('input[type=range]').length") == 0
-    assert "also shape the plan" in opened.run("document.getElementById('weights').textContent")
+    assert "also shape the plan" in opened.run(
+        "document.getElementById('weights').textContent"
+    )
 
 
 def test_it_loads_nothing_and_fits_a_phone(opened, page):
@@ -315,12 +467,17 @@ def test_dark_follows_the_system_and_the_button(opened, page):
 
 def test_everything_has_a_name_for_those_who_listen(opened):
     nameless = """[...document.querySelectorAll("button, select, input, svg:not([aria-hidden]), a")].filter((e) => !(
-      e.textContent.trim() || e.getAttribute("aria-label") || (e.labels && e.labels.length))).length"""
+      e.textContent.trim() || e.getAttribute("aria-label") || (e.labels && e.labels.length))).length"""  # noqa: E501
     assert opened.run(nameless) == 0
     charts = opened.run("document.querySelectorAll('figure svg').length")
     assert charts > 6
-    assert opened.run("document.querySelectorAll('.chart details table').length") == charts
-    positive = "[...document.querySelectorAll('[tabindex]')].filter((e) => e.tabIndex > 0).length"
+    assert (
+        opened.run("document.querySelectorAll('.chart details table').length") == charts
+    )
+    positive = (
+        "[...document.querySelectorAll('[tabindex]')].filter((e) "
+        "=> e.tabIndex > 0).length"
+    )
     assert opened.run(positive) == 0
 
 
@@ -334,15 +491,24 @@ def test_names_of_the_data_are_shown_and_never_run(opened, tmp_path):
 
 
 INTRUDERS = {
-    "a script": "(() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
-    " document.body.append(s); })()",
-    "a handler": "(() => { const b = document.createElement('button'); b.setAttribute('onclick', 'window.hacked = 1');"
-    " document.body.append(b); b.click(); })()",
-    "a link": "(() => { const a = document.createElement('a'); a.href = 'javascript:window.hacked = 1';"
-    " document.body.append(a); a.click(); })()",
+    "a script": (
+        "(() => { const s = document.createElement('script'); s.textContent = "
+        "'window.hacked = 1'; document.body.append(s); })()"
+    ),
+    "a handler": (
+        "(() => { const b = document.createElement('button'); "
+        "b.setAttribute('onclick', 'window.hacked = 1'); document.body.append(b); "
+        "b.click(); })()"
+    ),
+    "a link": (
+        "(() => { const a = document.createElement('a'); a.href = "
+        "'javascript:window.hacked = 1'; document.body.append(a); a.click(); })()"
+    ),
     "a style": "document.body.setAttribute('style', 'outline: 7px solid red')",
-    "a sheet": "(() => { const s = document.createElement('style'); s.textContent = 'body { outline: 7px solid red }';"
-    " document.body.append(s); })()",
+    "a sheet": (
+        "(() => { const s = document.createElement('style'); s.textContent = 'body { "
+        "outline: 7px solid red }'; document.body.append(s); })()"
+    ),
 }
 
 
@@ -357,64 +523,161 @@ def test_the_policy_stops_whatever_is_not_the_pages_own(opened, kind):
 
 
 def test_the_pages_own_styles_are_applied(opened):
-    """Shares of helped, even and harmed inputs are widths, and keys have the colours of their lines."""
-    widths = "[...document.querySelectorAll('[data-tip^=\"helped\"]')].map((e) => getComputedStyle(e).flexGrow)"
-    tips = "[...document.querySelectorAll('[data-tip^=\"helped\"]')].map((e) => e.dataset.tip.split(': ')[1])"
+    """Shares of helped, even and harmed inputs are widths, and keys have the colours of
+    their lines.
+    """
+    widths = (
+        "[...document.querySelectorAll('[data-tip^=\"helped\"]')].map((e) => "
+        "getComputedStyle(e).flexGrow)"
+    )
+    tips = (
+        "[...document.querySelectorAll('[data-tip^=\"helped\"]')].map((e) => "
+        "e.dataset.tip.split(': ')[1])"
+    )
     assert opened.run(widths) == opened.run(tips) != []
-    assert opened.run("document.querySelector('th[scope=col][style]').style.textAlign") == "center"
+    assert (
+        opened.run("document.querySelector('th[scope=col][style]').style.textAlign")
+        == "center"
+    )
 
 
 def standing(name: str, difference: float | None, rank: int | None) -> dict:
     """A row of a leaderboard."""
-    about = {"allocator": name, "kind": "selection", "alpha": 0.2, "convention": None, "accounting": None}
+    about = {
+        "allocator": name,
+        "kind": "selection",
+        "alpha": 0.2,
+        "convention": None,
+        "accounting": None,
+    }
     shares = {"gain_share": difference, "benefit_share": difference, "harm_share": 0.0}
-    random = {"versus_random": difference, "versus_random_lo": difference, "versus_random_hi": difference}
-    about |= {"oracle": "oracle", "chance": "random", "reason": None, "verdict": rank and "better", "rank": rank}
-    return about | shares | random | {"rank_hi": rank, "ndg": difference, "ndg_lo": None, "ndg_hi": None}
+    random = {
+        "versus_random": difference,
+        "versus_random_lo": difference,
+        "versus_random_hi": difference,
+    }
+    about |= {
+        "oracle": "oracle",
+        "chance": "random",
+        "reason": None,
+        "verdict": rank and "better",
+        "rank": rank,
+    }
+    return (
+        about
+        | shares
+        | random
+        | {"rank_hi": rank, "ndg": difference, "ndg_lo": None, "ndg_hi": None}
+    )
 
 
 def test_a_leaderboard_is_sorted_by_its_headings_and_fits_a_phone(opened, tmp_path):
-    entered = [standing("lab/<b>", 0.2, 1), standing("lab/c", 0.1, 2), standing("lab/a", None, None)]
+    entered = [
+        standing("lab/<b>", 0.2, 1),
+        standing("lab/c", 0.1, 2),
+        standing("lab/a", None, None),
+    ]
     table = [*entered, standing("random", -0.05, None)]
     flagged = [standing("lab/leaked", 0.9, None)]
-    track = {"title": "Roads", "cells": ["one"], "cells_of_track": 2, "headline_alpha": 0.2, "comparisons": 2}
+    track = {
+        "title": "Roads",
+        "cells": ["one"],
+        "cells_of_track": 2,
+        "headline_alpha": 0.2,
+        "comparisons": 2,
+    }
     track |= {"overall": table, "by_cell": {"one": table}, "incomplete": {}}
     track |= {"flagged": {"overall": flagged, "by_cell": {"one": flagged}}}
     entries = [
-        {"allocator": row["allocator"], "flags": flags, "integrity": [], "remarks": [], "inputs": [], "costs": {}}
-        | {"measured": {}, "digest": "0" * 64, "notes": "<img src=x onerror='window.hacked = 1'>"}
+        {
+            "allocator": row["allocator"],
+            "flags": flags,
+            "integrity": [],
+            "remarks": [],
+            "inputs": [],
+            "costs": {},
+        }
+        | {
+            "measured": {},
+            "digest": "0" * 64,
+            "notes": "<img src=x onerror='window.hacked = 1'>",
+        }
         for row, flags in [*((row, []) for row in entered), (flagged[0], ["it leaks"])]
     ]
-    board = {"draws": {"number": 1, "seed": 0}, "deepval": "", "cells": {}, "tracks": [track], "submissions": entries}
+    board = {
+        "draws": {"number": 1, "seed": 0},
+        "deepval": "",
+        "cells": {},
+        "tracks": [track],
+        "submissions": entries,
+    }
     path = tmp_path / "leaderboard.html"
-    path.write_text(leaderboard_pages.as_html({**board, "refused": []}), encoding="utf-8")
+    path.write_text(
+        leaderboard_pages.as_html({**board, "refused": []}), encoding="utf-8"
+    )
     opened.requests.clear()
     opened.open(path)
     assert (
-        opened.run("document.querySelector('h1').textContent") == "Roads: first rank and better than random: lab/<b>."
+        opened.run("document.querySelector('h1').textContent")
+        == "Roads: first rank and better than random: lab/<b>."
     )
     assert opened.run("window.hacked") is None
-    assert column(opened, "#roads table", "allocator") == ["lab/<b>", "lab/c", "lab/a", "random"]
-    click = "[...document.querySelectorAll('#roads thead button')].find((b) => b.textContent === '{}').click()"
+    assert column(opened, "#roads table", "allocator") == [
+        "lab/<b>",
+        "lab/c",
+        "lab/a",
+        "random",
+    ]
+    click = (
+        "[...document.querySelectorAll('#roads thead button')].find((b) => "
+        "b.textContent === '{}').click()"
+    )
     opened.run(click.format("allocator"))
-    assert column(opened, "#roads table", "allocator") == ["lab/<b>", "lab/a", "lab/c", "random"]
+    assert column(opened, "#roads table", "allocator") == [
+        "lab/<b>",
+        "lab/a",
+        "lab/c",
+        "random",
+    ]
     opened.run(click.format("vs random"))
-    assert column(opened, "#roads table", "vs random") == ["20.00%", "10.00%", "-5.00%", "–"]
+    assert column(opened, "#roads table", "vs random") == [
+        "20.00%",
+        "10.00%",
+        "-5.00%",
+        "–",
+    ]
     opened.run(click.format("vs random"))
-    assert column(opened, "#roads table", "vs random") == ["-5.00%", "10.00%", "20.00%", "–"]
-    assert opened.run("document.querySelector('#roads [aria-sort=ascending]').textContent") == "vs random"
+    assert column(opened, "#roads table", "vs random") == [
+        "-5.00%",
+        "10.00%",
+        "20.00%",
+        "–",
+    ]
+    assert (
+        opened.run("document.querySelector('#roads [aria-sort=ascending]').textContent")
+        == "vs random"
+    )
     heads = "document.querySelector('#roads table').tHead.rows[0].cells"
     for place in range(opened.run(f"{heads}.length")):
         orders = {}
         for _ in range(2):
             opened.run(f"{heads}[{place}].querySelector('button').click()")
-            texts = f"[...document.querySelectorAll('#roads table')[0].tBodies[0].rows].map((r) => r.cells[{place}])"
-            orders[opened.run(f"{heads}[{place}].ariaSort")] = opened.run(f"{texts}.map((cell) => cell.textContent)")
+            texts = (
+                "[...document.querySelectorAll('#roads "
+                f"table')[0].tBodies[0].rows].map((r) => r.cells[{place}])"
+            )
+            orders[opened.run(f"{heads}[{place}].ariaSort")] = opened.run(
+                f"{texts}.map((cell) => cell.textContent)"
+            )
         assert orders.keys() == {"ascending", "descending"}
         for way, column_texts in orders.items():
             filled = [text for text in column_texts if text not in ("", "–")]
             assert column_texts[: len(filled)] == filled
-            numbers = [float(match[1]) for text in filled if (match := re.match(r"\[?(-?[\d.]+)", text))]
+            numbers = [
+                float(match[1])
+                for text in filled
+                if (match := re.match(r"\[?(-?[\d.]+)", text))
+            ]
             assert numbers == sorted(numbers, reverse=way == "descending")
     opened.size(390, 844)
     opened.open(path)
@@ -426,7 +689,9 @@ def test_a_leaderboard_is_sorted_by_its_headings_and_fits_a_phone(opened, tmp_pa
     opened.run(SETTLED)
     assert opened.run("window.hacked") is None
     assert opened.run("getComputedStyle(document.body).outlineWidth") != "7px"
-    assert sum("Content Security Policy" in message for message in opened.messages) >= len(INTRUDERS)
+    assert sum(
+        "Content Security Policy" in message for message in opened.messages
+    ) >= len(INTRUDERS)
     opened.messages.clear()
 
 
@@ -453,11 +718,26 @@ def test_streams_and_bands_are_drawn_where_there_are_some(opened, tmp_path):
         order=np.tile(np.arange(20), 6),
     )
     scores = {f"s{i}": value + rng.normal(0, i + 0.5, 120) for i in range(6)}
-    result = judge(table, scores, [deepval.Selection(0.2)], draws=40, calibration=["u0", "u1"], curve_points=5)
+    result = judge(
+        table,
+        scores,
+        [deepval.Selection(0.2)],
+        draws=40,
+        calibration=["u0", "u1"],
+        curve_points=5,
+    )
     path = tmp_path / "streams.html"
     path.write_text(html.render({"only": result}), encoding="utf-8")
     opened.open(path)
-    assert len(opened.run("[...document.querySelectorAll('#streams tbody tr')].map((r) => r.textContent)")) == 6 * 4
+    assert (
+        len(
+            opened.run(
+                "[...document.querySelectorAll('#streams tbody tr')].map((r) => "
+                "r.textContent)"
+            )
+        )
+        == 6 * 4
+    )
     bands = "document.querySelectorAll('#gain figure polygon').length"
     assert opened.run(bands) == 1
     choose = "(() => {{ const b = document.getElementById('band'); b.value = '{}';"
@@ -474,12 +754,19 @@ def test_a_frame_says_which_object_decided_and_why(opened, page, cells):
     assert content["brakes_from_mps2"] == 1.0
     for frame in content["frames"][:3]:
         opened.open(page, f"#frame={cells[0].parent.name}/{frame['input']}")
-        sources = [*(frame["modes"][mode] for mode in content["modes"]), frame["reference"]]
-        lines = opened.run("[...document.querySelectorAll('.reasons li')].map((li) => li.textContent)")
+        sources = [
+            *(frame["modes"][mode] for mode in content["modes"]),
+            frame["reference"],
+        ]
+        lines = opened.run(
+            "[...document.querySelectorAll('.reasons li')].map((li) => li.textContent)"
+        )
         sentence = opened.run("document.querySelector('.because').textContent")
         errs = sources[1 if frame["value"] < 0 else 0]
         if errs["does"] != sources[2]["does"]:
-            assert sentence.endswith(f"chooses “{errs['does']}” instead of “{sources[2]['does']}”.")
+            assert sentence.endswith(
+                f"chooses “{errs['does']}” instead of “{sources[2]['does']}”."
+            )
         for line, source in zip(lines, sources, strict=True):
             assert line.endswith(source["does"]) or source["decisive"] is None
             if source["decisive"] is not None:
@@ -491,10 +778,19 @@ def test_a_frame_says_which_object_decided_and_why(opened, page, cells):
         assert len(reasons) == sum(len(source["classes"]) for source in sources)
         decided = sum(source["decisive"] is not None for source in sources)
         assert sum(text.startswith("decides") for text in reasons) == decided
-        opened.run(f"[...document.querySelectorAll(\"{table} button\")].find((b) => b.textContent[0] === 'r').click()")
-        ranges = [float(text.replace("\u2212", "-")) for text in column(opened, table, "range, m")]
+        opened.run(
+            f'[...document.querySelectorAll("{table} button")].find((b) => '
+            "b.textContent[0] === 'r').click()"
+        )
+        ranges = [
+            float(text.replace("\u2212", "-"))
+            for text in column(opened, table, "range, m")
+        ]
         assert ranges == sorted(ranges, reverse=True)
-        labels = opened.run("[...document.querySelectorAll('#frame-detail .label')].map((e) => e.textContent)")
+        labels = opened.run(
+            "[...document.querySelectorAll('#frame-detail .label')].map((e) => "
+            "e.textContent)"
+        )
         assert any(" · needs " in text for text in labels) == bool(decided)
         for width in (1280, 1400):
             opened.size(width, 900)
@@ -509,7 +805,10 @@ def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
     lines = [
         "input,unit,loss_small,loss_large,topic,tokens",
         *(
-            f"q{i},u{i // 10},{float(cheap[i])},{float(cheap[i] - value[i])},<b>law {i},{i if i % 3 else ''}"
+            (
+                f"q{i},u{i // 10},{float(cheap[i])},{float(cheap[i] - value[i])},"
+                f"<b>law {i},{i if i % 3 else ''}"
+            )
             for i in range(60)
         ),
     ]
@@ -518,24 +817,45 @@ def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
     score[np.argmax(np.abs(value))] = -np.inf
     scores = [f"q{i},{float(number)}" for i, number in enumerate(score)]
     (tmp_path / "scores.csv").write_text("\n".join(["input,score", *scores]) + "\n")
-    call("evaluate", tmp_path / "values.csv", "-s", tmp_path / "scores.csv", "--draws", "50", "-o", tmp_path / "r.json")
+    call(
+        "evaluate",
+        tmp_path / "values.csv",
+        "-s",
+        tmp_path / "scores.csv",
+        "--draws",
+        "50",
+        "-o",
+        tmp_path / "r.json",
+    )
     call("report", tmp_path / "r.json", "--out", tmp_path / "r.html")
     opened.open(tmp_path / "r.html")
     table = "#frames table"
     largest = [f"q{i}" for i in np.argsort(-np.abs(value), kind="stable")[:20]]
     assert column(opened, table, "input") == largest
     assert column(opened, table, "topic") == [f"<b>law {name[1:]}" for name in largest]
-    assert column(opened, table, "tokens") == [name[1:] if int(name[1:]) % 3 else "–" for name in largest]
+    assert column(opened, table, "tokens") == [
+        name[1:] if int(name[1:]) % 3 else "–" for name in largest
+    ]
     texts = [f"{score[int(name[1:])]:g}" for name in largest[1:]]
     assert column(opened, table, "score, scores") == ["-inf", *texts]
-    opened.run("[...document.querySelectorAll('#frames thead button')].find((b) => b.textContent === 'value').click()")
-    shown = [float(text.replace("\u2212", "-")) for text in column(opened, table, "value")]
-    np.testing.assert_allclose(shown, np.sort(value[[int(name[1:]) for name in largest]])[::-1], atol=1e-3)
+    opened.run(
+        "[...document.querySelectorAll('#frames thead button')].find((b) => "
+        "b.textContent === 'value').click()"
+    )
+    shown = [
+        float(text.replace("\u2212", "-")) for text in column(opened, table, "value")
+    ]
+    np.testing.assert_allclose(
+        shown, np.sort(value[[int(name[1:]) for name in largest]])[::-1], atol=1e-3
+    )
     # Values that were changed since are not what was judged, and are not shown.
     (tmp_path / "values.csv").write_text("\n".join(lines).replace("q3,", "q99,") + "\n")
     call("report", tmp_path / "r.json", "--out", tmp_path / "r.html")
     opened.open(tmp_path / "r.html")
-    assert opened.run("document.getElementById('frames') === null || !document.querySelector('#frames tbody')")
+    assert opened.run(
+        "document.getElementById('frames') === null || "
+        "!document.querySelector('#frames tbody')"
+    )
 
 
 SAVED = """(async () => {{
@@ -543,50 +863,84 @@ SAVED = """(async () => {{
   [...document.querySelectorAll('{chart} .save button')].find((b) => b.textContent === '{form}').click();
   while (!window.saved) await new Promise((done) => setTimeout(done, 20));
   return {read};
-}})()"""
+}})()"""  # noqa: E501
 
 
 def saved(browser: Browser, chart: str, form: str, read: str = "window.saved.text()"):
     """What a press in the menu of a chart saves."""
-    return browser.run(SAVED.format(chart=f".chart:has(#{chart})", form=form, read=read))
+    return browser.run(
+        SAVED.format(chart=f".chart:has(#{chart})", form=form, read=read)
+    )
 
 
 def press_legend(browser: Browser, chart: str, series: str) -> None:
-    browser.run(f"document.querySelector('.chart:has(#{chart}) [data-series=\"{series}\"]').focus()")
+    browser.run(
+        f"document.querySelector('.chart:has(#{chart}) "
+        f'[data-series="{series}"]\').focus()'
+    )
     browser.press(" ", 32)
 
 
 def test_every_chart_is_saved_as_svg_png_and_vega_lite(opened, cells):
     result = deepval.Result.load(cells[0])
     opened.run(CAPTURE)
-    charts = opened.run("[...document.querySelectorAll('figure[id]')].map((figure) => figure.id)")
-    assert {"chart-versus-random", "chart-gain", "chart-benefit-and-harm", "chart-units"} <= set(charts)
+    charts = opened.run(
+        "[...document.querySelectorAll('figure[id]')].map((figure) => figure.id)"
+    )
+    assert {
+        "chart-versus-random",
+        "chart-gain",
+        "chart-benefit-and-harm",
+        "chart-units",
+    } <= set(charts)
     for chart in charts:
         root = ElementTree.fromstring(saved(opened, chart, "SVG"))
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         drawn = opened.run(f"document.querySelectorAll('#{chart} svg *').length")
         assert len(list(root.iter())) > drawn
-        assert not any("var(" in value for node in root.iter() for value in node.attrib.values())
+        assert not any(
+            "var(" in value for node in root.iter() for value in node.attrib.values()
+        )
         first = saved(
-            opened, chart, "PNG", "window.saved.slice(0, 8).arrayBuffer().then((b) => [...new Uint8Array(b)])"
+            opened,
+            chart,
+            "PNG",
+            "window.saved.slice(0, 8).arrayBuffer().then((b) => [...new "
+            "Uint8Array(b)])",
         )
         assert bytes(first) == b"\x89PNG\r\n\x1a\n"
         spec = json.loads(saved(opened, chart, "Vega-Lite"))
         assert spec["$schema"] == "https://vega.github.io/schema/vega-lite/v5.json"
         assert spec["data"]["values"]
-        assert "mark" in spec or all("mark" in layer and "encoding" in layer for layer in spec["layer"])
+        assert "mark" in spec or all(
+            "mark" in layer and "encoding" in layer for layer in spec["layer"]
+        )
     forest = json.loads(saved(opened, "chart-versus-random", "Vega-Lite"))
     kind, alpha, *_ = opened.run("document.getElementById('budget').value").split("|")
     names = list(result.provenance["scores"])
-    rows = [row for row in result.rows if row.allocator in names and (row.kind, str(row.alpha)) == (kind, alpha)]
+    rows = [
+        row
+        for row in result.rows
+        if row.allocator in names and (row.kind, str(row.alpha)) == (kind, alpha)
+    ]
     assert len(rows) == len(names)
-    points = {item["row"]: item["value"] for item in forest["data"]["values"] if item["mark"] == "point"}
+    points = {
+        item["row"]: item["value"]
+        for item in forest["data"]["values"]
+        if item["mark"] == "point"
+    }
     assert set(points) == {*names, "never (0\u2009%)", "always (100\u2009%)"}
-    assert all(points[row.allocator] == pytest.approx(100 * row.versus_random) for row in rows)
-    assert sum(item["mark"] == "rule" for item in forest["data"]["values"]) == len(points)
+    assert all(
+        points[row.allocator] == pytest.approx(100 * row.versus_random) for row in rows
+    )
+    assert sum(item["mark"] == "rule" for item in forest["data"]["values"]) == len(
+        points
+    )
     assert [layer["mark"]["type"] for layer in forest["layer"]] == ["rule", "point"]
     curve = json.loads(saved(opened, "chart-gain", "Vega-Lite"))
-    assert len(curve["data"]["values"]) == (len(names) + 2) * len(result.curves[0].alpha)
+    assert len(curve["data"]["values"]) == (len(names) + 2) * len(
+        result.curves[0].alpha
+    )
     assert curve["layer"][1]["mark"] == "line"
     heat = json.loads(saved(opened, "chart-units", "Vega-Lite"))
     assert heat["mark"] == "rect"
@@ -596,23 +950,36 @@ def test_every_chart_is_saved_as_svg_png_and_vega_lite(opened, cells):
 def test_a_series_is_hidden_by_its_legend_and_stays_so(opened, page, cells):
     name = next(iter(deepval.Result.load(cells[0]).provenance["scores"]))
     lines = "document.querySelectorAll('#chart-gain polyline').length"
-    pressed = f"document.querySelector('.chart:has(#chart-gain) [data-series=\"{name}\"]').getAttribute('aria-pressed')"
+    pressed = (
+        "document.querySelector('.chart:has(#chart-gain) "
+        f"[data-series=\"{name}\"]').getAttribute('aria-pressed')"
+    )
     before = opened.run(lines)
     press_legend(opened, "chart-gain", name)
     assert opened.run(lines) == before - 1
     opened.run(CAPTURE)
     assert name not in {
-        item["series"] for item in json.loads(saved(opened, "chart-gain", "Vega-Lite"))["data"]["values"]
+        item["series"]
+        for item in json.loads(saved(opened, "chart-gain", "Vega-Lite"))["data"][
+            "values"
+        ]
     }
     press_legend(opened, "chart-benefit-and-harm", "harm")
     address = opened.run("location.hash")
     opened.open(page, address)
     assert (opened.run(lines), opened.run(pressed)) == (before - 1, "false")
-    assert opened.run("document.querySelectorAll('#chart-benefit-and-harm rect[fill=\"var(--harmed)\"]').length") == 0
+    assert (
+        opened.run(
+            "document.querySelectorAll('#chart-benefit-and-harm "
+            'rect[fill="var(--harmed)"]\').length'
+        )
+        == 0
+    )
     press_legend(opened, "chart-gain", name)
     assert (opened.run(lines), opened.run(pressed)) == (before, "true")
     opened.run(
-        "(() => { const b = document.getElementById('band'); b.value = ''; b.dispatchEvent(new Event('change')); })()"
+        "(() => { const b = document.getElementById('band'); b.value = ''; "
+        "b.dispatchEvent(new Event('change')); })()"
     )
     opened.open(page, opened.run("location.hash"))
     assert opened.run("document.getElementById('band').value") == ""
@@ -621,7 +988,9 @@ def test_a_series_is_hidden_by_its_legend_and_stays_so(opened, page, cells):
 def test_no_two_series_look_the_same(browser, tmp_path):
     rng = np.random.default_rng(5)
     cheap = rng.exponential(size=40) + 0.1
-    table = deepval.ValueTable.from_columns(unit=np.arange(40) // 8, losses={"cheap": cheap, "full": cheap * 0.5})
+    table = deepval.ValueTable.from_columns(
+        unit=np.arange(40) // 8, losses={"cheap": cheap, "full": cheap * 0.5}
+    )
     scores = {f"s{i:02}": rng.random(40) for i in range(33)}
     result = judge(table, scores, [deepval.Selection(0.2)], draws=10, curve_points=4)
     (tmp_path / "many.html").write_text(html.render({"many": result}), encoding="utf-8")
@@ -631,9 +1000,10 @@ def test_no_two_series_look_the_same(browser, tmp_path):
       const [line, path] = [svg.querySelector('line'), svg.querySelector('path')];
       const dash = line.getAttribute('stroke-dasharray');
       return [getComputedStyle(line).stroke, dash, path && path.getAttribute('d')].join();
-    })""")
+    })""")  # noqa: E501
     assert len(looks) == len(set(looks)) == 35
-    assert len({look.partition(")")[0] for look in looks if "rgb" in look}) == 14 + 1  # and the grey of references
+    # and the grey of references
+    assert len({look.partition(")")[0] for look in looks if "rgb" in look}) == 14 + 1
     assert browser.messages == []
 
 
@@ -647,7 +1017,7 @@ def test_a_hover_box_does_not_cover_what_it_explains(opened):
         const over = tip.getBoundingClientRect();
         return !tip.classList.contains('on') || (over.top < box.bottom && over.bottom > box.top);
       }).length;
-    })()"""
+    })()"""  # noqa: E501
     assert opened.run("document.querySelectorAll('#chart-units rect').length") > 3
     assert opened.run(covered) == 0
 
@@ -659,10 +1029,14 @@ def test_intervals_that_a_slider_made_stale_are_grey_and_say_so(opened):
     opened.press("ArrowRight", 39)
     opened.run(SETTLED)
     assert opened.run(note) == 2
-    rules = "[...document.querySelectorAll('#chart-versus-random line[stroke-linecap]')]"
-    assert set(opened.run(f"{rules}.map((e) => e.getAttribute('class') + e.getAttribute('stroke'))")) <= {
-        "stale-linevar(--unsure)"
-    }
+    rules = (
+        "[...document.querySelectorAll('#chart-versus-random line[stroke-linecap]')]"
+    )
+    assert set(
+        opened.run(
+            f"{rules}.map((e) => e.getAttribute('class') + e.getAttribute('stroke'))"
+        )
+    ) <= {"stale-linevar(--unsure)"}
     assert opened.run("document.querySelectorAll('.stale-band').length") > 0
     opened.run("document.getElementById('reset-weights').click()")
 
@@ -678,11 +1052,17 @@ def test_print_keeps_every_column(opened, page, tmp_path):
         opened.run("window.dispatchEvent(new Event('beforeprint'))")
         opened.run(SETTLED)
         cut = """[...document.querySelectorAll('#tables table, #overview table, #frames table')].filter((table) =>
-          [...table.querySelectorAll('th, td')].some((cell) => cell.getBoundingClientRect().right > 719)).length"""
+          [...table.querySelectorAll('th, td')].some((cell) => cell.getBoundingClientRect().right > 719)).length"""  # noqa: E501
         assert opened.run("document.querySelectorAll('#tables table').length") > 0
         assert opened.run(cut) == 0
-        assert opened.run("getComputedStyle(document.querySelector('.save')).display") == "none"
-        assert opened.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert (
+            opened.run("getComputedStyle(document.querySelector('.save')).display")
+            == "none"
+        )
+        assert (
+            opened.run("getComputedStyle(document.body).backgroundColor")
+            == "rgb(255, 255, 255)"
+        )
         assert opened.run("document.documentElement.dataset.theme") == "light"
         opened.call("Emulation.setEmulatedMedia", media="")
 
@@ -691,15 +1071,29 @@ def test_the_next_command_charges_as_the_result_did(browser, tmp_path):
     rng = np.random.default_rng(2)
     value = rng.gamma(0.3, 1, 600)
     losses = {"cheap": value + 0.1, "full": value * 0}
-    prices = {"modes": {"cheap": {"usd": 0.1}, "full": {"usd": 1.0}}, "allocators": {"mine": {"usd": 0.0}}}
+    prices = {
+        "modes": {"cheap": {"usd": 0.1}, "full": {"usd": 1.0}},
+        "allocators": {"mine": {"usd": 0.0}},
+    }
     table = deepval.ValueTable.from_columns(unit=np.arange(600) // 20, losses=losses)
-    result = judge(table, {"mine": value}, [deepval.Money(0.3, prices, accounting="skipping")], draws=50)
-    (tmp_path / "money.html").write_text(html.render({"money": result}), encoding="utf-8")
+    result = judge(
+        table,
+        {"mine": value},
+        [deepval.Money(0.3, prices, accounting="skipping")],
+        draws=50,
+    )
+    (tmp_path / "money.html").write_text(
+        html.render({"money": result}), encoding="utf-8"
+    )
     browser.messages.clear()
     browser.open(tmp_path / "money.html")
-    heading = browser.run("document.querySelector('h1').textContent").replace("\u2009", " ")
+    heading = browser.run("document.querySelector('h1').textContent").replace(
+        "\u2009", " "
+    )
     assert heading.startswith("Run mine at 30 % of the money: +")
-    words = shlex.split(browser.run("document.getElementById('next').textContent").replace("\\\n", ""))
+    words = shlex.split(
+        browser.run("document.getElementById('next').textContent").replace("\\\n", "")
+    )
     assert words[1:] == [
         *("threshold", "VALUES", "-s", "SCORES", "--alpha", "0.3", "--costs", "COSTS"),
         *("--budget", "money", "--skipping", "--out", "router.json"),
@@ -710,8 +1104,15 @@ def test_the_next_command_charges_as_the_result_did(browser, tmp_path):
 def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
     rng = np.random.default_rng(2)
     value = rng.gamma(0.3, 1, 600)
-    table = deepval.ValueTable.from_columns(unit=np.arange(600) // 20, losses={"cheap": value + 0.1, "full": value * 0})
-    result = judge(table, {"mine": value + rng.normal(0, 0.1, 600)}, [deepval.Selection(0.2)], draws=50)
+    table = deepval.ValueTable.from_columns(
+        unit=np.arange(600) // 20, losses={"cheap": value + 0.1, "full": value * 0}
+    )
+    result = judge(
+        table,
+        {"mine": value + rng.normal(0, 0.1, 600)},
+        [deepval.Selection(0.2)],
+        draws=50,
+    )
     row = result.row("mine")
     worst = row.next_unit_lo / (table.cheap_loss / 30)
     path = tmp_path / "good.html"
@@ -720,81 +1121,167 @@ def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
         ("better", "Run mine at 20 %: +", "better"),
         ("unresolved", "Not settled: mine at 20 % may be worth it: +", "uncertain"),
     ):
-        rows = [replace(item, second_verdict=second) if item is row else item for item in result.rows]
-        path.write_text(html.render({"good": replace(result, rows=tuple(rows))}), encoding="utf-8")
+        rows = [
+            replace(item, second_verdict=second) if item is row else item
+            for item in result.rows
+        ]
+        path.write_text(
+            html.render({"good": replace(result, rows=tuple(rows))}), encoding="utf-8"
+        )
         browser.open(path)
-        heading = browser.run("document.querySelector('h1').textContent").replace("\u2009", " ")
+        heading = browser.run("document.querySelector('h1').textContent").replace(
+            "\u2009", " "
+        )
         assert heading.startswith(start)
         assert f"{100 * row['versus_random']:+.1f} points [" in heading
-        below = browser.run("document.querySelector('.below').textContent").replace("\u2212", "-")
+        below = browser.run("document.querySelector('.below').textContent").replace(
+            "\u2212", "-"
+        )
         assert f"{100 * row['versus_never']:+.1f} [" in below
         assert ("Doubts" in below) == (second != "better")
-        assert f"Worst of these 30 units against random: {100 * worst:.2f}% of a unit's mean loss." in below
         assert (
-            f"1/31. One opposite unit, so many times the largest, would cancel this: {row.break_even_unit:.2g}."
-            in below
-        )
+            f"Worst of these 30 units against random: {100 * worst:.2f}% of a "
+            "unit's mean loss."
+        ) in below
+        assert (
+            "1/31. One opposite unit, so many times the "
+            f"largest, would cancel this: {row.break_even_unit:.2g}."
+        ) in below
         if second != "better":
-            assert f"{100 * row.versus_random_second_lo:+.1f}, {100 * row.versus_random_second_hi:+.1f}]" in below
-        label = "[...document.querySelectorAll('#verdict figure text[font-weight=bold]')].map((t) => t.textContent)"
+            assert (
+                f"{100 * row.versus_random_second_lo:+.1f}, "
+                f"{100 * row.versus_random_second_hi:+.1f}]"
+            ) in below
+        label = (
+            "[...document.querySelectorAll('#verdict figure "
+            "text[font-weight=bold]')].map((t) => t.textContent)"
+        )
         assert browser.run(label) == ["minemine"]  # and its title, for hovering
         legend = browser.run(
-            "[...document.querySelectorAll('#verdict .chart [data-series]')].map((b) => b.dataset.series)"
+            "[...document.querySelectorAll('#verdict .chart [data-series]')].map((b) "
+            "=> b.dataset.series)"
         )
-        assert legend == ["worth it" if second == "better" else "uncertain", "for comparison"]
-        assert browser.run("document.querySelector('.verdicts .chip').textContent") == chip
-        words = shlex.split(browser.run("document.getElementById('next').textContent").replace("\\\n", ""))
-        assert words[:3] == ["deepval", "threshold" if chip == "better" else "diagnose", "VALUES"]
-        for part in ("h1", "#verdict figure", ".signbar", "#next", *["#then"] * (chip == "uncertain")):
-            assert browser.run(f"document.querySelector('{part}').getBoundingClientRect().bottom") < 800
+        assert legend == [
+            "worth it" if second == "better" else "uncertain",
+            "for comparison",
+        ]
+        assert (
+            browser.run("document.querySelector('.verdicts .chip').textContent") == chip
+        )
+        words = shlex.split(
+            browser.run("document.getElementById('next').textContent").replace(
+                "\\\n", ""
+            )
+        )
+        assert words[:3] == [
+            "deepval",
+            "threshold" if chip == "better" else "diagnose",
+            "VALUES",
+        ]
+        for part in (
+            "h1",
+            "#verdict figure",
+            ".signbar",
+            "#next",
+            *["#then"] * (chip == "uncertain"),
+        ):
+            assert (
+                browser.run(
+                    f"document.querySelector('{part}').getBoundingClientRect().bottom"
+                )
+                < 800
+            )
     assert browser.messages == []
 
 
-def test_doubts_have_figures_and_what_is_not_shown_is_not_recommended(browser, tmp_path):
+def test_doubts_have_figures_and_what_is_not_shown_is_not_recommended(
+    browser, tmp_path
+):
     rng = np.random.default_rng(2)
     value = rng.gamma(0.3, 1, 600)
-    table = deepval.ValueTable.from_columns(unit=np.arange(600) // 20, losses={"cheap": value + 0.1, "full": value * 0})
-    result = judge(table, {"mine": value + rng.normal(0, 0.1, 600)}, [deepval.Selection(0.2)], draws=50)
+    table = deepval.ValueTable.from_columns(
+        unit=np.arange(600) // 20, losses={"cheap": value + 0.1, "full": value * 0}
+    )
+    result = judge(
+        table,
+        {"mine": value + rng.normal(0, 0.1, 600)},
+        [deepval.Selection(0.2)],
+        draws=50,
+    )
     row, path = result.row("mine"), tmp_path / "doubts.html"
     unit = result.units[3]
     effective = result.setting["concentration"]["effective_units"]
     cases = {
-        "better on few units": ({}, "Not settled: ", f"lies in about {effective:.1f} of 30 units"),
+        "better on few units": (
+            {},
+            "Not settled: ",
+            f"lies in about {effective:.1f} of 30 units",
+        ),
         f"better, but rests on {unit.unit}": (
             {"rests_on": unit.unit},
             "Not settled: ",
-            f"it rests on unit {unit.unit} ({100 * unit.gains['mine'] / row.gain:.0f} % of the gain)",
+            (
+                f"it rests on unit {unit.unit} "
+                f"({100 * unit.gains['mine'] / row.gain:.0f} % of the gain)"
+            ),
         ),
-        "better": ({"never_verdict": "unresolved"}, "Not settled: ", "Not shown to pay: "),
+        "better": (
+            {"never_verdict": "unresolved"},
+            "Not settled: ",
+            "Not shown to pay: ",
+        ),
         "unresolved": (
             {"verdict": "unresolved"},
             "Not shown: choosing 20 % by mine may be no better than",
             " against never",
         ),
-        "worse": ({"verdict": "worse"}, "No: choosing 20 % by mine is worse than choosing at random", " against never"),
+        "worse": (
+            {"verdict": "worse"},
+            "No: choosing 20 % by mine is worse than choosing at random",
+            " against never",
+        ),
     }
     browser.messages.clear()
     for words, (changes, start, part) in cases.items():
         other = replace(row, verdict_words=words, second_verdict="better", **changes)
         rows = tuple(other if item is row else item for item in result.rows)
-        path.write_text(html.render({"doubts": replace(result, rows=rows)}), encoding="utf-8")
+        path.write_text(
+            html.render({"doubts": replace(result, rows=rows)}), encoding="utf-8"
+        )
         browser.open(path)
-        texts = [browser.run(f"document.querySelector('{name}').textContent") for name in ("h1", ".below")]
+        texts = [
+            browser.run(f"document.querySelector('{name}').textContent")
+            for name in ("h1", ".below")
+        ]
         heading, below = (text.replace("\u2009", " ") for text in texts)
         assert heading.startswith(start)
         assert part in below
-        commands = browser.run("[...document.querySelectorAll('.first .command')].map((pre) => pre.textContent)")
+        commands = browser.run(
+            "[...document.querySelectorAll('.first .command')].map((pre) => "
+            "pre.textContent)"
+        )
         router = [] if words == "worse" else ["threshold"]
         assert [text.split()[1] for text in commands] == ["diagnose", *router]
-        assert ("itself helps: always running it removes" in heading) == ("may be worth it" not in heading)
-    kept = f"It keeps {100 * row.gain / result.row('all-full').gain:.0f} % of the gain of always running full"
+        assert ("itself helps: always running it removes" in heading) == (
+            "may be worth it" not in heading
+        )
+    kept = (
+        f"It keeps {100 * row.gain / result.row('all-full').gain:.0f} % of the gain of "
+        "always running full"
+    )
     path.write_text(html.render({"doubts": result}), encoding="utf-8")
     browser.open(path)
-    assert kept in browser.run("document.querySelector('.below').textContent").replace("\u2009", " ")
-    listed = browser.run("[...document.querySelectorAll('.first .note .term')].map((e) => e.textContent)")
+    assert kept in browser.run("document.querySelector('.below').textContent").replace(
+        "\u2009", " "
+    )
+    listed = browser.run(
+        "[...document.querySelectorAll('.first .note .term')].map((e) => e.textContent)"
+    )
     assert {"points", "random", "never", "interval", "unit"} <= set(listed)
     assert not {"second opinion", "rests on", "oracle", "nDG"} & set(listed)
-    assert "not corrected" not in browser.run("document.getElementById('verdicts').textContent")
+    assert "not corrected" not in browser.run(
+        "document.getElementById('verdicts').textContent"
+    )
     assert browser.messages == []
 
 
@@ -802,40 +1289,92 @@ def test_the_next_command_runs_where_evaluate_ran(browser, cells, tmp_path):
     rng = np.random.default_rng(4)
     lines = [f"q{i},d{i // 10},{rng.random() + 1},{rng.random()}" for i in range(80)]
     (tmp_path / "my files").mkdir()
-    (tmp_path / "my files/pair.csv").write_text("\n".join(["input,drive,loss_small,loss_large", *lines]) + "\n")
+    (tmp_path / "my files/pair.csv").write_text(
+        "\n".join(["input,drive,loss_small,loss_large", *lines]) + "\n"
+    )
     scores = [f"q{i},{rng.random()}" for i in range(80)]
-    (tmp_path / "my files/length.csv").write_text("\n".join(["input,score", *scores]) + "\n")
-    shutil.copytree(cells[0].parent, tmp_path / "roads/one", ignore=shutil.ignore_patterns("result*.json"))
+    (tmp_path / "my files/length.csv").write_text(
+        "\n".join(["input,score", *scores]) + "\n"
+    )
+    shutil.copytree(
+        cells[0].parent,
+        tmp_path / "roads/one",
+        ignore=shutil.ignore_patterns("result*.json"),
+    )
     browser.messages.clear()
     for words, values in (
-        (("my files/pair.csv", "-s", "my files/length.csv", "--column", "unit=drive"), "my files/pair.csv"),
-        (("my files/pair.csv", "-s", "mine=my files/length.csv", "--column", "unit=drive"), "my files/pair.csv"),
+        (
+            (
+                "my files/pair.csv",
+                "-s",
+                "my files/length.csv",
+                "--column",
+                "unit=drive",
+            ),
+            "my files/pair.csv",
+        ),
+        (
+            (
+                "my files/pair.csv",
+                "-s",
+                "mine=my files/length.csv",
+                "--column",
+                "unit=drive",
+            ),
+            "my files/pair.csv",
+        ),
         (("roads/one",), "roads/one"),
     ):
-        assert run("evaluate", *words, "--draws", "50", "-o", "r.json", cwd=tmp_path, notes=True).code == 0
+        assert (
+            run(
+                "evaluate",
+                *words,
+                "--draws",
+                "50",
+                "-o",
+                "r.json",
+                cwd=tmp_path,
+                notes=True,
+            ).code
+            == 0
+        )
         os.utime(tmp_path / "r.json", (0, 86400 * 400.5))
         assert run("report", "r.json", "--out", "r.html", cwd=tmp_path).code == 0
         browser.open(tmp_path / "r.html")
-        assert "judged 1971-02-05" in browser.run("document.querySelector('.kicker').textContent")
-        commands = browser.run("[...document.querySelectorAll('.first .command')].map((pre) => pre.textContent)")
+        assert "judged 1971-02-05" in browser.run(
+            "document.querySelector('.kicker').textContent"
+        )
+        commands = browser.run(
+            "[...document.querySelectorAll('.first .command')].map((pre) => "
+            "pre.textContent)"
+        )
         assert commands
         for text in commands:
             command = shlex.split(text.replace("\\\n", ""))
             assert (command[0], command[2]) == ("deepval", values)
             done = run(*command[1:], "--draws", "50", cwd=tmp_path, notes=True)
             assert done.code == 0, done.err
-    assert run("report", "roads/one", "--out", "r.html", cwd=tmp_path, notes=True).code == 0
+    assert (
+        run("report", "roads/one", "--out", "r.html", cwd=tmp_path, notes=True).code
+        == 0
+    )
     browser.open(tmp_path / "r.html")
     assert " roads/one " in browser.run("document.getElementById('next').textContent")
     assert "judged" not in browser.run("document.querySelector('.kicker').textContent")
-    assert "Simulated data" in browser.run("document.querySelector('.kicker').textContent")
+    assert "Simulated data" in browser.run(
+        "document.querySelector('.kicker').textContent"
+    )
     assert browser.messages == []
 
 
-def test_results_of_one_cell_are_one_entry_with_a_switch_and_an_address(browser, tmp_path):
+def test_results_of_one_cell_are_one_entry_with_a_switch_and_an_address(
+    browser, tmp_path
+):
     path = tmp_path / "switch.html"
     one, other = judged(), judged(("good", "third"))
-    path.write_text(html.render({"a": one, "a, charged": other, "b": one}), encoding="utf-8")
+    path.write_text(
+        html.render({"a": one, "a, charged": other, "b": one}), encoding="utf-8"
+    )
     browser.messages.clear()
     browser.open(path)
     options = "[...document.getElementById('{}').options].map((o) => o.textContent)"
@@ -843,12 +1382,16 @@ def test_results_of_one_cell_are_one_entry_with_a_switch_and_an_address(browser,
     assert browser.run(options.format("kind")) == ["not charged", "charged"]
     assert browser.run("document.querySelectorAll('#overview tbody tr').length") == 2
     browser.run(
-        "(() => { const k = document.getElementById('kind'); k.value = 1; k.dispatchEvent(new Event('change')); })()"
+        "(() => { const k = document.getElementById('kind'); k.value = 1; "
+        "k.dispatchEvent(new Event('change')); })()"
     )
     assert "third" in names_in_chart(browser, "verdict")
     address = browser.run("location.hash")
     browser.open(path, address)
-    assert browser.run("document.getElementById('kind').selectedOptions[0].textContent") == "charged"
+    assert (
+        browser.run("document.getElementById('kind').selectedOptions[0].textContent")
+        == "charged"
+    )
     assert "third" in names_in_chart(browser, "verdict")
     assert browser.messages == []
 
@@ -857,10 +1400,12 @@ SUBMIT = """(fields) => {
   for (const [name, text] of Object.entries(fields)) document.querySelector(`form [name=${name}]`).value = text;
   window.old = true;
   document.querySelector("form button").click();
-}"""
+}"""  # noqa: E501
 
 
-def test_a_click_on_the_served_page_judges_as_the_command_does(browser, cells, tmp_path):
+def test_a_click_on_the_served_page_judges_as_the_command_does(
+    browser, cells, tmp_path
+):
     home, again = cells[0].parent, tmp_path / "again.json"
     with Server(home, 0) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -871,27 +1416,58 @@ def test_a_click_on_the_served_page_judges_as_the_command_does(browser, cells, t
             browser.requests.clear()
             browser.open(address)
             before = column(browser, VERDICTS, "gain")
-            for name, text in (("alpha", "0.35"), ("units", "scene-00,scene-10,scene-40"), ("weight", "excess=0.5")):
-                fields = {"alpha": "0.2 0.5", "units": "all", "weight": "", "draws": "50"} | {name: text}
+            for name, text in (
+                ("alpha", "0.35"),
+                ("units", "scene-00,scene-10,scene-40"),
+                ("weight", "excess=0.5"),
+            ):
+                fields = {
+                    "alpha": "0.2 0.5",
+                    "units": "all",
+                    "weight": "",
+                    "draws": "50",
+                } | {name: text}
                 browser.run(f"({SUBMIT})({json.dumps(fields)})")
-                browser.wait("!window.old && document.documentElement.dataset.ready === 'true'")
-                words = shlex.split(browser.run("document.querySelector('form + .command').textContent"))
+                browser.wait(
+                    "!window.old && document.documentElement.dataset.ready === 'true'"
+                )
+                words = shlex.split(
+                    browser.run("document.querySelector('form + .command').textContent")
+                )
                 assert f"--{name}={text}" in words
                 assert run(*words[1:], "--out", again).code == 0
                 expected = next(iter(result_tables(deepval.Result.load(again))))
-                for title in ("gain", "gain 95 %", "benefit", "harm", "nDG", "vs random", "verdict"):
+                for title in (
+                    "gain",
+                    "gain 95 %",
+                    "benefit",
+                    "harm",
+                    "nDG",
+                    "vs random",
+                    "verdict",
+                ):
                     place = expected.header.index(title)
-                    texts = [row[place].text for section in expected.sections for row in section]
-                    assert [shown.rstrip("*") for shown in column(browser, VERDICTS, title)] == texts
+                    texts = [
+                        row[place].text
+                        for section in expected.sections
+                        for row in section
+                    ]
+                    assert [
+                        shown.rstrip("*") for shown in column(browser, VERDICTS, title)
+                    ] == texts
                 assert column(browser, VERDICTS, "gain") != before
-            policy = browser.run("document.querySelector('[http-equiv=Content-Security-Policy]').content")
+            policy = browser.run(
+                "document.querySelector('[http-equiv=Content-Security-Policy]').content"
+            )
             assert "default-src 'none'" in policy
             assert "form-action 'self'" in policy
             assert set(browser.requests) == {address}
             assert browser.messages == []
             browser.run(INTRUDERS["a script"])
             assert browser.run("window.hacked") is None
-            assert any("Content Security Policy" in message for message in browser.messages)
+            assert any(
+                "Content Security Policy" in message for message in browser.messages
+            )
         finally:
             server.shutdown()
             thread.join()

@@ -1,4 +1,6 @@
-"""Charts of analyses: dots lie where the rows' figures are, and what is undefined has none."""
+"""Charts of analyses: dots lie where the rows' figures are, and what is undefined has
+none.
+"""
 
 import re
 
@@ -14,7 +16,9 @@ CHART = shares(
     ],
     line=0.5,
 )
-DOT = re.compile(r'<g><title>.*?</title>.*?<circle class="mark d\d" cx="([\d.]+)" cy="([\d.]+)"')
+DOT = re.compile(
+    r'<g><title>.*?</title>.*?<circle class="mark d\d" cx="([\d.]+)" cy="([\d.]+)"'
+)
 BAR = re.compile(r'<line class="bar-line d\d" x1="([\d.]+)" x2="([\d.]+)"')
 
 

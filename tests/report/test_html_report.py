@@ -1,4 +1,6 @@
-"""The page as a file: whole, escaped, the same bytes every time, and silent about what was not measured."""
+"""The page as a file: whole, escaped, the same bytes every time, and silent about what
+was not measured.
+"""
 
 import base64
 import hashlib
@@ -26,14 +28,21 @@ def judged(names=("good", "bad"), **options) -> deepval.Result:
     value = np.where(rng.random(120) < 0.4, rng.normal(0.4, 1, 120), 0.0)
     cheap = 2 + rng.random(120)
     table = deepval.ValueTable.from_columns(
-        unit=np.repeat([f"u{i}" for i in range(6)], 20), losses={"cheap": cheap, "full": cheap - value}
+        unit=np.repeat([f"u{i}" for i in range(6)], 20),
+        losses={"cheap": cheap, "full": cheap - value},
     )
-    scores = {name: value + (i + 1) * rng.normal(0, 0.3, 120) for i, name in enumerate(names)}
-    return deepval.evaluate(table, scores, [deepval.Selection(0.2)], draws=50, **options)
+    scores = {
+        name: value + (i + 1) * rng.normal(0, 0.3, 120) for i, name in enumerate(names)
+    }
+    return deepval.evaluate(
+        table, scores, [deepval.Selection(0.2)], draws=50, **options
+    )
 
 
 def nothing() -> deepval.Result:
-    table = deepval.ValueTable.from_columns(unit=["u", "u"], losses={"cheap": [0.0, 0.0], "full": [0.0, 0.0]})
+    table = deepval.ValueTable.from_columns(
+        unit=["u", "u"], losses={"cheap": [0.0, 0.0], "full": [0.0, 0.0]}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", deepval.InputWarning)
         return deepval.evaluate(table, {"mine": [1.0, 2.0]})
@@ -61,7 +70,11 @@ def test_the_same_results_give_the_same_bytes_in_any_order(cells, page, tmp_path
 
 def test_a_page_is_small_and_loads_nothing(page):
     assert len(page.encode()) < 3e6
-    names = {"http://www.w3.org/2000/svg", "https://vega.github.io/schema/vega-lite/v5.json"}  # names, not addresses
+    # names, not addresses
+    names = {
+        "http://www.w3.org/2000/svg",
+        "https://vega.github.io/schema/vega-lite/v5.json",
+    }
     assert set(re.findall(r"https?://[^\s\"']*", page)) == names
     assert not re.search(r"\b(src|href)=\"(?!#|data:,)", page)
     assert "@import" not in page
@@ -88,7 +101,9 @@ def test_the_policy_names_every_script_and_style_by_its_hash(page):
 
 
 def hashed(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    return (
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    )
 
 
 def test_no_element_carries_a_style_or_a_handler(page):
@@ -109,7 +124,14 @@ def test_hostile_names_stay_text():
 
 def test_no_script_writes_markup():
     page = html.render({"a": judged()})
-    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+    ):
         assert word not in page
 
 
@@ -121,12 +143,19 @@ def test_undefined_is_said_and_never_zero():
     assert row["ndg"] is row["gain_share"] is row["versus_random"] is None
     assert "the oracle gains nothing" in row["reason"]
     verdicts = data["cells"][0]["tables"][0]
-    assert all(cells[verdicts["header"].index("nDG")][0] == "–" for cells in verdicts["rows"])
+    assert all(
+        cells[verdicts["header"].index("nDG")][0] == "–" for cells in verdicts["rows"]
+    )
 
 
 def test_what_results_of_a_cell_share_is_in_the_page_once():
     frames = {"frames": [], "cell": "c"}
-    data = data_of(html.render({"a": judged(), "a, charged": judged()}, {"a": frames, "a, charged": dict(frames)}))
+    data = data_of(
+        html.render(
+            {"a": judged(), "a, charged": judged()},
+            {"a": frames, "a, charged": dict(frames)},
+        )
+    )
     assert [cell["frames"] for cell in data["cells"]] == [frames, "a"]
     assert [cell["inputs"] for cell in data["cells"]] == [None, None]
 
@@ -147,30 +176,53 @@ def test_every_table_can_be_saved():
     assert all(table["latex"].startswith("\\begin{table}") for table in cell["tables"])
 
 
-def test_frames_beside_a_result_are_taken_and_pictures_only_on_wish(cells, page, tmp_path):
+def test_frames_beside_a_result_are_taken_and_pictures_only_on_wish(
+    cells, page, tmp_path
+):
     data = data_of(page)
     assert data["images"] == {}
     frames = data["cells"][0]["frames"]
-    assert frames == json.loads((cells[0].parent / "frames.json").read_text(encoding="utf-8"))
-    assert "1 cell, " in call("report", cells[0], "--out", tmp_path / "b.html", "--images")
+    assert frames == json.loads(
+        (cells[0].parent / "frames.json").read_text(encoding="utf-8")
+    )
+    assert "1 cell, " in call(
+        "report", cells[0], "--out", tmp_path / "b.html", "--images"
+    )
     data = data_of((tmp_path / "b.html").read_text(encoding="utf-8"))
-    assert set(data["images"]) == {f"synthetic/{frame['input']}" for frame in frames["frames"]}
-    assert all(text.startswith("data:image/jpeg;base64,") for text in data["images"].values())
+    assert set(data["images"]) == {
+        f"synthetic/{frame['input']}" for frame in frames["frames"]
+    }
+    assert all(
+        text.startswith("data:image/jpeg;base64,") for text in data["images"].values()
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (("absent.json",), "absent.json: must be a result saved by deepval"),
-        (("{0}", "braking={0}"), "Cells need different names; 'braking' is given twice. Write NAME=FILE."),
-        (("{0}", "{1}", "--frames", "x={0}"), "--frames must be of one of braking, receding-horizon; found 'x'"),
+        (
+            ("{0}", "braking={0}"),
+            "Cells need different names; 'braking' is given twice. Write NAME=FILE.",
+        ),
+        (
+            ("{0}", "{1}", "--frames", "x={0}"),
+            "--frames must be of one of braking, receding-horizon; found 'x'",
+        ),
         (("{0}", "--frames", "{0}"), "must be frames of schema 'deepval/frames/1'"),
-        (("{0}", "--out", "/nowhere/at/all.html"), "must be a file that can be written"),
+        (
+            ("{0}", "--out", "/nowhere/at/all.html"),
+            "must be a file that can be written",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(words, sentence, cells, tmp_path):
     filled = [word.format(*cells) for word in words]
-    done = run("report", *filled, *(() if "--out" in words else ("--out", tmp_path / "page.html")))
+    done = run(
+        "report",
+        *filled,
+        *(() if "--out" in words else ("--out", tmp_path / "page.html")),
+    )
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err
     assert done.err.count("\n") == 1
@@ -181,13 +233,25 @@ def test_frames_that_are_not_whole_are_refused(cells, tmp_path):
     content = json.loads((cells[0].parent / "frames.json").read_text(encoding="utf-8"))
     del content["frames"][0]["camera"]
     (tmp_path / "frames.json").write_text(json.dumps(content), encoding="utf-8")
-    done = run("report", cells[0], "--frames", tmp_path / "frames.json", "--out", tmp_path / "page.html")
+    done = run(
+        "report",
+        cells[0],
+        "--frames",
+        tmp_path / "frames.json",
+        "--out",
+        tmp_path / "page.html",
+    )
     assert done.code == 2
-    assert "must be frames written by deepval build; it.frames[0] must have 'camera'; it has none." in done.err
+    assert (
+        "must be frames written by deepval build; it.frames[0] "
+        "must have 'camera'; it has none."
+    ) in done.err
 
 
 def test_a_report_needs_a_result_and_frames_need_theirs():
     with pytest.raises(deepval.InputError, match="needs one result or more"):
         html.render({})
-    with pytest.raises(deepval.InputError, match="Frames must be of a cell of the report, a; found 'b'"):
+    with pytest.raises(
+        deepval.InputError, match="Frames must be of a cell of the report, a; found 'b'"
+    ):
         html.render({"a": judged()}, {"b": {}})

@@ -1,4 +1,6 @@
-"""Every form of a report, on one result that has everything and on one that has almost nothing."""
+"""Every form of a report, on one result that has everything and on one that has almost
+nothing.
+"""
 
 import csv
 import io
@@ -27,17 +29,34 @@ def _result(names=("good", "bad_one"), **options):
         order=np.tile(np.arange(20), 12),
         attributes={"weather": np.where(np.arange(240) % 2, "sun", "rain")},
         costs={
-            "modes": {"cheap": {"ms": 10, "mj": 10}, "middle": {"ms": 14, "mj": 12}, "full": {"ms": 20, "mj": 40}},
-            "allocators": {names[0]: {"ms": 0.5, "mj": 1}, names[1]: {"ms": 9, "mj": 1}},
+            "modes": {
+                "cheap": {"ms": 10, "mj": 10},
+                "middle": {"ms": 14, "mj": 12},
+                "full": {"ms": 20, "mj": 40},
+            },
+            "allocators": {
+                names[0]: {"ms": 0.5, "mj": 1},
+                names[1]: {"ms": 9, "mj": 1},
+            },
         },
     )
     scores = {names[0]: value + rng.normal(0, 0.3, 240), names[1]: -value}
     budgets = [deepval.Selection(0.2), deepval.Latency(0.2), deepval.Energy(0.2)]
-    return judge(table, scores, budgets, draws=100, by="weather", calibration=["u0", "u1", "u2"], **options)
+    return judge(
+        table,
+        scores,
+        budgets,
+        draws=100,
+        by="weather",
+        calibration=["u0", "u1", "u2"],
+        **options,
+    )
 
 
 def _empty_result():
-    table = deepval.ValueTable.from_columns(unit=["u", "u"], losses={"cheap": [0.0, 0.0], "full": [0.0, 0.0]})
+    table = deepval.ValueTable.from_columns(
+        unit=["u", "u"], losses={"cheap": [0.0, 0.0], "full": [0.0, 0.0]}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", deepval.InputWarning)
         return deepval.evaluate(table, {"mine": [1.0, 2.0]})
@@ -99,33 +118,60 @@ def test_names_are_escaped():
     assert "'=cmd" in FORMS["csv"](result)
     assert "<script>" not in FORMS["markdown"](result)
     assert "|*_" not in FORMS["markdown"](result)
-    assert "\\textless{}script\\textgreater{}|*\\_\\textbackslash{}\\{\\}\\$\\%" in FORMS["latex"](result)
+    assert (
+        "\\textless{}script\\textgreater{}|*\\_\\textbackslash{}\\{\\}\\$\\%"
+        in FORMS["latex"](result)
+    )
 
 
 def test_numbers_round_once_and_never_show_minus_zero():
-    assert [number(-0.0001), number(0.0005, 3), number(None), percent(0.12345), percent(-0.00001)] == [
-        "0.000", "0.001", "–", "12.35%", "0.00%",
-    ]  # fmt: skip
+    assert [
+        number(-0.0001),
+        number(0.0005, 3),
+        number(None),
+        percent(0.12345),
+        percent(-0.00001),
+    ] == [
+        "0.000",
+        "0.001",
+        "–",
+        "12.35%",
+        "0.00%",
+    ]
     assert interval(None, 1.0) == ""
     assert interval(-0.5, 0.25) == "[-0.500, 0.250]"
 
 
 def test_tables_of_everything(whole):
-    assert all(table.title.endswith(", over 9 chosen units") for table in result_tables(whole))
-    titles = [table.title.split(" (")[0].partition(",")[0] for table in result_tables(whole)]
+    assert all(
+        table.title.endswith(", over 9 chosen units") for table in result_tables(whole)
+    )
+    titles = [
+        table.title.split(" (")[0].partition(",")[0] for table in result_tables(whole)
+    ]
     assert titles == [
-        "Verdicts", "Within groups of inputs", "Streaming", "Thresholds", "Where the gap to the oracle goes",
+        "Verdicts",
+        "Within groups of inputs",
+        "Streaming",
+        "Thresholds",
+        "Where the gap to the oracle goes",
         "Multi-fidelity optimum",
-    ]  # fmt: skip
+    ]
     for table in result_tables(whole):
-        assert all(len(row) == len(table.header) for section in table.sections for row in section)
+        assert all(
+            len(row) == len(table.header)
+            for section in table.sections
+            for row in section
+        )
 
 
 def test_differences_are_shown_in_units_of_the_loss_where_shares_are_no_measure():
     value, unit = np.tile([1.0, 0.0, 0.0, -0.5], 6), np.repeat(list("abcdef"), 4)
     for cheap in (-5.0, 1e-6):
         losses = {"cheap": np.full(24, cheap), "full": cheap - value}
-        table = deepval.ValueTable.from_columns(unit=unit, losses=losses, order=np.tile(np.arange(4), 6))
+        table = deepval.ValueTable.from_columns(
+            unit=unit, losses=losses, order=np.tile(np.arange(4), 6)
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", deepval.InputWarning)
             result = deepval.evaluate(
@@ -138,21 +184,28 @@ def test_differences_are_shown_in_units_of_the_loss_where_shares_are_no_measure(
             )
         text = console.render(result, width=180)
         verdicts = text[text.index("Verdicts (") :]
-        line = next(line for line in verdicts.splitlines() if " mine " in line and "better" in line)
+        line = next(
+            line
+            for line in verdicts.splitlines()
+            if " mine " in line and "better" in line
+        )
         # 5 units: gain 5, random a quarter of 5 * (1 - 0.5).
         assert line.split()[1:6] == ["5.0", "5.000", "[5.000,", "5.000]", "5.000"]
-        assert line.count("4.375") == 1 + 2 + 2 + 2  # difference, interval, second opinion, all rows
+        # difference, interval, second opinion, all rows
+        assert line.count("4.375") == 1 + 2 + 2 + 2
         assert "%" not in line
         assert "Without %: in units of the loss" in text
 
 
-def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_chance():
+def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_chance():  # noqa: E501
     costs = {
         "modes": {"s": {"ms": 2}, "m": {"ms": 3}, "l": {"ms": 6}},
         "allocators": {"each": {"ms": 0}, "one": {"ms": 0}},
     }
     table = deepval.ValueTable.from_columns(
-        unit=["a", "a", "b", "b"], costs=costs, losses={"s": [5.0] * 4, "m": [1, 1, 5, 5], "l": [-1, -1, 5, 5]}
+        unit=["a", "a", "b", "b"],
+        costs=costs,
+        losses={"s": [5.0] * 4, "m": [1, 1, 5, 5], "l": [-1, -1, 5, 5]},
     )
     scores = {"one": [1.0, 0.0, 0.0, 0.0], "each": [[4, 6], [4, 6], [0, 0], [0, 0]]}
     with warnings.catch_warnings():
@@ -161,41 +214,74 @@ def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_
     # 0.25 * 4 * 6 = 6 ms: one input to l gains 6, two to m gain 8, the best there is.
     (found,) = [t for t in result_tables(result) if t.title.startswith("Verdicts")]
     place, oracle = found.header.index("nDG of ladder"), found.header.index("oracle")
-    shown = {row[1].text: (row[oracle].text, row[place].text) for section in found.sections for row in section}
+    shown = {
+        row[1].text: (row[oracle].text, row[place].text)
+        for section in found.sections
+        for row in section
+    }
     assert shown["one"] == ("full", "0.750")
     assert shown["each"] == ("ladder", "1.000")
     assert shown["oracle"] == ("full", "0.750")
     assert shown["oracle-ladder"] == ("ladder", "1.000")
     assert closing_sentences(result.rows) == [
-        "latency 25% (ms). Shown neither to be better than random nor to be worth it: one. Shown neither to be better "
-        "than random-ladder nor to be worth it: each. Worst of these 2 units against random: 0.00% of a "
-        "unit's mean loss. A new unit of this kind does worse than them all with probability at most 1/3.",
-        "95 % certainty about a new unit takes 39 units, 19 for one side (docs/guarantees.md).",
+        "latency 25% (ms). Shown neither to be better than random nor to be worth it: "
+        "one. Shown neither to be better than random-ladder nor to be worth it: each. "
+        "Worst of these 2 units against random: 0.00% of a unit's mean loss. A new "
+        "unit of this kind does worse than them all with probability at most 1/3.",
+        (
+            "95 % certainty about a new unit takes 39 units, 19 for one side "
+            "(docs/guarantees.md)."
+        ),
     ]
 
 
 def test_shares_of_an_almost_zero_loss_are_not_printed():
     loss = {"cheap": [1e-9, 0, 0, 0, 1e-10, 0], "full": [0.1, 0, 0.002, 0, 0, 0.01]}
     table = quietly(deepval.ValueTable.from_columns, unit=list("aabbcc"), losses=loss)
-    result = quietly(deepval.evaluate, table, {"mine": np.arange(6.0)}, [0.2, 0.5], draws=50, curve_points=3)
-    assert result.setting.all_full_share == pytest.approx(-0.112 / 1.1e-9)  # JSON keeps the definition
+    result = quietly(
+        deepval.evaluate,
+        table,
+        {"mine": np.arange(6.0)},
+        [0.2, 0.5],
+        draws=50,
+        curve_points=3,
+    )
+    # JSON keeps the definition
+    assert result.setting.all_full_share == pytest.approx(-0.112 / 1.1e-9)
     why = "the all-cheap loss is almost zero (1.1e-09), so shares of it mean nothing"
     for form in ("console", "markdown"):
         text = " ".join(FORMS[form](result).split())
-        assert f"T{why[1:]}. In units of the loss, always escalating removes -0.112" in text
+        assert (
+            f"T{why[1:]}. In units of the loss, always escalating removes -0.112"
+            in text
+        )
         assert not re.search(r"\d{5,}(\.\d+)?%", text)
     assert why in _sentence(table.summary())
-    assert "all-full -0.112, Oracle@20 1e-10 in units of the loss" in _sentence(table.summary())
+    assert "all-full -0.112, Oracle@20 1e-10 in units of the loss" in _sentence(
+        table.summary()
+    )
 
 
 def test_percentages_beyond_a_thousand_say_only_on_which_side():
-    assert [percent(share) for share in (10.0, -10.0, 10.1, -9.9e6)] == ["1000.00%", "-1000.00%", "> 1000%", "< -1000%"]
+    assert [percent(share) for share in (10.0, -10.0, 10.1, -9.9e6)] == [
+        "1000.00%",
+        "-1000.00%",
+        "> 1000%",
+        "< -1000%",
+    ]
 
 
 def test_no_affected_input_is_a_plain_sentence():
     equal = np.ones(12)
-    table = deepval.ValueTable.from_columns(unit=np.arange(12) // 3, losses={"cheap": equal, "full": equal})
+    table = deepval.ValueTable.from_columns(
+        unit=np.arange(12) // 3, losses={"cheap": equal, "full": equal}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        text = console.render(deepval.evaluate(table, {"mine": np.arange(12.0)}, draws=10))
-    assert text.startswith("cheap -> full: escalation changes the loss of none of 12 inputs in all 4 units.\n")
+        text = console.render(
+            deepval.evaluate(table, {"mine": np.arange(12.0)}, draws=10)
+        )
+    assert text.startswith(
+        "cheap -> full: escalation changes the loss of none "
+        "of 12 inputs in all 4 units.\n"
+    )

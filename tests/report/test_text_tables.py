@@ -1,4 +1,6 @@
-"""Tables at every width: no name and no verdict is cut, what is left out is named, and nothing is wider than asked."""
+"""Tables at every width: no name and no verdict is cut, what is left out is named, and
+nothing is wider than asked.
+"""
 
 import re
 
@@ -8,7 +10,14 @@ from hypothesis import strategies as st
 
 from deepval.report import text_tables
 from deepval.report.console import render_tables
-from deepval.report.text_tables import Table, TableCell, cells_wide, lay_out, lines_of, wrap
+from deepval.report.text_tables import (
+    Table,
+    TableCell,
+    cells_wide,
+    lay_out,
+    lines_of,
+    wrap,
+)
 
 WORDS = st.text("abcxyz-019", min_size=1, max_size=12)
 TEXTS = st.lists(WORDS, max_size=4).map(" ".join)
@@ -17,8 +26,16 @@ TEXTS = st.lists(WORDS, max_size=4).map(" ".join)
 @st.composite
 def parts(draw):
     columns = draw(st.integers(1, 8))
-    header = tuple(draw(st.lists(WORDS, min_size=columns, max_size=columns, unique=True)))
-    sections = draw(st.lists(st.lists(st.tuples(*[TEXTS] * columns), min_size=1, max_size=3), min_size=1, max_size=3))
+    header = tuple(
+        draw(st.lists(WORDS, min_size=columns, max_size=columns, unique=True))
+    )
+    sections = draw(
+        st.lists(
+            st.lists(st.tuples(*[TEXTS] * columns), min_size=1, max_size=3),
+            min_size=1,
+            max_size=3,
+        )
+    )
     return header, sections, tuple(name for name in header[1:] if draw(st.booleans()))
 
 
@@ -26,13 +43,19 @@ def table_of(header, sections, extra):
     return Table("t", header, tuple(lines_of(rows)[0] for rows in sections), (), extra)
 
 
-LONG_NAMES = (("0", "00", "0000"), [[("0 00000000000", "0000000 0000000000 000000000000 000000000000", "")]], ())
+LONG_NAMES = (
+    ("0", "00", "0000"),
+    [[("0 00000000000", "0000000 0000000000 000000000000 000000000000", "")]],
+    (),
+)
 
 
 @settings(max_examples=50)
 @given(parts(), st.integers(30, 160))
 @example(LONG_NAMES, 30)
-def test_every_word_of_every_column_that_stays_is_there_whole_and_lines_fit(content, width):
+def test_every_word_of_every_column_that_stays_is_there_whole_and_lines_fit(
+    content, width
+):
     table = table_of(*content)
     laid = lay_out(table, width)
     assert set(laid.left_out) <= set(table.extra)
@@ -43,8 +66,13 @@ def test_every_word_of_every_column_that_stays_is_there_whole_and_lines_fit(cont
             for i in kept:
                 for word in row[i].text.split():
                     assert any(word in other for other in told)
-    # Texts fold at spaces and no further, so that a line is wider only where names and a word leave no room.
-    longest = 2 * max(cells_wide(word) for word in [*told, ""]) + max(map(len, table.header)) + 30
+    # Texts fold at spaces and no further, so that a line is wider only where names and
+    # a word leave no room.
+    longest = (
+        2 * max(cells_wide(word) for word in [*told, ""])
+        + max(map(len, table.header))
+        + 30
+    )
     assert max(map(cells_wide, laid.lines)) <= max(width, longest)
 
 
@@ -54,7 +82,9 @@ def test_nothing_gives_way_where_there_is_room(content):
     table = table_of(*content)
     laid = lay_out(table, 10_000)
     assert not laid.left_out
-    assert len(laid.lines) == 2 + sum(map(len, table.sections)) + len(table.sections) - 1
+    assert (
+        len(laid.lines) == 2 + sum(map(len, table.sections)) + len(table.sections) - 1
+    )
     again = lay_out(table, max(laid.needed, 1))
     assert not again.left_out
 
@@ -71,57 +101,107 @@ NAMES = ("gate-gbm-value-of-everything", "gate-gbm-value-of-nothing", "gate-gbm"
 
 
 def verdicts(names=NAMES):
-    header = ("budget", "allocator", "gain", "nDG", "nDG 95 %", "vs random", "vs random 95 %", "verdict")
+    header = (
+        "budget",
+        "allocator",
+        "gain",
+        "nDG",
+        "nDG 95 %",
+        "vs random",
+        "vs random 95 %",
+        "verdict",
+    )
     rows = tuple(
-        tuple(map(TableCell, ("selection 20%" * (not i), name, "12.00%", "0.612", "[0.527, 0.702]", "8.33%",
-                              "[-16.27%, 10.98%]", "unresolved")))
+        tuple(
+            map(
+                TableCell,
+                (
+                    "selection 20%" * (not i),
+                    name,
+                    "12.00%",
+                    "0.612",
+                    "[0.527, 0.702]",
+                    "8.33%",
+                    "[-16.27%, 10.98%]",
+                    "unresolved",
+                ),
+            )
+        )
         for i, name in enumerate(names)
-    )  # fmt: skip
+    )
     return Table("Verdicts", header, (rows,), (), ("gain", "nDG 95 %", "nDG"))
 
 
-def test_at_80_columns_names_and_the_difference_with_its_interval_stay_and_a_note_says_what_does_not():
+def test_at_80_columns_names_and_the_difference_with_its_interval_stay_and_a_note_says_what_does_not():  # noqa: E501
     text = render_tables([verdicts()], width=80)
     assert max(map(len, text.splitlines())) <= 80
     for name in NAMES:
         line = next(line for line in text.splitlines() if line.startswith(f"{name} "))
         assert re.search(r" 8\.33%  \[-16\.27%, 10\.98%\]  unresolved$", line)
     assert "selection 20%\ngate-gbm-value-of-everything" in text
-    assert "Left out at 80 columns: gain, nDG 95 %. All are there from 98 columns on" in " ".join(text.split())
+    assert (
+        "Left out at 80 columns: gain, nDG 95 %. All are there from 98 columns on"
+        in " ".join(text.split())
+    )
     assert "Left out" not in render_tables([verdicts()], width=98)
     assert "[low, high]: 95 % interval over units" in text
 
 
 def test_what_does_not_fit_is_printed_in_parts_and_then_as_records():
-    wide = Table("wide", ("name", *(f"column{i}" for i in range(12))), lines_of([["row-one", *["123.456"] * 12]]))
+    wide = Table(
+        "wide",
+        ("name", *(f"column{i}" for i in range(12))),
+        lines_of([["row-one", *["123.456"] * 12]]),
+    )
     lines = render_tables([wide], width=60).splitlines()
     assert sum(line.startswith("row-one ") for line in lines) == 3
     assert max(map(len, lines)) <= 60
     assert sum(line.count("123.456") for line in lines) == 12
     long = Table("long", ("name", "value"), lines_of([["n" * 50, "v" * 30]]))
-    assert render_tables([long], width=60).splitlines()[3:5] == ["n" * 50, "  value  " + "v" * 30]
+    assert render_tables([long], width=60).splitlines()[3:5] == [
+        "n" * 50,
+        "  value  " + "v" * 30,
+    ]
 
 
 def test_what_would_move_the_cursor_is_spelled_out_and_wide_letters_are_counted():
-    text = render_tables([Table("t", ("name", "n"), lines_of([["a\x1b[2Jb\n", "1"], ["日本", "2"]]))], width=80)
+    text = render_tables(
+        [Table("t", ("name", "n"), lines_of([["a\x1b[2Jb\n", "1"], ["日本", "2"]]))],
+        width=80,
+    )
     assert "a\\x1b[2Jb\\n  1" in text
     assert "日本         2" in text
 
 
 def test_colours_take_no_room_and_a_loss_is_marked_and_explained_without_them():
     table = Table(
-        "t", ("name", "x"), ((((TableCell("a")), TableCell("1.0", "worse")), (TableCell("b"), TableCell("–"))),)
+        "t",
+        ("name", "x"),
+        (
+            (
+                ((TableCell("a")), TableCell("1.0", "worse")),
+                (TableCell("b"), TableCell("–")),
+            ),
+        ),
     )
-    plain, coloured = (render_tables([table], width=80, color=color) for color in (False, True))
+    plain, coloured = (
+        render_tables([table], width=80, color=color) for color in (False, True)
+    )
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
     assert "1.0*" in plain
     assert "–: undefined or not measured; asterisk: worse, at 95 %." in plain
 
 
 @pytest.mark.parametrize("width", [40, 80, 10_000])
-def test_the_work_of_laying_out_a_table_grows_with_its_rows_and_not_with_their_square(width, monkeypatch):
+def test_the_work_of_laying_out_a_table_grows_with_its_rows_and_not_with_their_square(
+    width, monkeypatch
+):
     measured = []
-    monkeypatch.setattr(text_tables, "cells_wide", lambda text: measured.append(text) or cells_wide(text))
+    monkeypatch.setattr(
+        text_tables,
+        "cells_wide",
+        lambda text: measured.append(text) or cells_wide(text),
+    )
 
     def measurements(rows):
         measured.clear()
@@ -134,7 +214,11 @@ def test_the_work_of_laying_out_a_table_grows_with_its_rows_and_not_with_their_s
 
 def test_the_work_of_folding_a_long_text_grows_with_its_length(monkeypatch):
     measured = []
-    monkeypatch.setattr(text_tables, "cells_wide", lambda text: measured.append(len(text)) or cells_wide(text))
+    monkeypatch.setattr(
+        text_tables,
+        "cells_wide",
+        lambda text: measured.append(len(text)) or cells_wide(text),
+    )
     text = "word " * 4000
     assert wrap(text, 10**6) == [text.rstrip()]
     assert sum(measured) <= 2 * len(text)

@@ -1,4 +1,6 @@
-"""Run in the devkit's own environment: tables -> what the devkit says of every keyframe, as JSON on standard output."""
+"""Run in the devkit's own environment: tables -> what the devkit says of every
+keyframe, as JSON on standard output.
+"""
 
 import json
 import sys
@@ -25,7 +27,16 @@ for sample in nusc.sample:
         box.velocity = nusc.box_velocity(token)
         box.translate(-np.array(pose["translation"]))
         box.rotate(Quaternion(pose["rotation"]).inverse)
-        corners = (box.corners()[:2, [2, 3, 7, 6]] + box.corners()[:2, [1, 0, 4, 5]]).T / 2  # half way up
-        boxes.append({"name": name, "corners": corners.tolist(), "velocity": box.velocity[:2].tolist()})
+        # half way up
+        corners = (
+            box.corners()[:2, [2, 3, 7, 6]] + box.corners()[:2, [1, 0, 4, 5]]
+        ).T / 2
+        boxes.append(
+            {
+                "name": name,
+                "corners": corners.tolist(),
+                "velocity": box.velocity[:2].tolist(),
+            }
+        )
     told[sample["token"]] = boxes
 json.dump(told, sys.stdout)

@@ -1,9 +1,11 @@
-"""Worlds whose truth is known -> how often each kind of interval holds it, how often it decides, and how wide it is.
+"""Worlds whose truth is known -> how often each kind of interval holds it, how often it
+decides, and how wide it is.
 
-Run: python tests/slow/intervals.py [REPLICATIONS [WORLD ...]], WORLD as in mild-noise. It prints the tables that
-docs/statistics.md quotes; test_intervals.py runs a part of them. The worlds are those of test_coverage.py, their truth
-is integrated instead of drawn. A replication is worked out at once: ranks are searched for all draws together, and a
-unit's part of a sum up to a rank is read off a table.
+Run: python tests/slow/intervals.py [REPLICATIONS [WORLD ...]], WORLD as in mild-noise.
+It prints the tables that docs/statistics.md quotes; test_intervals.py runs a part of
+them. The worlds are those of test_coverage.py, their truth is integrated instead of
+drawn. A replication is worked out at once: ranks are searched for all draws together,
+and a unit's part of a sum up to a rank is read off a table.
 """
 
 import itertools
@@ -23,7 +25,9 @@ SPREADS = {"mild": 0.5, "concentrated": 1.6}
 SKILL = 0.5
 """How much the score knows of the sign of the value, as in test_coverage.py."""
 SHARED = 1.0
-"""Standard deviation of the part of a score that all inputs of a unit share, beside 1 of each input's own."""
+"""Standard deviation of the part of a score that all inputs of a unit share, beside 1
+of each input's own.
+"""
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,10 @@ class World:
     """How unevenly value is spread over units, and what the score knows.
 
     skilled: of the sign of every value, as much in every unit: better than random.
-    noise: of nothing; half of its variance is shared by a unit's inputs, as in real scores. No difference.
-    balanced: misleads in the large units that together hold half of the value, and knows just so much of the sign in
-    the others that in the population it is no better than random. A sample without large units looks better.
+    noise: of nothing; half of its variance is shared by a unit's inputs, as in real
+    scores. No difference. balanced: misleads in the large units that together hold half
+    of the value, and knows just so much of the sign in the others that in the
+    population it is no better than random. A sample without large units looks better.
     """
 
     spread: float
@@ -50,7 +55,10 @@ class World:
         return np.exp(self.spread * deviate - self.spread**2 / 2)
 
     def skill(self, deviate: np.ndarray, balance: float | None = None) -> np.ndarray:
-        """How much the score knows in a unit; below 0 it misleads. Value goes with the effect to the power 1.5."""
+        """How much the score knows in a unit; below 0 it misleads.
+
+        Value goes with the effect to the power 1.5.
+        """
         if self.score == "skilled":
             return np.full(len(deviate), SKILL)
         if self.score == "noise":
@@ -78,14 +86,22 @@ class World:
             return special.ndtr(sign * skill - cut)
 
         def taken(cut: float) -> float:
-            return sum(float(weight @ (share * above(cut, sign))) for sign, share in signs) - ALPHA
+            return (
+                sum(float(weight @ (share * above(cut, sign))) for sign, share in signs)
+                - ALPHA
+            )
 
         cut = float(optimize.brentq(taken, -5, 5, xtol=1e-13))
         sizes = effect * touched
-        gain = weight @ (sizes * (0.6 * (above(cut, 1.0) - ALPHA) - 0.28 * (above(cut, -1.0) - ALPHA)))
+        gain = weight @ (
+            sizes
+            * (0.6 * (above(cut, 1.0) - ALPHA) - 0.28 * (above(cut, -1.0) - ALPHA))
+        )
         return float(gain / (1 + 0.6 * weight @ sizes))
 
-    def sample(self, units: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def sample(
+        self, units: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values, all-cheap losses and scores, unit by unit."""
         deviate = rng.normal(size=units)
         effect, shape = self.effect(deviate)[:, None], (units, INPUTS)
@@ -118,7 +134,10 @@ class Ranked:
 
     def cut(self, counts: np.ndarray, slots: np.ndarray) -> np.ndarray:
         """How many ranks fit whole into the slots of each draw."""
-        low, high = np.zeros(len(counts), dtype=int), np.full(len(counts), len(self.value))
+        low, high = (
+            np.zeros(len(counts), dtype=int),
+            np.full(len(counts), len(self.value)),
+        )
         counts = counts.astype(np.float32)
         while (high > low).any():
             middle = (low + high + 1) // 2
@@ -126,26 +145,42 @@ class Ranked:
             low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
         return low
 
-    def difference(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The difference with random in each draw, its all-cheap loss, and the ranks that are taken whole."""
+    def difference(
+        self, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The difference with random in each draw, its all-cheap loss, and the ranks
+        that are taken whole.
+        """
         number = counts.sum(axis=1) * self.inputs
         slots = np.floor(ALPHA * number + 0.5)
         cut = self.cut(counts, slots)
         left = slots - np.einsum("du,du->d", counts, self.number[cut])
-        gain = np.einsum("du,du->d", counts, self.upto[cut]) + left * np.append(self.value, 0.0)[cut]
+        gain = (
+            np.einsum("du,du->d", counts, self.upto[cut])
+            + left * np.append(self.value, 0.0)[cut]
+        )
         loss = counts @ self.loss
         return (gain - slots / number * (counts @ self.total)) / loss, loss, cut
 
     def parts(self, cut: np.ndarray, difference: np.ndarray) -> np.ndarray:
-        """Each unit's part of (difference of the draw - the true one) x all-cheap loss, to first order.
+        """Each unit's part of (difference of the draw - the true one) x all-cheap loss,
+        to first order.
 
-        An input above the cut that pushes another out is worth its value less that of the last one taken.
+        An input above the cut that pushes another out is worth its value less that of
+        the last one taken.
         """
         window = max(5, len(self.value) // 20)
         near = np.concatenate([[0.0], np.cumsum(self.value)])
-        low, high = np.maximum(cut - window, 0), np.minimum(cut + window, len(self.value))
+        low, high = (
+            np.maximum(cut - window, 0),
+            np.minimum(cut + window, len(self.value)),
+        )
         last = ((near[high] - near[low]) / (high - low))[:, None]
-        own = self.upto[cut] - ALPHA * self.total - last * (self.number[cut] - ALPHA * self.inputs)
+        own = (
+            self.upto[cut]
+            - ALPHA * self.total
+            - last * (self.number[cut] - ALPHA * self.inputs)
+        )
         return own - difference[:, None] * self.loss
 
 
@@ -176,7 +211,9 @@ class Sampled:
     @cached_property
     def jackknife(self) -> float:
         """Standard error by leaving out each unit in turn."""
-        return math.sqrt((self.units - 1) / self.units * np.sum((self.jack - self.jack.mean()) ** 2))
+        return math.sqrt(
+            (self.units - 1) / self.units * np.sum((self.jack - self.jack.mean()) ** 2)
+        )
 
     @cached_property
     def pull(self) -> np.ndarray:
@@ -187,32 +224,60 @@ class Sampled:
     def studentised(self) -> np.ndarray:
         """(draw - sample) / standard error in the draw, linearised."""
         parts = self.ranked.parts(self.cuts, self.drawn)
-        error = np.sqrt(self.units / (self.units - 1) * np.einsum("du,du->d", self.counts, parts**2)) / self.losses
-        return np.divide(self.drawn - self.point, error, out=np.zeros(len(error)), where=error > 0)
+        error = (
+            np.sqrt(
+                self.units
+                / (self.units - 1)
+                * np.einsum("du,du->d", self.counts, parts**2)
+            )
+            / self.losses
+        )
+        return np.divide(
+            self.drawn - self.point, error, out=np.zeros(len(error)), where=error > 0
+        )
 
     @cached_property
     def linearised(self) -> float:
-        return math.sqrt(self.units / (self.units - 1) * np.sum(self.parts**2)) / self.loss
+        return (
+            math.sqrt(self.units / (self.units - 1) * np.sum(self.parts**2)) / self.loss
+        )
 
 
 Bounds = tuple[float, float]
 
 
 def sample_pixels(world: World, units: int, replication: int) -> Sampled:
-    rng = np.random.default_rng([units, replication, sum(map(ord, world.score)), int(10 * world.spread)])
+    rng = np.random.default_rng(
+        [units, replication, sum(map(ord, world.score)), int(10 * world.spread)]
+    )
     value, cheap, score = world.sample(units, rng)
     ranked = Ranked(value, cheap, score)
-    numbers = np.random.Generator(np.random.PCG64(replication)).integers(0, units, (DRAWS, units))
+    numbers = np.random.Generator(np.random.PCG64(replication)).integers(
+        0, units, (DRAWS, units)
+    )
     key = np.arange(DRAWS)[:, None] * units + numbers
-    drawn = np.bincount(key.ravel(), minlength=DRAWS * units).reshape(DRAWS, units).astype(float)
+    drawn = (
+        np.bincount(key.ravel(), minlength=DRAWS * units)
+        .reshape(DRAWS, units)
+        .astype(float)
+    )
     counts = np.vstack([np.ones((1, units)), drawn, 1 - np.eye(units)])
     difference, loss, cut = ranked.difference(counts)
     parts = ranked.parts(cut[:1], difference[:1])[0]
     in_draws = slice(1, 1 + DRAWS)
     return Sampled(
-        ranked, rng, float(difference[0]), difference[in_draws], difference[1 + DRAWS :], parts, float(loss[0]), score,
-        drawn, cut[in_draws], loss[in_draws],
-    )  # fmt: skip
+        ranked,
+        rng,
+        float(difference[0]),
+        difference[in_draws],
+        difference[1 + DRAWS :],
+        parts,
+        float(loss[0]),
+        score,
+        drawn,
+        cut[in_draws],
+        loss[in_draws],
+    )
 
 
 def quantiles(samples: np.ndarray, low: float, high: float) -> Bounds:
@@ -230,7 +295,11 @@ def basic(s: Sampled) -> Bounds:
 
 
 def expanded(s: Sampled) -> Bounds:
-    tail = float(special.ndtr(math.sqrt(s.units / (s.units - 1)) * stats.t.ppf(TAIL, s.units - 1)))
+    tail = float(
+        special.ndtr(
+            math.sqrt(s.units / (s.units - 1)) * stats.t.ppf(TAIL, s.units - 1)
+        )
+    )
     return quantiles(s.drawn, tail, 1 - tail)
 
 
@@ -287,10 +356,14 @@ def value_by_unit(s: Sampled) -> np.ndarray:
 
 def by_change(s: Sampled) -> float:
     """By what escalation changes, for better or worse."""
-    return degrees(np.bincount(s.ranked.unit, np.abs(s.ranked.value), minlength=s.units))
+    return degrees(
+        np.bincount(s.ranked.unit, np.abs(s.ranked.value), minlength=s.units)
+    )
 
 
-def effective(error: Callable[[Sampled], float], freedom: Callable[[Sampled], float]) -> Callable[[Sampled], Bounds]:
+def effective(
+    error: Callable[[Sampled], float], freedom: Callable[[Sampled], float]
+) -> Callable[[Sampled], Bounds]:
     """Student's t with the degrees of freedom of effective units."""
     return lambda s: with_t(s.point, error(s), freedom(s))
 
@@ -318,7 +391,11 @@ def johnson(s: Sampled) -> Bounds:
     if not s.jackknife:
         return s.point, s.point
     away, units = s.pull - s.pull.mean(), s.units
-    moved = float(np.mean(away**3) / np.mean(away**2) / (6 * units)) if np.any(away) else 0.0
+    moved = (
+        float(np.mean(away**3) / np.mean(away**2) / (6 * units))
+        if np.any(away)
+        else 0.0
+    )
     return with_t(s.point + moved, s.jackknife, units - 1)
 
 
@@ -329,20 +406,30 @@ def flips(units: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def sign_flip(s: Sampled) -> Bounds:
-    """All values that flipping the signs of the units' parts does not reject: quantiles of ratios of subsets."""
+    """All values that flipping the signs of the units' parts does not reject: quantiles
+    of ratios of subsets.
+    """
     subset = flips(s.units, s.rng)
     subset = subset[subset.any(axis=1)]
     ratios = np.sort(s.point + (subset @ s.parts) / (subset @ s.ranked.loss))
     among = len(ratios) + 1
     place = math.floor(TAIL * among) if s.units <= 12 else round(TAIL * among)
-    return (-math.inf, math.inf) if place < 1 else (float(ratios[place - 1]), float(ratios[-place]))
+    return (
+        (-math.inf, math.inf)
+        if place < 1
+        else (float(ratios[place - 1]), float(ratios[-place]))
+    )
 
 
 def permuted(s: Sampled, permutations: int = 200) -> Bounds:
-    """The point +- what shuffling all scores over inputs gives: inputs as if they were independent."""
+    """The point +- what shuffling all scores over inputs gives: inputs as if they were
+    independent.
+    """
     number = len(s.ranked.value)
     slots = round(ALPHA * number)
-    chosen = np.argpartition(s.rng.random((permutations, number), dtype=np.float32), slots, axis=1)[:, :slots]
+    chosen = np.argpartition(
+        s.rng.random((permutations, number), dtype=np.float32), slots, axis=1
+    )[:, :slots]
     gained = s.ranked.value[chosen].sum(axis=1) - ALPHA * s.ranked.value.sum()
     low, high = quantiles(gained / s.loss, TAIL, 1 - TAIL)
     return s.point - high, s.point - low
@@ -360,7 +447,10 @@ def hierarchical(s: Sampled, draws: int = 200) -> Bounds:
     slots = round(ALPHA * total)
     filled = np.minimum(np.cumsum(weight, axis=1), slots)
     taken = np.diff(filled, axis=1, prepend=0)
-    loss = np.bincount(unit[:, ::inputs].ravel() + np.repeat(np.arange(draws) * units, units), minlength=draws * units)
+    loss = np.bincount(
+        unit[:, ::inputs].ravel() + np.repeat(np.arange(draws) * units, units),
+        minlength=draws * units,
+    )
     loss = loss.reshape(draws, units) @ s.ranked.loss
     gained = taken @ s.ranked.value - ALPHA * (weight @ s.ranked.value)
     return quantiles(gained / loss, TAIL, 1 - TAIL)
@@ -403,7 +493,9 @@ CHOSEN = "spread, t of effective units (value)"
 
 @dataclass(frozen=True)
 class Found:
-    """Over replications: share that hold the truth, share of better, share of worse, median width."""
+    """Over replications: share that hold the truth, share of better, share of worse,
+    median width.
+    """
 
     held: float
     better: float
@@ -423,7 +515,9 @@ def study(spread: str, score: str, units: int, replications: int) -> dict[str, F
     rates = (low > 1e-12).mean(axis=0), (high < -1e-12).mean(axis=0)
     widths = np.median(high - low, axis=0)
     return {
-        name: Found(float(held[i]), float(rates[0][i]), float(rates[1][i]), float(widths[i]))
+        name: Found(
+            float(held[i]), float(rates[0][i]), float(rates[1][i]), float(widths[i])
+        )
         for i, name in enumerate(METHODS)
     }
 
@@ -433,7 +527,9 @@ def holds(bounds: np.ndarray, truth: float) -> np.ndarray:
 
 
 def by_effective_units(replications: int) -> str:
-    """How often the official interval and the second opinion hold the truth of a skilled score, by effective units."""
+    """How often the official interval and the second opinion hold the truth of a
+    skilled score, by effective units.
+    """
     methods, effective, held = ("percentile (official)", CHOSEN), [], []
     for spread in SPREADS:
         world = World(SPREADS[spread], "skilled")
@@ -441,10 +537,23 @@ def by_effective_units(replications: int) -> str:
             for replication in range(replications):
                 one = sample_pixels(world, units, replication)
                 effective.append(effective_units(value_by_unit(one)))
-                held.append(holds(np.array([METHODS[name](one) for name in methods]), world.truth))
+                held.append(
+                    holds(
+                        np.array([METHODS[name](one) for name in methods]), world.truth
+                    )
+                )
     kept, edges = np.array(held), (1, 2, 3, 5, 10, 20, math.inf)
-    lines = [f"skilled, both spreads, all numbers of units: holds the truth, {replications} replications each", ""]
-    lines += [f"| effective units | samples | {' | '.join(methods)} |", "|---|---|---|---|"]
+    lines = [
+        (
+            "skilled, both spreads, all numbers of units: holds the truth, "
+            f"{replications} replications each"
+        ),
+        "",
+    ]
+    lines += [
+        f"| effective units | samples | {' | '.join(methods)} |",
+        "|---|---|---|---|",
+    ]
     for low, high in itertools.pairwise(edges):
         among = (np.array(effective) >= low) & (np.array(effective) < high)
         shares = " | ".join(f"{100 * share:.1f}" for share in kept[among].mean(axis=0))
@@ -453,16 +562,30 @@ def by_effective_units(replications: int) -> str:
 
 
 def table(spread: str, score: str, replications: int) -> str:
-    """What becomes of every method in one world, for all numbers of units, in Markdown."""
+    """What becomes of every method in one world, for all numbers of units, in
+    Markdown.
+    """
     truth = World(SPREADS[spread], score).truth
     found = {units: study(spread, score, units, replications) for units in SIZES}
     skilled = score == "skilled"
     what = "holds the truth / better / median width" if skilled else "better / worse"
-    lines = [f"{spread}, {score}, true difference {100 * truth:.2f} %: {what}, {replications} replications", ""]
-    lines += ["| " + " | ".join(["", *(f"{units} units" for units in SIZES)]) + " |", "|" + "---|" * (1 + len(SIZES))]
+    lines = [
+        (
+            f"{spread}, {score}, true difference {100 * truth:.2f} %: {what}, "
+            f"{replications} replications"
+        ),
+        "",
+    ]
+    lines += [
+        "| " + " | ".join(["", *(f"{units} units" for units in SIZES)]) + " |",
+        "|" + "---|" * (1 + len(SIZES)),
+    ]
     for name in METHODS:
         rows = [found[units][name] for units in SIZES]
-        rates = [(f.held, f.better, f.width) if skilled else (f.better, f.worse) for f in rows]
+        rates = [
+            (f.held, f.better, f.width) if skilled else (f.better, f.worse)
+            for f in rows
+        ]
         texts = [" / ".join(f"{100 * rate:.1f}" for rate in each) for each in rates]
         lines.append(f"| {name} | {' | '.join(texts)} |")
     return "\n".join(lines)

@@ -1,4 +1,6 @@
-"""Both planners drive the real scenes of docs/results-logs.md, Closed loop: from keyframe 0, and from other starts."""
+"""Both planners drive the real scenes of docs/results-logs.md, Closed loop: from
+keyframe 0, and from other starts.
+"""
 
 import numpy as np
 import pytest
@@ -11,8 +13,12 @@ from deepval.planners.pdm_closed import PdmClosed
 from shared import shared_data
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared]
-SCENES = tuple(f"scene-{number}" for number in ("0103", "0553", "0757", "0916", "1077", "1100"))
-BOTH = pytest.mark.parametrize("planner", [PdmClosed(), Idm()], ids=["pdm-closed", "idm"])
+SCENES = tuple(
+    f"scene-{number}" for number in ("0103", "0553", "0757", "0916", "1077", "1100")
+)
+BOTH = pytest.mark.parametrize(
+    "planner", [PdmClosed(), Idm()], ids=["pdm-closed", "idm"]
+)
 
 
 def logged(scene):
@@ -31,8 +37,15 @@ def test_six_seconds_from_the_first_keyframe_touch_nobody(scene, planner):
 @pytest.mark.parametrize("scene", SCENES)
 def test_pdm_closed_from_other_starts_is_never_at_fault(scene):
     log = logged(scene)
-    driven = {start: drive(PdmClosed(), replay_from(log, start), seconds=6.0) for start in range(5, 31, 5)}
-    assert not [start for start, done in driven.items() if any(contact.at_fault for contact in done.contacts)]
+    driven = {
+        start: drive(PdmClosed(), replay_from(log, start), seconds=6.0)
+        for start in range(5, 31, 5)
+    }
+    assert not [
+        start
+        for start, done in driven.items()
+        if any(contact.at_fault for contact in done.contacts)
+    ]
     # Pedestrians walk into its side.
     touched = [start for start, done in driven.items() if done.contacts]
     assert touched == {"scene-0553": [10]}.get(scene, [])
@@ -44,8 +57,11 @@ def test_whole_drives_touch_who_takes_no_notice(planner):
         driven = drive(planner, replay_from(logged(scene)))
         assert driven.contacts
         at_fault = [contact for contact in driven.contacts if contact.at_fault]
-        # A car that crosses at 10 m/s before the bumper of IDM, which forecasts nothing.
-        assert [contact.how for contact in at_fault] == (["ahead"] if (scene, planner) == ("scene-0553", Idm()) else [])
+        # A car that crosses at 10 m/s before the bumper of IDM, which forecasts
+        # nothing.
+        assert [contact.how for contact in at_fault] == (
+            ["ahead"] if (scene, planner) == ("scene-0553", Idm()) else []
+        )
 
 
 def test_who_enters_the_record_a_second_before_is_braked_for_in_vain():

@@ -1,4 +1,6 @@
-"""Our reader of nuScenes tables against the devkit's, which has an environment of its own (`make .venv/devkit`)."""
+"""Our reader of nuScenes tables against the devkit's, which has an environment of its
+own (`make .venv/devkit`).
+"""
 
 import json
 import subprocess
@@ -20,10 +22,17 @@ PYTHON = Path(sys.prefix) / "devkit" / "bin" / "python"
 @pytest.mark.shared
 def test_every_annotation_of_mini_lies_where_the_devkit_has_it():
     if not PYTHON.exists():
-        pytest.skip("the nuScenes devkit is not installed in its own environment: run `make .venv/devkit`")
+        pytest.skip(
+            "the nuScenes devkit is not installed in its own environment: "
+            "run `make .venv/devkit`"
+        )
     root = shared_data("nuscenes")
     script = Path(__file__).with_name("devkit_dump.py")
-    told = json.loads(subprocess.run([PYTHON, script, root, "v1.0-mini"], check=True, capture_output=True).stdout)
+    told = json.loads(
+        subprocess.run(
+            [PYTHON, script, root, "v1.0-mini"], check=True, capture_output=True
+        ).stdout
+    )
     mini, compared = NuScenes(root), 0
     for unit in mini.unit_ids():
         with warnings.catch_warnings():
@@ -35,8 +44,11 @@ def test_every_annotation_of_mini_lies_where_the_devkit_has_it():
             if boxes:
                 theirs = np.array([box["corners"] for box in boxes])
                 assert np.abs(here.middle_m - theirs.mean(axis=1)).max() < 1e-9
-                away = np.linalg.norm(here.corners_m[:, :, None] - theirs[:, None], axis=-1)
-                assert away.min(axis=2).max() < 0.02  # theirs lean with the ego's roll and pitch, ours stand upright
+                away = np.linalg.norm(
+                    here.corners_m[:, :, None] - theirs[:, None], axis=-1
+                )
+                # theirs lean with the ego's roll and pitch, ours stand upright
+                assert away.min(axis=2).max() < 0.02
                 velocity = np.array([box["velocity"] for box in boxes], float)
                 np.testing.assert_allclose(here.velocity_mps, velocity, atol=1e-4)
             compared += len(boxes)

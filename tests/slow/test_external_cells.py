@@ -1,4 +1,6 @@
-"""Every source under both pairs of modes, by both planners and losses, made logs and the real ones."""
+"""Every source under both pairs of modes, by both planners and losses, made logs and
+the real ones.
+"""
 
 import pytest
 from test_external_build import PAIRS, SYSTEMS, built, cells, check_cell, check_cells
@@ -22,4 +24,6 @@ def test_every_source_goes_the_same_way(name, pair):
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[0])
 def test_the_real_argoverse_scenario_goes_the_same_way(pair, tmp_path):
     said = built("argoverse2", shared_data("argoverse2"), pair, tmp_path)
-    check_cells({system: tmp_path / f"{system}-tracks" for system in SYSTEMS}, said, fits=False)
+    check_cells(
+        {system: tmp_path / f"{system}-tracks" for system in SYSTEMS}, said, fits=False
+    )

@@ -1,6 +1,8 @@
-"""What happens to long jobs, made to happen: nothing finished is lost, nothing half-written is read; prints a table.
+"""What happens to long jobs, made to happen: nothing finished is lost, nothing
+half-written is read; prints a table.
 
-Commands run in forks of the test's process, so that hundreds of them can be stopped; see docs/faults.md.
+Commands run in forks of the test's process, so that hundreds of them can be stopped;
+see docs/faults.md.
 """
 
 import random
@@ -70,12 +72,18 @@ def judged(tally: Tally) -> None:
     ],
 )
 def test_stopped_at_random_moments(world, tmp_path, by, name, times):
-    judged(stopped(name, commands(world)[name], tmp_path, kills=times, seed=len(TABLE), by=by))
+    judged(
+        stopped(
+            name, commands(world)[name], tmp_path, kills=times, seed=len(TABLE), by=by
+        )
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_clocks_that_jump(world, tmp_path, name):
-    """Clocks jump while a command is killed and run again, and files come from long ago and from years ahead."""
+    """Clocks jump while a command is killed and run again, and files come from long ago
+    and from years ahead.
+    """
     home = tmp_path / "world"
     shutil.copytree(world, home)
 
@@ -84,7 +92,13 @@ def test_clocks_that_jump(world, tmp_path, name):
         redate(out)
 
     tally = stopped(
-        name, commands(home)[name], tmp_path, kills=FEW, seed=len(TABLE), before=clocks_jump, between=between
+        name,
+        commands(home)[name],
+        tmp_path,
+        kills=FEW,
+        seed=len(TABLE),
+        before=clocks_jump,
+        between=between,
     )
     tally.fault = f"clocks and times of files jump, and `{name}` is killed"
     judged(tally)
@@ -92,8 +106,13 @@ def test_clocks_that_jump(world, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["build", "fit", "perceive", "reproduce"])
 def test_a_worker_is_lost(world, tmp_path, name):
-    """One of two processes is killed at a random moment: the command says so and goes on to the same bytes."""
-    tally = Tally(f"loss of a worker of `{name}` at a random moment", recovered="another worker; the same bytes")
+    """One of two processes is killed at a random moment: the command says so and goes
+    on to the same bytes.
+    """
+    tally = Tally(
+        f"loss of a worker of `{name}` at a random moment",
+        recovered="another worker; the same bytes",
+    )
 
     def words(out):
         out.mkdir()
@@ -120,10 +139,21 @@ def test_a_worker_is_lost(world, tmp_path, name):
 def test_alterations_of_a_cell(world, tmp_path):
     shutil.copytree(world / "cells" / "braking-monocular", tmp_path / "cell")
     cell = tmp_path / "cell"
-    files = sorted(path for path in cell.rglob("*") if path.is_file() and path.name != "ledger.jsonl")
+    files = sorted(
+        path
+        for path in cell.rglob("*")
+        if path.is_file() and path.name != "ledger.jsonl"
+    )
     left = missed(cell, files, times=ALTERATIONS, seed=1)
-    tally = Tally("a file of a cell cut, emptied, swapped, gone or with a turned bit", ALTERATIONS, len(left))
-    tally.recovered, tally.amiss = "`deepval doctor` finds it; `deepval build` again", left
+    tally = Tally(
+        "a file of a cell cut, emptied, swapped, gone or with a turned bit",
+        ALTERATIONS,
+        len(left),
+    )
+    tally.recovered, tally.amiss = (
+        "`deepval doctor` finds it; `deepval build` again",
+        left,
+    )
     judged(tally)
 
 
@@ -136,24 +166,39 @@ def test_no_room(world, tmp_path, name):
     expected = digests(tmp_path / "whole")
     for bound in (0, 100, 2_000):
         refused(
-            f"{bound}", words, tmp_path, expected=expected, tally=tally,
-            before=lambda bound=bound: resource.setrlimit(resource.RLIMIT_FSIZE, (bound, bound)),
-        )  # fmt: skip
+            f"{bound}",
+            words,
+            tmp_path,
+            expected=expected,
+            tally=tally,
+            before=lambda bound=bound: resource.setrlimit(
+                resource.RLIMIT_FSIZE, (bound, bound)
+            ),
+        )
     judged(tally)
 
 
 def mounted(place, options):
     place.mkdir()
-    return subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=False, capture_output=True)
+    return subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place],
+        check=False,
+        capture_output=True,
+    )
 
 
-@pytest.mark.parametrize(("fault", "options"), [("a full disk", "size=16k"), ("a read-only folder", "ro")])
+@pytest.mark.parametrize(
+    ("fault", "options"), [("a full disk", "size=16k"), ("a read-only folder", "ro")]
+)
 def test_disks(world, tmp_path, fault, options):
     """A file system that is full, or read-only, for every command."""
     place = tmp_path / "disk"
     if not shutil.which("mount") or mounted(place, options).returncode:
         pytest.skip("no file system can be mounted here")
-    tally = Tally(f"{fault}, each command", recovered="one sentence and exit code 2; nothing half-written")
+    tally = Tally(
+        f"{fault}, each command",
+        recovered="one sentence and exit code 2; nothing half-written",
+    )
     try:
         for name in NAMES:
             out = place / name
@@ -162,9 +207,13 @@ def test_disks(world, tmp_path, fault, options):
             tally.tried += 1
             code, told = heard(commands(world)[name](out))
             whole = options != "ro" and code == 0  # what is small enough fits
-            if not (whole or (code == 2 and "deepval: " in told and told.count("\n") <= 3)) or temporary(place):
+            if not (
+                whole or (code == 2 and "deepval: " in told and told.count("\n") <= 3)
+            ) or temporary(place):
                 tally.lost += 1
-                tally.amiss.append(f"{name}: exit code {code}: {told[-300:]}; left {temporary(place)}")
+                tally.amiss.append(
+                    f"{name}: exit code {code}: {told[-300:]}; left {temporary(place)}"
+                )
             shutil.rmtree(out, ignore_errors=True)
     finally:
         subprocess.run(["umount", place], check=True)
@@ -174,7 +223,10 @@ def test_disks(world, tmp_path, fault, options):
 def test_a_corrupt_image(world, tmp_path):
     shutil.copytree(world / "images", tmp_path / "images")
     shutil.copy(world / "tiny.onnx", tmp_path)
-    words, tally = commands(tmp_path)["perceive"], Tally("a corrupt image", recovered="named; mended and run again")
+    words, tally = (
+        commands(tmp_path)["perceive"],
+        Tally("a corrupt image", recovered="named; mended and run again"),
+    )
     (tmp_path / "whole").mkdir()
     assert done(words(tmp_path / "whole")) == 0
     rng = random.Random(0)
@@ -185,7 +237,12 @@ def test_a_corrupt_image(world, tmp_path):
         code, told = heard(words(out))
         path.write_bytes(data)
         again = done(words(out))
-        if code != 2 or path.name not in told or again or digests(out) != digests(tmp_path / "whole"):
+        if (
+            code != 2
+            or path.name not in told
+            or again
+            or digests(out) != digests(tmp_path / "whole")
+        ):
             tally.lost += 1
             tally.amiss.append(f"{path.name}: {code}, {again}: {told[-300:]}")
     judged(tally)
@@ -212,17 +269,30 @@ def test_a_session_that_raises(world, tmp_path):
     assert done(words(tmp_path / "whole")) == 0
     for after in range(5):
         refused(
-            f"{after}", words, tmp_path, expected=digests(tmp_path / "whole"), tally=tally,
+            f"{after}",
+            words,
+            tmp_path,
+            expected=digests(tmp_path / "whole"),
+            tally=tally,
             before=lambda after=after: failing_session(after),
-        )  # fmt: skip
+        )
     judged(tally)
 
 
-@pytest.mark.parametrize("name", ["build", "perceive", "fit", "leaderboard", "reproduce"])
+@pytest.mark.parametrize(
+    "name", ["build", "perceive", "fit", "leaderboard", "reproduce"]
+)
 def test_two_writers(world, tmp_path, name):
-    """Two of the same command into one folder: one may be told to wait; what is there is whole."""
-    words, tally = commands(world)[name], Tally(f"two writers: `{name}` twice into one folder")
-    tally.recovered = "each its own temporary names, or the second is told to wait; the same bytes"
+    """Two of the same command into one folder: one may be told to wait; what is there
+    is whole.
+    """
+    words, tally = (
+        commands(world)[name],
+        Tally(f"two writers: `{name}` twice into one folder"),
+    )
+    tally.recovered = (
+        "each its own temporary names, or the second is told to wait; the same bytes"
+    )
     (tmp_path / "whole").mkdir()
     assert done(words(tmp_path / "whole")) == 0
     for number in range(3):
@@ -230,9 +300,17 @@ def test_two_writers(world, tmp_path, name):
         out.mkdir()
         codes = [ended(process) for process in [begun(words(out)), begun(words(out))]]
         tally.tried += 1
-        if not set(codes) <= {0, 2} or 0 not in codes or digests(out) != digests(tmp_path / "whole"):
+        if (
+            not set(codes) <= {0, 2}
+            or 0 not in codes
+            or digests(out) != digests(tmp_path / "whole")
+        ):
             tally.lost += 1
             whole, found = digests(tmp_path / "whole"), digests(out)
-            differ = sorted(key for key in whole.keys() | found.keys() if whole.get(key) != found.get(key))
+            differ = sorted(
+                key
+                for key in whole.keys() | found.keys()
+                if whole.get(key) != found.get(key)
+            )
             tally.amiss.append(f"{name}: exit codes {codes}, other files {differ[:5]}")
     judged(tally)

@@ -1,7 +1,8 @@
-"""Every reader on mutated real files, for a bounded number of them: only our own errors come out.
+"""Every reader on mutated real files, for a bounded number of them: only our own errors
+come out.
 
-Where atheris is installed it looks further, guided by coverage; `python tests/slow/fuzz_atheris.py SECONDS [NAME ...]`
-for longer.
+Where atheris is installed it looks further, guided by coverage; `python
+tests/slow/fuzz_atheris.py SECONDS [NAME ...]` for longer.
 """
 
 import importlib.util
@@ -26,9 +27,33 @@ def files(tmp_path_factory):
 
 
 NAMES = (
-    *("values.csv", "values.parquet", "scores.csv", "costs.toml", "result.json", "samples.npz", "frames.json"),
-    *("split.json", "manifest.json", "allocator", "card.toml", "submission.csv", "history.json", "leaderboard.json"),
-    *("judgements", "boxes.parquet", "boxes.json", "plan.toml", "labels", "calibration", "json"),
+    *(
+        "values.csv",
+        "values.parquet",
+        "scores.csv",
+        "costs.toml",
+        "result.json",
+        "samples.npz",
+        "frames.json",
+    ),
+    *(
+        "split.json",
+        "manifest.json",
+        "allocator",
+        "card.toml",
+        "submission.csv",
+        "history.json",
+        "leaderboard.json",
+    ),
+    *(
+        "judgements",
+        "boxes.parquet",
+        "boxes.json",
+        "plan.toml",
+        "labels",
+        "calibration",
+        "json",
+    ),
 )
 
 
@@ -39,7 +64,9 @@ def test_every_target_is_named(files):
 @pytest.mark.parametrize("name", NAMES)
 def test_mutated_files(files, name):
     rng, target = random.Random(name), files[name]
-    found = {told for _ in range(TIMES) if (told := crash(target, changed(target.data, rng)))}
+    found = {
+        told for _ in range(TIMES) if (told := crash(target, changed(target.data, rng)))
+    }
     assert found == set()
 
 
@@ -51,14 +78,24 @@ def test_any_bytes(files, name, seed, data):
     target, rng = files[name], random.Random(seed)
     place = rng.randrange(len(target.data) + 1)
     assert crash(target, data) is None
-    assert crash(target, target.data[:place] + data + target.data[place + len(data) :]) is None
+    assert (
+        crash(target, target.data[:place] + data + target.data[place + len(data) :])
+        is None
+    )
 
 
-@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed: pip install atheris")
+@pytest.mark.skipif(
+    importlib.util.find_spec("atheris") is None,
+    reason="atheris is not installed: pip install atheris",
+)
 def test_guided_by_coverage(tmp_path):
     script = Path(__file__).parent / "fuzz_atheris.py"
     done = subprocess.run(
-        [sys.executable, script, str(GUIDED_S)], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, script, str(GUIDED_S)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("nothing found") == len(NAMES)

@@ -1,7 +1,9 @@
-"""How often the next unit lies within what was seen, and how often intervals without draws or under a bound hold.
+"""How often the next unit lies within what was seen, and how often intervals without
+draws or under a bound hold.
 
-Nominal against realised, in the worlds of intervals.py and by resampling the units of a KITTI cell that are not test
-units: printed by `make slow`, quoted in docs/guarantees.md.
+Nominal against realised, in the worlds of intervals.py and by resampling the units of a
+KITTI cell that are not test units: printed by `make slow`, quoted in
+docs/guarantees.md.
 """
 
 import json
@@ -31,12 +33,16 @@ def beyond(units):
 
 
 def at_cut(value, score, cut, share):
-    """The differences of units with random if every score from the cut on is escalated."""
+    """The differences of units with random if every score from the cut on is
+    escalated.
+    """
     return (value * (score >= cut)).sum(axis=-1) - share * value.sum(axis=-1)
 
 
 def judge(value, cheap, score, rng):
-    """Differences and losses of units, the cut, and the three intervals; None where a unit breaks the bound."""
+    """Differences and losses of units, the cut, and the three intervals; None where a
+    unit breaks the bound.
+    """
     units = len(value)
     ranked = intervals.Ranked(value, cheap, score)
     slots = int(np.floor(intervals.ALPHA * value.size + 0.5))
@@ -45,28 +51,38 @@ def judge(value, cheap, score, rng):
     effective = intervals.effective_units(np.maximum(value, 0).sum(axis=1))
     counts = rng.multinomial(units, np.full(units, 1 / units), size=DRAWS).astype(float)
     spread = float(ranked.difference(counts)[0].std())
-    drawn = cautious(difference.sum() / loss.sum(), spread, units=units, effective=effective)
+    drawn = cautious(
+        difference.sum() / loss.sum(), spread, units=units, effective=effective
+    )
     broken = (np.abs(difference) > BOUND * loss).any()
     return (
         difference,
         cut,
         [
             drawn,
-            without_draws(difference.sum() / loss.sum(), ranked.difference(1 - np.eye(units))[0], effective=effective),
+            without_draws(
+                difference.sum() / loss.sum(),
+                ranked.difference(1 - np.eye(units))[0],
+                effective=effective,
+            ),
             None if broken else betting(difference, loss, BOUND),
         ],
     )
 
 
 def summary(rows, truth):
-    """Coverage and median width of one interval over replications, in percent, and the share without one."""
+    """Coverage and median width of one interval over replications, in percent, and the
+    share without one.
+    """
     some = [row for row in rows if row is not None]
     if not some:
         return "none"
     covered = np.mean([row.low <= truth <= row.high for row in some])
     width = np.median([row.high - row.low for row in some])
     return f"{100 * covered:.1f} ({100 * width:.1f})" + (
-        f", broken {100 * (1 - len(some) / len(rows)):.0f}" if len(some) < len(rows) else ""
+        f", broken {100 * (1 - len(some) / len(rows)):.0f}"
+        if len(some) < len(rows)
+        else ""
     )
 
 
@@ -86,14 +102,20 @@ def test_nominal_against_realised(spread, score, units):
         rows.append(own)
     texts = [summary(column, world.truth) for column in zip(*rows, strict=True)]
     print(
-        f"\n| {spread}, {score} | {units} | {100 * (1 - 2 * beyond(units)):.1f} | {100 * np.mean(within):.1f} | "
-        f"{100 * beyond(units):.1f} | {100 * np.mean(worse):.1f} | {' | '.join(texts)} |"
+        f"\n| {spread}, {score} | {units} | {100 * (1 - 2 * beyond(units)):.1f} | "
+        f"{100 * np.mean(within):.1f} | {100 * beyond(units):.1f} | "
+        f"{100 * np.mean(worse):.1f} | {' | '.join(texts)} |"
     )
     for realised, nominal in ((within, 1 - 2 * beyond(units)), (worse, beyond(units))):
         error = np.std(realised) / np.sqrt(REPLICATIONS)
         assert abs(np.mean(realised) - nominal) < 4 * error
-    drawn, free, bounded = ([row for row in column if row is not None] for column in zip(*rows, strict=True))
-    cover = [np.mean([row.low <= world.truth <= row.high for row in column]) for column in (drawn, free)]
+    drawn, free, bounded = (
+        [row for row in column if row is not None] for column in zip(*rows, strict=True)
+    )
+    cover = [
+        np.mean([row.low <= world.truth <= row.high for row in column])
+        for column in (drawn, free)
+    ]
     assert cover[1] >= cover[0] - 0.04
     if spread == "mild":
         assert np.mean([row.low <= world.truth <= row.high for row in bounded]) >= 0.95
@@ -101,9 +123,13 @@ def test_nominal_against_realised(spread, score, units):
 
 @pytest.fixture(scope="module")
 def kitti_units(tmp_path_factory):
-    """Values, all-cheap losses and criticality of the 15 sequences of CIWT and RRC that are not test units."""
+    """Values, all-cheap losses and criticality of the 15 sequences of CIWT and RRC that
+    are not test units.
+    """
     work, data = tmp_path_factory.mktemp("kitti"), shared_data("kitti_tracking")
-    modes = [f"--mode={name}={data}/detections/{name}.parquet" for name in ("CIWT", "RRC")]
+    modes = [
+        f"--mode={name}={data}/detections/{name}.parquet" for name in ("CIWT", "RRC")
+    ]
     options = [
         "--geometry=monocular",
         "--system=braking",
@@ -115,54 +141,99 @@ def kitti_units(tmp_path_factory):
     for words in (cell, ["score", "braking-monocular", "criticality", "--units=fit"]):
         subprocess.run([sys.executable, "-m", "deepval", *words], cwd=work, check=True)
     folder = work / "braking-monocular"
-    table, split = read_values(folder / "values.parquet"), json.loads((folder / "split.json").read_text("utf-8"))
-    table = table.restrict([name for name in table.unit_ids if str(name) not in split["test"]])
+    table, split = (
+        read_values(folder / "values.parquet"),
+        json.loads((folder / "split.json").read_text("utf-8")),
+    )
+    table = table.restrict(
+        [name for name in table.unit_ids if str(name) not in split["test"]]
+    )
     (scores,) = align_all(table, {"criticality": folder / "scores" / "criticality.csv"})
     columns = table.decision_values, table.losses[:, 0], scores.values
-    return [[column[table.unit == u] for u in range(len(table.unit_ids))] for column in columns]
+    return [
+        [column[table.unit == u] for u in range(len(table.unit_ids))]
+        for column in columns
+    ]
 
 
 @pytest.mark.shared
 @pytest.mark.parametrize("units", intervals.SIZES)
 def test_on_kitti_units(units, kitti_units):
-    """The fit units as a population: those judged are drawn with replacement, a next one without where they suffice."""
+    """The fit units as a population: those judged are drawn with replacement, a next
+    one without where they suffice.
+    """
     value, cheap, score = kitti_units
     rng, number = np.random.default_rng(units), len(value)
     loss = np.array([one.sum() for one in cheap])
     gains = np.array([np.maximum(one, 0).sum() for one in value])
 
     def differences(seen, new):
-        """The differences of units at the cut of those seen, and of a new one at the same cut."""
+        """The differences of units at the cut of those seen, and of a new one at the
+        same cut.
+        """
         pooled = np.concatenate([score[u] for u in seen])
         slots = int(np.floor(intervals.ALPHA * len(pooled) + 0.5))
         cut = -np.partition(-pooled, slots - 1)[slots - 1]
-        by_unit = {u: at_cut(value[u], score[u], cut, np.mean(pooled >= cut)) for u in {*seen, new}}
+        by_unit = {
+            u: at_cut(value[u], score[u], cut, np.mean(pooled >= cut))
+            for u in {*seen, new}
+        }
         return np.array([by_unit[u] for u in seen]), by_unit[new]
 
     truth = differences(range(number), 0)[0].sum() / loss.sum()
     within, worse, rows = [], [], []
     for _ in range(REPLICATIONS):
-        *seen, new = rng.permutation(number)[: units + 1] if units < number else rng.integers(0, number, units + 1)
+        *seen, new = (
+            rng.permutation(number)[: units + 1]
+            if units < number
+            else rng.integers(0, number, units + 1)
+        )
         difference, following = differences(seen, new)
         within.append(difference.min() <= following <= difference.max())
         worse.append(following < difference.min())
         seen = rng.integers(0, number, units)
         difference, own = differences(seen, seen[0])[0], loss[seen]
         drawn = (rng.choice(seen, units) for _ in range(DRAWS // 3))
-        spread = float(np.std([differences(again, again[0])[0].sum() / loss[again].sum() for again in drawn]))
+        spread = float(
+            np.std(
+                [
+                    differences(again, again[0])[0].sum() / loss[again].sum()
+                    for again in drawn
+                ]
+            )
+        )
         others = (np.delete(seen, u) for u in range(units))
-        left_out = [differences(other, other[0])[0].sum() / loss[other].sum() for other in others]
+        left_out = [
+            differences(other, other[0])[0].sum() / loss[other].sum()
+            for other in others
+        ]
         effective = intervals.effective_units(gains[seen])
-        rows.append([
-            cautious(difference.sum() / own.sum(), spread, units=units, effective=effective),
-            without_draws(difference.sum() / own.sum(), np.array(left_out), effective=effective),
-            None if (np.abs(difference) > BOUND * own).any() else betting(difference, own, BOUND),
-        ])  # fmt: skip
+        rows.append(
+            [
+                cautious(
+                    difference.sum() / own.sum(),
+                    spread,
+                    units=units,
+                    effective=effective,
+                ),
+                without_draws(
+                    difference.sum() / own.sum(),
+                    np.array(left_out),
+                    effective=effective,
+                ),
+                None
+                if (np.abs(difference) > BOUND * own).any()
+                else betting(difference, own, BOUND),
+            ]
+        )
     texts = [summary(column, truth) for column in zip(*rows, strict=True)]
     print(
-        f"\n| KITTI, {number} fit units | {units} | {100 * (1 - 2 * beyond(units)):.1f} | "
-        f"{100 * np.mean(within):.1f} | {100 * beyond(units):.1f} | {100 * np.mean(worse):.1f} | {' | '.join(texts)} |"
+        f"\n| KITTI, {number} fit units | {units} | "
+        f"{100 * (1 - 2 * beyond(units)):.1f} | {100 * np.mean(within):.1f} | "
+        f"{100 * beyond(units):.1f} | "
+        f"{100 * np.mean(worse):.1f} | {' | '.join(texts)} |"
     )
-    assert np.mean(worse) <= beyond(units) + 4 * np.sqrt(beyond(units) / REPLICATIONS)  # ties make it smaller
+    # ties make it smaller
+    assert np.mean(worse) <= beyond(units) + 4 * np.sqrt(beyond(units) / REPLICATIONS)
     if units < number:
         assert abs(np.mean(within) - 1 + 2 * beyond(units)) < 0.1

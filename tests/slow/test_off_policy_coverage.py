@@ -1,4 +1,6 @@
-"""How often 95 % intervals over estimated values hold the true difference with random, by simulation."""
+"""How often 95 % intervals over estimated values hold the true difference with random,
+by simulation.
+"""
 
 import warnings
 
@@ -12,8 +14,12 @@ pytestmark = pytest.mark.slow
 UNITS, INPUTS, REPLICATIONS, MODES = 40, 25, 300, ["small", "large"]
 
 
-def world(rng: np.random.Generator, units: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Units with their own difficulty; losses of both modes, and a score that knows a part of it."""
+def world(
+    rng: np.random.Generator, units: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Units with their own difficulty; losses of both modes, and a score that knows a
+    part of it.
+    """
     hard = np.repeat(rng.normal(size=units), INPUTS) + rng.normal(size=units * INPUTS)
     small = np.maximum(1 + 0.5 * hard + 0.3 * rng.normal(size=len(hard)), 0)
     large = np.maximum(0.6 + 0.2 * hard + 0.3 * rng.normal(size=len(hard)), 0)
@@ -31,7 +37,11 @@ def test_intervals_hold_the_true_difference():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", deepval.InputWarning)
         true = ahead(
-            deepval.ValueTable.from_columns(unit=units, losses=dict(zip(MODES, losses.T, strict=True))), score, 0
+            deepval.ValueTable.from_columns(
+                unit=units, losses=dict(zip(MODES, losses.T, strict=True))
+            ),
+            score,
+            0,
         ).versus_random
         held = dict.fromkeys(METHODS, 0)
         for _ in range(REPLICATIONS):
@@ -40,14 +50,24 @@ def test_intervals_hold_the_true_difference():
             chance = np.clip(chance, 0.1, 0.9)
             ran = (rng.random(len(hard)) < chance).astype(int)
             log = {
-                "unit": np.repeat([f"u{u:02d}" for u in range(UNITS)], INPUTS), "input": np.arange(len(hard)),
-                "mode": np.array(MODES)[ran], "loss": losses[np.arange(len(hard)), ran],
-                "propensity": np.where(ran == 1, chance, 1 - chance), "hard": hard,
-            }  # fmt: skip
+                "unit": np.repeat([f"u{u:02d}" for u in range(UNITS)], INPUTS),
+                "input": np.arange(len(hard)),
+                "mode": np.array(MODES)[ran],
+                "loss": losses[np.arange(len(hard)), ran],
+                "propensity": np.where(ran == 1, chance, 1 - chance),
+                "hard": hard,
+            }
             for method in METHODS:
                 looks = ["hard"] if method == "doubly-robust" else []
-                row = ahead(deepval.values_from_log(log, MODES, method=method, features=looks), score, 300)
+                row = ahead(
+                    deepval.values_from_log(log, MODES, method=method, features=looks),
+                    score,
+                    300,
+                )
                 held[method] += row.versus_random_lo <= true <= row.versus_random_hi
     for method, count in held.items():
-        print(f"{method}: {100 * count / REPLICATIONS:.1f} % of {REPLICATIONS} intervals hold the truth")
+        print(
+            f"{method}: {100 * count / REPLICATIONS:.1f} % of {REPLICATIONS} "
+            "intervals hold the truth"
+        )
         assert 0.88 <= count / REPLICATIONS <= 0.99

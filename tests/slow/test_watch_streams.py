@@ -1,4 +1,6 @@
-"""`deepval.Watch` on streams whose truth is known: false alarms and delays that docs/guarantees.md states."""
+"""`deepval.Watch` on streams whose truth is known: false alarms and delays that
+docs/guarantees.md states.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +14,11 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("spread", ["mild", "concentrated"])
 def test_false_alarms_and_delays(spread):
     pools = Pools.of(spread, np.random.default_rng(7))
-    exact, near, harm = pools.claim("gain", 1.0), pools.claim("gain", 0.8), pools.claim("harm", 1.25)
+    exact, near, harm = (
+        pools.claim("gain", 1.0),
+        pools.claim("gain", 0.8),
+        pools.claim("harm", 1.25),
+    )
     for claim in (exact, near, harm):
         assert false_alarms(claim, pools, 10_000) <= RISK
     for after in ("noise", "reversed"):
@@ -21,7 +27,11 @@ def test_false_alarms_and_delays(spread):
             parts = [("good", before), (after, 1500)]
             best = np.median(delays(oracle.path(parts, 1000, 3), oracle.enough, before))
             own, loose = (
-                np.median(delays(watched(claim, pools, parts, 1000, 3), HORIZON / RISK, before))
+                np.median(
+                    delays(
+                        watched(claim, pools, parts, 1000, 3), HORIZON / RISK, before
+                    )
+                )
                 for claim in (exact, near)
             )
             assert best < own < loose < NEVER

@@ -1,4 +1,6 @@
-"""Small built cells for tests of allocators: synthetic drives with small random pictures, made once per process."""
+"""Small built cells for tests of allocators: synthetic drives with small random
+pictures, made once per process.
+"""
 
 import atexit
 import shutil
@@ -21,9 +23,13 @@ from evidence_worlds import in_memory
 
 LADDER = ("yolov8s-320", "yolov8s-512", "yolov8s-640")
 LEARNED = tuple(
-    name for name, recipe in RECIPES.items() if recipe.extra is None and not issubclass(recipe.makes, FeedbackAllocator)
+    name
+    for name, recipe in RECIPES.items()
+    if recipe.extra is None and not issubclass(recipe.makes, FeedbackAllocator)
 )
-"""Recipes that are fitted by what every test run has, and whose scores do not depend on a policy."""
+"""Recipes that are fitted by what every test run has, and whose scores do not depend on
+a policy.
+"""
 PAIR = (LADDER[0], LADDER[-1])
 HOME = Path(tempfile.mkdtemp(prefix="deepval-test-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
@@ -31,23 +37,39 @@ atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 
 @cache
 def material(modes=LADDER, *, scenes=8, frames=24):
-    """Drives whose pictures are noise: the world's own take longer to draw than all else."""
-    found = in_memory(sources.synthetic(modes, settings=WorldSettings(scenes=scenes, frames=frames)))
+    """Drives whose pictures are noise: the world's own take longer to draw than all
+    else.
+    """
+    found = in_memory(
+        sources.synthetic(modes, settings=WorldSettings(scenes=scenes, frames=frames))
+    )
     rng = np.random.default_rng(0)
-    pictures = [rng.integers(0, 256, (frames, 12, 20, 3), np.uint8) for _ in found.units]
-    drives = [replace(scene, images=part) for scene, part in zip(found.source.scenes, pictures, strict=True)]
+    pictures = [
+        rng.integers(0, 256, (frames, 12, 20, 3), np.uint8) for _ in found.units
+    ]
+    drives = [
+        replace(scene, images=part)
+        for scene, part in zip(found.source.scenes, pictures, strict=True)
+    ]
     return replace(found, source=replace(found.source, scenes=tuple(drives)))
 
 
 def reporting(found, change, *, modes=None):
-    """The material with the reports of some modes (all where None) changed, given unit by unit."""
+    """The material with the reports of some modes (all where None) changed, given unit
+    by unit.
+    """
 
     def changed(mode):
         report = mode.reader.report
         units = {unit: change(part) for unit, part in report.units.items()}
-        return replace(mode, reader=replace(mode.reader, report=replace(report, units=units)))
+        return replace(
+            mode, reader=replace(mode.reader, report=replace(report, units=units))
+        )
 
-    told = [changed(mode) if modes is None or mode.name in modes else mode for mode in found.modes]
+    told = [
+        changed(mode) if modes is None or mode.name in modes else mode
+        for mode in found.modes
+    ]
     return replace(found, modes=tuple(told))
 
 
@@ -56,7 +78,9 @@ def with_failures(found, *, every=5):
 
     def failed(part):
         gone = np.arange(len(part.status)) % every == every - 1
-        return replace(part.where(~gone[part.frame]), status=np.where(gone, FAILED, part.status))
+        return replace(
+            part.where(~gone[part.frame]), status=np.where(gone, FAILED, part.status)
+        )
 
     return reporting(found, failed, modes=[found.modes[0].name])
 

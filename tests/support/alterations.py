@@ -1,4 +1,6 @@
-"""Files of a folder -> one of them cut short, with a bit turned, emptied or gone: what disks and people do to files."""
+"""Files of a folder -> one of them cut short, with a bit turned, emptied or gone: what
+disks and people do to files.
+"""
 
 import random
 from pathlib import Path
@@ -29,7 +31,9 @@ def alter(files: list[Path], rng: random.Random) -> tuple[Path, bytes, str]:
 
 
 def missed(folder: Path, files: list[Path], *, times: int, seed: int) -> list[str]:
-    """What `deepval doctor` does not find among so many alterations, each made good again."""
+    """What `deepval doctor` does not find among so many alterations, each made good
+    again.
+    """
     from deepval.doctor import doctor
 
     rng, left = random.Random(seed), []

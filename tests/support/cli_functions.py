@@ -1,4 +1,6 @@
-"""Every command of the command line, by its words, and the function that it calls with the types of its parameters."""
+"""Every command of the command line, by its words, and the function that it calls with
+the types of its parameters.
+"""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -16,28 +18,46 @@ def functions() -> Iterator[tuple[str, Any]]:
         ({name: "analyse" for name in ANALYSES if name not in REPORT_ONLY}, "analyse "),
     ):
         for name, module in names.items():
-            made = getattr(import_module(f"deepval.cli.{module}"), name.replace("-", "_"))
+            made = getattr(
+                import_module(f"deepval.cli.{module}"), name.replace("-", "_")
+            )
             if callable(made) and hasattr(made, "__name__"):
                 yield f"{prefix}{name}", made
             else:
                 for inner in getattr(made, "registered_commands", []):
-                    yield f"{name} {inner.name or inner.callback.__name__}", inner.callback
+                    yield (
+                        f"{name} {inner.name or inner.callback.__name__}",
+                        inner.callback,
+                    )
 
 
 def parameters(kinds: tuple[type, ...]) -> Iterator[tuple[str, str]]:
-    """Command and option (or argument) of every parameter that takes one of these types, or several of them."""
+    """Command and option (or argument) of every parameter that takes one of these
+    types, or several of them.
+    """
     for words, option, _ in declarations(kinds):
         yield words, option
 
 
 def declarations(kinds: tuple[type, ...]) -> Iterator[tuple[str, str, Any]]:
-    """Command, option (or argument) and declaration of every parameter that takes one of these types."""
+    """Command, option (or argument) and declaration of every parameter that takes one
+    of these types.
+    """
     for words, function in functions():
-        for name, hint in get_type_hints(flatten(function), include_extras=True).items():
+        for name, hint in get_type_hints(
+            flatten(function), include_extras=True
+        ).items():
             parts = get_args(hint)
             if len(parts) > 1 and kinds_of(parts[0]) & set(kinds):
-                texts = (getattr(parts[1], "default", None), *(getattr(parts[1], "param_decls", None) or ()))
-                flags = [text for text in texts if isinstance(text, str) and text.startswith("--")]
+                texts = (
+                    getattr(parts[1], "default", None),
+                    *(getattr(parts[1], "param_decls", None) or ()),
+                )
+                flags = [
+                    text
+                    for text in texts
+                    if isinstance(text, str) and text.startswith("--")
+                ]
                 yield words, flags[0] if flags else name, parts[1]
 
 

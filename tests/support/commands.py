@@ -29,7 +29,9 @@ class Done(NamedTuple):
 
 
 def call(*words: object) -> str:
-    """Run a command in this process: raises its refusal; returns its output, and prints it too."""
+    """Run a command in this process: raises its refusal; returns its output, and prints
+    it too.
+    """
     printed = io.StringIO()
     try:
         with redirect_stdout(printed):
@@ -54,7 +56,8 @@ def run(*words: object, cwd: Path | None = None, notes: bool = False) -> Done:
     Args:
         words: The words after `deepval`.
         cwd: The folder to run it in.
-        notes: Print warnings as the script does; otherwise a warning is what it is for the test.
+        notes: Print warnings as the script does; otherwise a warning is what it is for
+            the test.
     """
     with (
         warnings.catch_warnings(),
@@ -81,6 +84,12 @@ def run_process(
 ) -> Done:
     """Run a command, or another program, in a process of its own."""
     done = subprocess.run(
-        [*program, *map(str, words)], capture_output=True, text=True, check=False, cwd=cwd, env=env, timeout=1800
+        [*program, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=env,
+        timeout=1800,
     )
     return Done(done.returncode, done.stdout, done.stderr)

@@ -1,8 +1,11 @@
-"""A page of the docs -> its blocks of code, run one after the other as a reader would, in the current folder.
+"""A page of the docs -> its blocks of code, run one after the other as a reader would,
+in the current folder.
 
-`python` is executed, `pycon` is compared with what it prints, and so is `console`: lines that begin with `$`, then what
-they print ("..." stands for anything). A command must fail iff a sentence of deepval's that is no note stands below it.
-A command with <<'END' has its text below it, up to the line END. With `shell`, every command is run by a shell.
+`python` is executed, `pycon` is compared with what it prints, and so is `console`:
+lines that begin with `$`, then what they print ("..." stands for anything). A command
+must fail iff a sentence of deepval's that is no note stands below it. A command with
+<<'END' has its text below it, up to the line END. With `shell`, every command is run by
+a shell.
 """
 
 import doctest
@@ -19,11 +22,20 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 def blocks_of(page: Path) -> list[tuple[str, str]]:
     """Language and content of each fenced block."""
-    return re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(
+        r"^```(\w*)\n(.*?)^```",
+        page.read_text(encoding="utf-8"),
+        flags=re.DOTALL | re.MULTILINE,
+    )
 
 
-def run_page(page: Path, *, shown: tuple[str, ...] = (), shell: bool = False, **names: Any) -> dict[str, Any]:
-    """Run every block of a page; languages in `shown` are there to be read. Returns the names that it leaves."""
+def run_page(
+    page: Path, *, shown: tuple[str, ...] = (), shell: bool = False, **names: Any
+) -> dict[str, Any]:
+    """Run every block of a page; languages in `shown` are there to be read.
+
+    Returns the names that it leaves.
+    """
     names["__name__"] = page.stem
     for number, (language, content) in enumerate(blocks_of(page)):
         place = f"{page.name}, block {number + 1}"
@@ -42,7 +54,9 @@ def run_page(page: Path, *, shown: tuple[str, ...] = (), shell: bool = False, **
 def _check_examples(content: str, names: dict[str, Any], place: str) -> None:
     test = doctest.DocTestParser().get_doctest(content, names, place, None, None)
     said: list[str] = []
-    found = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append, clear_globs=False)
+    found = doctest.DocTestRunner(optionflags=FLAGS).run(
+        test, out=said.append, clear_globs=False
+    )
     assert found.attempted, place
     assert not found.failed, "".join(said)
     names.update(test.globs)
@@ -51,7 +65,9 @@ def _check_examples(content: str, names: dict[str, Any], place: str) -> None:
 def _commands(content: str) -> list[tuple[str, str]]:
     """Each command with what is shown below it."""
     joined = content.replace("\\\n", " ")
-    parts = re.split(r"^\$ (.*<<'END'\n(?:.*\n)*?END|.*)\n?", joined, flags=re.MULTILINE)
+    parts = re.split(
+        r"^\$ (.*<<'END'\n(?:.*\n)*?END|.*)\n?", joined, flags=re.MULTILINE
+    )
     assert not parts[0].strip(), parts[0]
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -61,9 +77,16 @@ def _check_command(command: str, expected: str, place: str, *, shell: bool) -> N
     if words[:1] == ["deepval"]:
         code, out, err = run(*words[1:], notes=True)
     else:
-        path = {"PATH": f"{Path(*SCRIPT).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80"}
-        code, out, err = run_process(command, program=("bash", "-c"), env={**os.environ, **path})
-    refused = re.search(r"^deepval: (?!note: )", expected, flags=re.MULTILINE) is not None
+        path = {
+            "PATH": f"{Path(*SCRIPT).parent}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "80",
+        }
+        code, out, err = run_process(
+            command, program=("bash", "-c"), env={**os.environ, **path}
+        )
+    refused = (
+        re.search(r"^deepval: (?!note: )", expected, flags=re.MULTILINE) is not None
+    )
     assert (code != 0) == refused, f"{place}: {command}\nexit code {code}\n{out}{err}"
     if expected.strip():
         same = doctest.OutputChecker().check_output(expected, err + out, FLAGS)

@@ -1,4 +1,6 @@
-"""Small made-up drives for tests: cameras, scenes, detections, truths and objects from a few arguments."""
+"""Small made-up drives for tests: cameras, scenes, detections, truths and objects from
+a few arguments.
+"""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -47,7 +49,9 @@ def detections(rows, frames=3, *, unit="0000", status=None):
 
 
 def truth(rows, frames=3, *, unit="0000", ignored=()):
-    """Rows are (frame, class, track, occlusion, (x1, y1, x2, y2), (near, far, low, high), closing)."""
+    """Rows are (frame, class, track, occlusion, (x1, y1, x2, y2), (near, far, low,
+    high), closing).
+    """
     ground = np.array([row[5] for row in rows], dtype=float).reshape(-1, 4)
     middle = np.column_stack([ground[:, :2].mean(axis=1), ground[:, 2:].mean(axis=1)])
     size = np.column_stack([ground[:, 1] - ground[:, 0], ground[:, 3] - ground[:, 2]])
@@ -64,7 +68,9 @@ def truth(rows, frames=3, *, unit="0000", ignored=()):
         occlusion=np.array([row[3] for row in rows], dtype=int),
         box_px=np.array([row[4] for row in rows], dtype=float).reshape(-1, 4),
         ignored_frame=np.array([row[0] for row in ignored], dtype=int),
-        ignored_box_px=np.array([row[1:] for row in ignored], dtype=float).reshape(-1, 4),
+        ignored_box_px=np.array([row[1:] for row in ignored], dtype=float).reshape(
+            -1, 4
+        ),
     )
 
 
@@ -91,12 +97,24 @@ def known(things, unit="0000", *, future=None):
     """The truth that holds these objects, of whose image boxes nothing is known."""
     none = np.zeros(0, dtype=int)
     unboxed = np.full((len(things), 4), np.nan)
-    return Truth(unit, things, unboxed, np.zeros(len(things), dtype=int), none, np.zeros((0, 4)), future)
+    return Truth(
+        unit,
+        things,
+        unboxed,
+        np.zeros(len(things), dtype=int),
+        none,
+        np.zeros((0, 4)),
+        future,
+    )
 
 
 def boxed_in_3d(things, unit="0000", *, height_m=1.5):
-    """The report of a detector that puts a 3D box around each of these objects, and no image box."""
-    size_m = np.column_stack([things.far_m - things.near_m, np.ptp(things.lateral_m, axis=1)])
+    """The report of a detector that puts a 3D box around each of these objects, and no
+    image box.
+    """
+    size_m = np.column_stack(
+        [things.far_m - things.near_m, np.ptp(things.lateral_m, axis=1)]
+    )
     rest = np.broadcast_to([height_m, 0.0], size_m.shape)
     nothing = np.full((len(things), 5), np.nan)
     return Detections(
@@ -106,7 +124,9 @@ def boxed_in_3d(things, unit="0000", *, height_m=1.5):
         score=nothing[:, 0],
         box_px=nothing[:, 1:],
         status=np.zeros(things.frames, dtype=int),
-        cuboid_m=np.column_stack([things.centre_m, np.zeros(len(things)), size_m, rest]),
+        cuboid_m=np.column_stack(
+            [things.centre_m, np.zeros(len(things)), size_m, rest]
+        ),
         cuboid_frame="ego",
     )
 
@@ -123,7 +143,9 @@ class Lidar(ModeReader):
         return {"source": "lidar", "farthest_m": self.farthest_m}
 
     def detections(self, scene, truth):
-        return boxed_in_3d(truth.objects.where(truth.objects.near_m <= self.farthest_m), scene.unit)
+        return boxed_in_3d(
+            truth.objects.where(truth.objects.near_m <= self.farthest_m), scene.unit
+        )
 
 
 def mirrored(things):
@@ -132,26 +154,39 @@ def mirrored(things):
 
 
 def footprints(frames, frame, near, far, lateral, closing):
-    return box_objects(frames, frame, near_m=near, far_m=far, lateral_m=lateral, closing_mps=closing)
+    return box_objects(
+        frames, frame, near_m=near, far_m=far, lateral_m=lateral, closing_mps=closing
+    )
 
 
 def objects(rows, frames=1):
     """Rows are (frame, near, far, low, high, closing), sorted by frame."""
     table = np.array(rows, dtype=float).reshape(-1, 6)
-    return footprints(frames, table[:, 0].astype(int), *table[:, 1:3].T, table[:, 3:5], table[:, 5])
+    return footprints(
+        frames, table[:, 0].astype(int), *table[:, 1:3].T, table[:, 3:5], table[:, 5]
+    )
 
 
 def random_objects(rng, frames, per_frame=4.0, *, grid=None):
-    """Objects around a road; rounded to multiples of `grid` where given, so that ties and touching occur."""
+    """Objects around a road; rounded to multiples of `grid` where given, so that ties
+    and touching occur.
+    """
     frame = np.sort(rng.integers(0, frames, rng.poisson(per_frame * frames)))
     near = rng.uniform(-12, 60, len(frame))
     low = rng.uniform(-9, 7, len(frame))
-    columns = [near, near + rng.uniform(0.3, 12, len(frame)), low, low + rng.uniform(0.2, 4, len(frame))]
+    columns = [
+        near,
+        near + rng.uniform(0.3, 12, len(frame)),
+        low,
+        low + rng.uniform(0.2, 4, len(frame)),
+    ]
     closing = np.where(rng.random(len(frame)) < 0.5, 0.0, rng.normal(2, 6, len(frame)))
     columns = [*columns, closing]
     if grid:
         columns = [np.round(column / grid) * grid for column in columns]
-    return footprints(frames, frame, columns[0], columns[1], np.column_stack(columns[2:4]), columns[4])
+    return footprints(
+        frames, frame, columns[0], columns[1], np.column_stack(columns[2:4]), columns[4]
+    )
 
 
 def random_boxes(rng, count, *, spread=60.0):

@@ -1,4 +1,6 @@
-"""Work for engines' tests: it lies in a module of its own, so that other processes can import it."""
+"""Work for engines' tests: it lies in a module of its own, so that other processes can
+import it.
+"""
 
 import os
 import signal
@@ -18,7 +20,9 @@ def square(item: str) -> int:
 
 
 def killed_once(folder: str, item: str) -> int:
-    """The first worker that gets an item of five ends by kill -9; the next one finds its mark."""
+    """The first worker that gets an item of five ends by kill -9; the next one finds
+    its mark.
+    """
     mark = Path(folder) / item
     if int(item) % 5 == 0 and not mark.exists():
         mark.touch()

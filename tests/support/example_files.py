@@ -1,4 +1,6 @@
-"""Seeded example files for tests of the command: values, scores and costs as a user would bring them."""
+"""Seeded example files for tests of the command: values, scores and costs as a user
+would bring them.
+"""
 
 import csv
 from pathlib import Path
@@ -31,22 +33,27 @@ served = "single"
 
 
 def write_example(folder: Path) -> None:
-    """values.csv, scores/*.csv and costs.toml: 32 scenes of 40 frames with four allocators."""
+    """values.csv, scores/*.csv and costs.toml: 32 scenes of 40 frames with four
+    allocators.
+    """
     rng = np.random.default_rng(20261115)
     scenes, frames = 32, 40
     scene = np.repeat(np.arange(scenes), frames)
     frame = np.tile(np.arange(frames), scenes)
     speed = np.clip(
-        rng.normal(9, 4, scenes)[scene] + np.cumsum(rng.normal(0, 0.4, (scenes, frames)), axis=1).ravel(), 0, None
+        rng.normal(9, 4, scenes)[scene]
+        + np.cumsum(rng.normal(0, 0.4, (scenes, frames)), axis=1).ravel(),
+        0,
+        None,
     )
     busy = rng.gamma(2, 0.5, scenes)[scene]
     hazard = speed / 10 * busy
     touched = rng.random(len(scene)) < np.clip(0.05 + 0.06 * hazard, 0, 0.6)
     helps = rng.random(len(scene)) < 0.6
     size = rng.gamma(1.5, 0.6 + 0.5 * hazard)
-    cheap = np.where(rng.random(len(scene)) < 0.3, rng.gamma(1.2, 0.5 + hazard), 0.0) + np.where(
-        touched & helps, size, 0
-    )
+    cheap = np.where(
+        rng.random(len(scene)) < 0.3, rng.gamma(1.2, 0.5 + hazard), 0.0
+    ) + np.where(touched & helps, size, 0)
     value = np.where(touched, np.where(helps, size, -0.8 * size), 0.0).round(4)
     full = (cheap.round(4) - value).round(4)
     guess = np.sign(value) * touched * rng.random(len(scene)) + 0.3 * hazard
@@ -59,8 +66,20 @@ def write_example(folder: Path) -> None:
     ids = [f"{s:02d}-{f:02d}" for s, f in zip(scene, frame, strict=True)]
     weather = np.array(["sun", "rain", "night"])[rng.integers(0, 3, scenes)][scene]
     (folder / "scores").mkdir(parents=True, exist_ok=True)
-    columns = [[f"scene-{s:02d}" for s in scene], ids, frame, cheap.round(4), full, speed.round(2), weather]
-    _write(folder / "values.csv", ["unit", "input", "order", "loss_cheap", "loss_full", "speed", "weather"], columns)
+    columns = [
+        [f"scene-{s:02d}" for s in scene],
+        ids,
+        frame,
+        cheap.round(4),
+        full,
+        speed.round(2),
+        weather,
+    ]
+    _write(
+        folder / "values.csv",
+        ["unit", "input", "order", "loss_cheap", "loss_full", "speed", "weather"],
+        columns,
+    )
     for name, score in scores.items():
         _write(folder / "scores" / f"{name}.csv", ["input", "score"], [ids, score])
     (folder / "costs.toml").write_text(COSTS, encoding="utf-8")

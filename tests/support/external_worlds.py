@@ -1,4 +1,6 @@
-"""Folders of made logs in the schema of each source, several units each: the same drives to build cells from."""
+"""Folders of made logs in the schema of each source, several units each: the same
+drives to build cells from.
+"""
 
 import pickle
 from pathlib import Path
@@ -17,7 +19,9 @@ STEPS = 46
 
 
 def waymo(root: Path) -> Path:
-    """Scenarios that differ in where the other car is parked; the light is red in the first only."""
+    """Scenarios that differ in where the other car is parked; the light is red in the
+    first only.
+    """
     for number in range(UNITS):
         message = waymo_files.scenario() | {"scenarioId": f"w{number}"}
         for state in message["tracks"][0]["states"]:
@@ -26,7 +30,9 @@ def waymo(root: Path) -> Path:
             del message["dynamicMapStates"]
         for part in (message, *message["tracks"]):
             part |= {
-                key: part[key][:STEPS] for key in ("timestampsSeconds", "dynamicMapStates", "states") if key in part
+                key: part[key][:STEPS]
+                for key in ("timestampsSeconds", "dynamicMapStates", "states")
+                if key in part
             }
         waymo_files.write(root, message, f"w{number}")
     return root
@@ -39,12 +45,16 @@ def nuplan(root: Path) -> Path:
 
 
 def nuplan_logs(root: Path) -> Path:
-    """Three logs without cameras, the last of two scenarios; they differ in name, so that profiles draw differently."""
+    """Three logs without cameras, the last of two scenarios; they differ in name, so
+    that profiles draw differently.
+    """
     nuplan(root)
     first = next(root.rglob("*.db"))
     for number, scenes in enumerate(((130,), (130, 130)), start=1):
         with mock.patch.object(nuplan_files, "SCENES", scenes):
-            nuplan_files.write_log(first.with_name(f"{first.stem}{number}.db"), camera=False)
+            nuplan_files.write_log(
+                first.with_name(f"{first.stem}{number}.db"), camera=False
+            )
     return root
 
 
@@ -54,7 +64,9 @@ def scenarionet(root: Path) -> Path:
     for number in range(UNITS):
         record = made_record(steps=STEPS) | {"id": f"made-{number}"}
         record["tracks"]["bus"]["state"]["position"][:, 0] -= 3.0 * number
-        (root / f"sd_other_v1_made-{number}.pkl").write_bytes(pickle.dumps(record, protocol=4))
+        (root / f"sd_other_v1_made-{number}.pkl").write_bytes(
+            pickle.dumps(record, protocol=4)
+        )
     return root
 
 
@@ -68,7 +80,9 @@ def commonroad(root: Path) -> Path:
     """Scenarios that differ in where the other car is parked."""
     for number in range(UNITS):
         content = commonroad_files.parts(steps=STEPS)
-        content["obstacles"] = content["obstacles"].replace("<x>50</x>", f"<x>{50 + number}</x>")
+        content["obstacles"] = content["obstacles"].replace(
+            "<x>50</x>", f"<x>{50 + number}</x>"
+        )
         commonroad_files.write(root, commonroad_files.document(content), f"c{number}")
     return root
 

@@ -1,4 +1,6 @@
-"""Commands in forks of this process, stopped at random moments and run again: what is left, and is it the same?"""
+"""Commands in forks of this process, stopped at random moments and run again: what is
+left, and is it the same?
+"""
 
 import hashlib
 import os
@@ -31,8 +33,15 @@ class Tally:
         return f"| {self.fault} | {self.tried} | {self.lost} | {self.recovered} |"
 
 
-def begun(words: Sequence[object], *, told: int | None = None, before: Callable[[], None] | None = None) -> int:
-    """A fork that runs a command and ends with its exit code; what it says of errors goes to a pipe where given."""
+def begun(
+    words: Sequence[object],
+    *,
+    told: int | None = None,
+    before: Callable[[], None] | None = None,
+) -> int:
+    """A fork that runs a command and ends with its exit code; what it says of errors
+    goes to a pipe where given.
+    """
     process = os.fork()
     if process:
         return process
@@ -43,7 +52,10 @@ def begun(words: Sequence[object], *, told: int | None = None, before: Callable[
             os.dup2(nowhere, place)
         if told is not None:
             os.dup2(told, 2)
-        sys.stdout, sys.stderr = (open(place, "w", closefd=False, buffering=1) for place in (1, 2))  # noqa: SIM115
+        sys.stdout, sys.stderr = (
+            open(place, "w", closefd=False, buffering=1)  # noqa: SIM115
+            for place in (1, 2)
+        )
         from deepval import cli
 
         sys.argv = ["deepval", *map(str, words)]
@@ -73,8 +85,12 @@ def done(words: Sequence[object], *, before: Callable[[], None] | None = None) -
     return heard(words, before=before)[0]
 
 
-def heard(words: Sequence[object], *, before: Callable[[], None] | None = None) -> tuple[int, str]:
-    """Run a command to its end; its exit code and what it said of errors, by a pipe, which no full disk touches."""
+def heard(
+    words: Sequence[object], *, before: Callable[[], None] | None = None
+) -> tuple[int, str]:
+    """Run a command to its end; its exit code and what it said of errors, by a pipe,
+    which no full disk touches.
+    """
     listening, told = os.pipe()
     process = begun(words, told=told, before=before)
     os.close(told)
@@ -84,18 +100,35 @@ def heard(words: Sequence[object], *, before: Callable[[], None] | None = None) 
 
 
 def refused(
-    fault: str, words: Words, home: Path, *, before: Callable[[], None] | None, expected: dict[str, str], tally: Tally
+    fault: str,
+    words: Words,
+    home: Path,
+    *,
+    before: Callable[[], None] | None,
+    expected: dict[str, str],
+    tally: Tally,
 ) -> None:
-    """Run a command under a fault that it must say in a sentence; then without, which must give the same bytes."""
+    """Run a command under a fault that it must say in a sentence; then without, which
+    must give the same bytes.
+    """
     out = home / f"out-{tally.tried}-{fault}"
     out.mkdir()
     tally.tried += 1
     code, told = heard(words(out), before=before)
     left = temporary(out)
     again = done(words(out))
-    if code not in (0, 2) or left or again or digests(out) != expected or (code == 2) != ("deepval: " in told):
+    if (
+        code not in (0, 2)
+        or left
+        or again
+        or digests(out) != expected
+        or (code == 2) != ("deepval: " in told)
+    ):
         tally.lost += 1
-        tally.amiss.append(f"{fault}: exit code {code}, then {again}; left {left[:3]}; said {told[-300:]!r}")
+        tally.amiss.append(
+            f"{fault}: exit code {code}, "
+            f"then {again}; left {left[:3]}; said {told[-300:]!r}"
+        )
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -123,11 +156,16 @@ def stopped(
     before: Callable[[], None] | None = None,
     between: Callable[[Path], None] = lambda _: None,
 ) -> Tally:
-    """Stop a command at random moments, up to five times before it may end; compare with one that nobody stopped.
+    """Stop a command at random moments, up to five times before it may end; compare
+    with one that nobody stopped.
 
-    `before` is called in every run that may be stopped and in the last one, `between` after each with where it writes.
+    `before` is called in every run that may be stopped and in the last one, `between`
+    after each with where it writes.
     """
-    rng, tally = random.Random(seed), Tally(f"{signal.Signals(by).name} of `{name}` at a random moment")
+    rng, tally = (
+        random.Random(seed),
+        Tally(f"{signal.Signals(by).name} of `{name}` at a random moment"),
+    )
     whole = home / f"{name}-whole"
     whole.mkdir()
     start = time.monotonic()
@@ -148,20 +186,30 @@ def stopped(
         code = done(words(cut), before=before)
         found = digests(cut)
         if code or found != expected or temporary(cut):
-            differ = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
+            differ = sorted(
+                key
+                for key in found.keys() | expected.keys()
+                if found.get(key) != expected.get(key)
+            )
             tally.lost += 1
-            tally.amiss.append(f"{name}: exit code {code}, other files {differ[:5]}, left {temporary(cut)[:5]}")
+            tally.amiss.append(
+                f"{name}: exit code {code}, "
+                f"other files {differ[:5]}, left {temporary(cut)[:5]}"
+            )
     return tally
 
 
 def clocks_jump() -> None:
-    """From now on clocks jump, by seconds to decades: the time of day both ways, others ahead, as after a pause.
+    """From now on clocks jump, by seconds to decades: the time of day both ways, others
+    ahead, as after a pause.
 
     Files that are written bear times of that sort; see `redate`.
     """
     rng, replace, ahead = random.Random(os.getpid()), os.replace, [0]
 
-    def jumping(clock: Callable[[], float], *, unit: int, both: bool) -> Callable[[], float]:
+    def jumping(
+        clock: Callable[[], float], *, unit: int, both: bool
+    ) -> Callable[[], float]:
         def told() -> float:
             jump = int(10 ** rng.uniform(0, 9))
             ahead[0] += jump
@@ -171,7 +219,11 @@ def clocks_jump() -> None:
 
     for name in ("time", "monotonic", "perf_counter"):
         for end, unit in {"": 1, "_ns": 10**9}.items():
-            setattr(time, name + end, jumping(getattr(time, name + end), unit=unit, both=name == "time"))
+            setattr(
+                time,
+                name + end,
+                jumping(getattr(time, name + end), unit=unit, both=name == "time"),
+            )
 
     def redated(source, target, **options):
         replace(source, target, **options)
@@ -190,7 +242,9 @@ def redate(folder: Path) -> None:
 
 
 def a_worker_is_lost(after_s: float) -> None:
-    """The first process that is hired from now on is killed after so many seconds, and what is said of it is heard."""
+    """The first process that is hired from now on is killed after so many seconds, and
+    what is said of it is heard.
+    """
     from deepval.engines.driver import LocalCrew
     from deepval.errors import InputWarning
 

@@ -1,4 +1,6 @@
-"""Data sets and detections read into memory at once, where a build reads them unit by unit."""
+"""Data sets and detections read into memory at once, where a build reads them unit by
+unit.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,12 +29,15 @@ class Recording(Dataset):
 
     def __post_init__(self) -> None:
         if self.units != tuple(truth.unit for truth in self.truths):
-            raise InputError(f"data set {self.called}: scenes and truths must be of the same units in the same order.")
+            raise InputError(
+                f"data set {self.called}: scenes and truths must be of the same units "
+                "in the same order."
+            )
         for scene, truth in zip(self.scenes, self.truths, strict=True):
             if len(scene) != truth.frames:
                 raise InputError(
-                    f"unit {scene.unit}: scene and truth must have equally many frames; "
-                    f"found {len(scene)} and {truth.frames}."
+                    f"unit {scene.unit}: scene and truth must have equally many "
+                    f"frames; found {len(scene)} and {truth.frames}."
                 )
 
     @property
@@ -62,24 +67,44 @@ class Recording(Dataset):
 def read_units(source: Dataset, units: Sequence[str] | None = None) -> Recording:
     """Units of a data set in memory, all where None."""
     pairs = [source.read_unit(unit) for unit in source.select(units)]
-    return Recording(source.name, tuple(scene for scene, _ in pairs), tuple(truth for _, truth in pairs))
+    return Recording(
+        source.name,
+        tuple(scene for scene, _ in pairs),
+        tuple(truth for _, truth in pairs),
+    )
 
 
-def read_dataset(name: str, root: Any = None, units: Sequence[str] | None = None, **options: Any) -> Recording:
+def read_dataset(
+    name: str, root: Any = None, units: Sequence[str] | None = None, **options: Any
+) -> Recording:
     """The named units of a data set (all where None), in memory."""
     return read_units(open_dataset(name, root, **options).for_units(units), units)
 
 
-def read_world(root: Any = None, units: Sequence[str] | None = None, *, seed: int = 0, scenes: int = 48,
-               frames: int = 40, picture_format: str = "jpg") -> Recording:  # fmt: skip
-    """The named scenes of the synthetic world (all where None); pictures are written under `root`, if any."""
+def read_world(
+    root: Any = None,
+    units: Sequence[str] | None = None,
+    *,
+    seed: int = 0,
+    scenes: int = 48,
+    frames: int = 40,
+    picture_format: str = "jpg",
+) -> Recording:
+    """The named scenes of the synthetic world (all where None); pictures are written
+    under `root`, if any.
+    """
     settings = WorldSettings(scenes=scenes, frames=frames)
-    return read_units(Synthetic(root, seed=seed, settings=settings, picture_format=picture_format), units)
+    return read_units(
+        Synthetic(root, seed=seed, settings=settings, picture_format=picture_format),
+        units,
+    )
 
 
 @dataclass(frozen=True)
 class DetectionSet:
-    """One mode on a data set: name, kind of scores, detections per unit, and counts of dropped rows."""
+    """One mode on a data set: name, kind of scores, detections per unit, and counts of
+    dropped rows.
+    """
 
     mode: str
     scores: ScoreKind
@@ -91,13 +116,20 @@ class DetectionSet:
 
     def __getitem__(self, unit: str) -> Detections:
         if unit not in self.units:
-            raise InputError(f"mode {self.mode} must cover unit {unit}; it does not: run it there, or leave it out.")
+            raise InputError(
+                f"mode {self.mode} must cover unit {unit}; it does not: run it there, "
+                "or leave it out."
+            )
         return self.units[unit]
 
     def where(self, keep: Callable[[Detections], np.ndarray]) -> "DetectionSet":
         """The detections that `keep` marks in each unit."""
         return replace(
-            self, units={unit: detections.where(keep(detections)) for unit, detections in self.units.items()}
+            self,
+            units={
+                unit: detections.where(keep(detections))
+                for unit, detections in self.units.items()
+            },
         )
 
     def of_units(self, units: Iterable[str]) -> "DetectionSet":
@@ -105,16 +137,26 @@ class DetectionSet:
         return replace(self, units={unit: self[unit] for unit in units})
 
     def above(self, threshold: float) -> "DetectionSet":
-        """The detections with score >= threshold; an error where the source has no scores."""
+        """The detections with score >= threshold; an error where the source has no
+        scores.
+        """
         if self.scores == "none":
-            raise InputError(f"mode {self.mode} has no scores; a threshold needs some: leave the threshold out.")
+            raise InputError(
+                f"mode {self.mode} has no scores; a threshold needs some: leave the "
+                "threshold out."
+            )
         return self.where(lambda detections: detections.score >= threshold)
 
 
 def over(file: DetectionFile, scenes: Sequence[Scene]) -> DetectionSet:
     """The detections of a file on several scenes."""
     file.check_units([scene.unit for scene in scenes])
-    return DetectionSet(file.mode, file.scores, {scene.unit: file.on(scene) for scene in scenes}, file.dropped)
+    return DetectionSet(
+        file.mode,
+        file.scores,
+        {scene.unit: file.on(scene) for scene in scenes},
+        file.dropped,
+    )
 
 
 def read_detections(
@@ -124,6 +166,11 @@ def read_detections(
     source: Source | None = None,
     annotations: Path | str | None = None,
 ) -> DetectionSet:
-    """Detections of a file of any supported kind on some scenes; arguments as for `open_detections`."""
+    """Detections of a file of any supported kind on some scenes; arguments as for
+    `open_detections`.
+    """
     units = [scene.unit for scene in scenes]
-    return over(open_detections(path, source=source, annotations=annotations, units=units), scenes)
+    return over(
+        open_detections(path, source=source, annotations=annotations, units=units),
+        scenes,
+    )

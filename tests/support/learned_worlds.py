@@ -1,4 +1,6 @@
-"""A made-up data set that the learned planner can drive on: a straight road with lanes, dividers, poses, tracks."""
+"""A made-up data set that the learned planner can drive on: a straight road with lanes,
+dividers, poses, tracks.
+"""
 
 from dataclasses import dataclass
 
@@ -18,7 +20,9 @@ FRAMES, DT_S, AHEAD = 12, 0.5, 8
 
 
 def small_weights(width=2, seed=0):
-    """Random weights of a narrow network, other than those that a network starts with."""
+    """Random weights of a narrow network, other than those that a network starts
+    with.
+    """
     rng = np.random.default_rng(seed)
     arrays = {}
     for name, tensor in PlannerNetwork(width).state_dict().items():
@@ -26,7 +30,9 @@ def small_weights(width=2, seed=0):
             arrays[name] = np.zeros((), dtype=np.int64)
         else:
             z = rng.standard_normal(tuple(tensor.shape))
-            arrays[name] = (1 + 0.1 * np.abs(z) if "running_var" in name else z / np.sqrt(z[0].size)).astype(np.float32)
+            arrays[name] = (
+                1 + 0.1 * np.abs(z) if "running_var" in name else z / np.sqrt(z[0].size)
+            ).astype(np.float32)
     return PlannerWeights(arrays, width)
 
 
@@ -35,25 +41,46 @@ def fan(cells=64):
     x, y = np.meshgrid(np.arange(cells), np.arange(cells), indexing="ij")
     origin, middle = round(17 / (76.8 / cells)), (cells - 1) / 2
     reach = np.arange(1, STEPS + 1)[:, None, None] * cells / 64
-    return Masks((x >= origin) & (x <= origin + 2 * reach) & (np.abs(y - middle) <= 1 + reach))
+    return Masks(
+        (x >= origin) & (x <= origin + 2 * reach) & (np.abs(y - middle) <= 1 + reach)
+    )
 
 
 def straight_map(heading_rad=0.0, long_m=300.0):
     """Two lanes and a connector along one heading, with a divider of each kind."""
-    turn = np.array([[np.cos(heading_rad), np.sin(heading_rad)], [-np.sin(heading_rad), np.cos(heading_rad)]])
+    turn = np.array(
+        [
+            [np.cos(heading_rad), np.sin(heading_rad)],
+            [-np.sin(heading_rad), np.cos(heading_rad)],
+        ]
+    )
 
     def box(low, high, right, left):
-        return np.array([[low, right], [high, right], [high, left], [low, left]], dtype=float) @ turn
+        return (
+            np.array(
+                [[low, right], [high, right], [high, left], [low, left]], dtype=float
+            )
+            @ turn
+        )
 
     def line(low, high, y):
         return np.array([[low, y], [high, y]], dtype=float) @ turn
 
     lanes = [
-        Lane("right", line(-50, long_m, 0), "a", box(-50, long_m, -2, 2), successors=("on",)),
+        Lane(
+            "right",
+            line(-50, long_m, 0),
+            "a",
+            box(-50, long_m, -2, 2),
+            successors=("on",),
+        ),
         Lane("left", line(long_m, -50, 4), "b", box(-50, long_m, 2, 6)),
         Lane("on", line(long_m, long_m + 40, 0), "c", connector=True),
     ]
-    dividers = {"road": (line(-50, long_m, 2),), "lane": (line(-50, long_m, -2), np.zeros((0, 2)))}
+    dividers = {
+        "road": (line(-50, long_m, 2),),
+        "lane": (line(-50, long_m, -2), np.zeros((0, 2))),
+    }
     return LaneMap({lane.id: lane for lane in lanes}, dividers_m=dividers)
 
 
@@ -69,7 +96,9 @@ class Roads(Dataset):
         return tuple(f"road-{place}" for place in range(6))
 
     def read_unit(self, unit):
-        """The ego vehicle follows a car; another one stands at the roadside, a person walks along it."""
+        """The ego vehicle follows a car; another one stands at the roadside, a person
+        walks along it.
+        """
         rng = np.random.default_rng(int(unit[-1]))
         heading, speed_mps = rng.uniform(-3, 3), rng.uniform(4, 9)
         time_s = np.arange(FRAMES) * DT_S
@@ -78,12 +107,24 @@ class Roads(Dataset):
         pose[:, :2, :2] = [[along[0], -along[1]], [along[1], along[0]]]
         pose[:, :2, 3] = speed_mps * time_s[:, None] * along
         road = scene(
-            FRAMES, unit=unit, speed_mps=speed_mps, dt_s=DT_S, world_from_ego=pose, lane_map=straight_map(heading),
+            FRAMES,
+            unit=unit,
+            speed_mps=speed_mps,
+            dt_s=DT_S,
+            world_from_ego=pose,
+            lane_map=straight_map(heading),
             vehicle=ZOE,
-        )  # fmt: skip
+        )
         driven_m = speed_mps * time_s
         gap_m, parked_m = rng.uniform(8, 25), rng.uniform(15, 50)
-        x = np.stack([np.full(FRAMES, gap_m), parked_m - driven_m, parked_m + 5 + 1.2 * time_s - driven_m], axis=1)
+        x = np.stack(
+            [
+                np.full(FRAMES, gap_m),
+                parked_m - driven_m,
+                parked_m + 5 + 1.2 * time_s - driven_m,
+            ],
+            axis=1,
+        )
         y = np.tile([0.0, -4.0, -6.0], (FRAMES, 1))
         size = np.tile([[4.5, 1.9], [4.2, 1.8], [0.7, 0.7]], (FRAMES, 1))
         centre = np.stack([x, y], axis=-1).reshape(-1, 2)

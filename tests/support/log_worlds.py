@@ -14,7 +14,10 @@ def straight_map(lanes=3, *, length_m=50.0):
     for place in range(lanes):
         x = np.linspace(place * length_m, (place + 1) * length_m, 6)
         found[f"l{place}"] = Lane(
-            f"l{place}", np.column_stack([x, np.zeros(6)]), f"rb_l{place}", successors=(f"l{place + 1}",)
+            f"l{place}",
+            np.column_stack([x, np.zeros(6)]),
+            f"rb_l{place}",
+            successors=(f"l{place + 1}",),
         )
     return LaneMap(found)
 
@@ -37,13 +40,21 @@ def track(rows, steps=11, *, key="t", cls="Car", size_m=(4.0, 2.0, 1.5), z_m=0.7
 
 
 def standing(x, y, steps=11, *, heading=0.0, **more):
-    return track([(step, x, y, heading, 0.0, 0.0) for step in range(steps)], steps, **more)
+    return track(
+        [(step, x, y, heading, 0.0, 0.0) for step in range(steps)], steps, **more
+    )
 
 
 def log(tracks=(), steps=11, *, pose=None, **more):
-    """Ego from the origin along x at 5 m/s, ten steps a second, a state every fifth step."""
+    """Ego from the origin along x at 5 m/s, ten steps a second, a state every fifth
+    step.
+    """
     time_s = np.arange(steps) * 0.1
-    pose = np.column_stack([5.0 * time_s, np.zeros(steps), np.zeros(steps)]) if pose is None else pose
+    pose = (
+        np.column_stack([5.0 * time_s, np.zeros(steps), np.zeros(steps)])
+        if pose is None
+        else pose
+    )
     told = {
         "unit": "u",
         "time_s": time_s,

@@ -1,6 +1,8 @@
-"""A Parquet file of a few kilobytes, written by hand, whose dictionary page holds as many texts as one likes.
+"""A Parquet file of a few kilobytes, written by hand, whose dictionary page holds as
+many texts as one likes.
 
-Its footer tells nothing of them: rows, columns, types and sizes are those of a small honest file.
+Its footer tells nothing of them: rows, columns, types and sizes are those of a small
+honest file.
 """
 
 from typing import Any
@@ -39,7 +41,9 @@ def encoded(kind: int, value: Any) -> bytes:
         return varint(len(value)) + value
     if kind == LIST:
         of, items = value
-        return bytes([len(items) << 4 | of]) + b"".join(encoded(of, item) for item in items)
+        return bytes([len(items) << 4 | of]) + b"".join(
+            encoded(of, item) for item in items
+        )
     return value
 
 
@@ -60,7 +64,16 @@ def compressed(data: bytes) -> bytes:
     return pa.compress(data, codec="zstd", asbytes=True)
 
 
-def chunk(name: bytes, kind: int, encoding: int, *, rows: int, start: int, size: int, data_start: int) -> bytes:
+def chunk(
+    name: bytes,
+    kind: int,
+    encoding: int,
+    *,
+    rows: int,
+    start: int,
+    size: int,
+    data_start: int,
+) -> bytes:
     about = {
         1: (I32, kind),
         2: (LIST, (I32, [encoding])),
@@ -75,7 +88,9 @@ def chunk(name: bytes, kind: int, encoding: int, *, rows: int, start: int, size:
 
 
 def lying_parquet(rows: int, frames: int) -> bytes:
-    """A file with columns `input` and `score`; its dictionary has 4 Mi empty texts per frame."""
+    """A file with columns `input` and `score`; its dictionary has 4 Mi empty texts per
+    frame.
+    """
     # Zstandard's frames follow each other, so that nobody has to hold what they say.
     dictionary = page(
         DICTIONARY_PAGE,
@@ -85,20 +100,58 @@ def lying_parquet(rows: int, frames: int) -> bytes:
         encoding=PLAIN,
     )
     indices = b"\x01" + varint(rows << 1) + b"\0"
-    ids = page(DATA_PAGE, size=len(indices), data=compressed(indices), values=rows, encoding=RLE_DICTIONARY)
+    ids = page(
+        DATA_PAGE,
+        size=len(indices),
+        data=compressed(indices),
+        values=rows,
+        encoding=RLE_DICTIONARY,
+    )
     zeros = bytes(8 * rows)
-    scores = page(DATA_PAGE, size=len(zeros), data=compressed(zeros), values=rows, encoding=PLAIN)
+    scores = page(
+        DATA_PAGE, size=len(zeros), data=compressed(zeros), values=rows, encoding=PLAIN
+    )
     first, second = 4, 4 + len(dictionary) + len(ids)
     chunks = [
-        chunk(b"input", BYTE_ARRAY, RLE_DICTIONARY, rows=rows, start=first, size=second - first,
-              data_start=first + len(dictionary)),
-        chunk(b"score", DOUBLE, PLAIN, rows=rows, start=second, size=len(scores), data_start=second),
-    ]  # fmt: skip
+        chunk(
+            b"input",
+            BYTE_ARRAY,
+            RLE_DICTIONARY,
+            rows=rows,
+            start=first,
+            size=second - first,
+            data_start=first + len(dictionary),
+        ),
+        chunk(
+            b"score",
+            DOUBLE,
+            PLAIN,
+            rows=rows,
+            start=second,
+            size=len(scores),
+            data_start=second,
+        ),
+    ]
     schema = [
         struct({4: (BINARY, b"schema"), 5: (I32, 2)}),
         struct({1: (I32, BYTE_ARRAY), 3: (I32, 0), 4: (BINARY, b"input"), 6: (I32, 0)}),
         struct({1: (I32, DOUBLE), 3: (I32, 0), 4: (BINARY, b"score")}),
     ]
     group = struct({1: (LIST, (STRUCT, chunks)), 2: (I64, 16 * rows), 3: (I64, rows)})
-    footer = struct({1: (I32, 2), 2: (LIST, (STRUCT, schema)), 3: (I64, rows), 4: (LIST, (STRUCT, [group]))})
-    return b"PAR1" + dictionary + ids + scores + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    footer = struct(
+        {
+            1: (I32, 2),
+            2: (LIST, (STRUCT, schema)),
+            3: (I64, rows),
+            4: (LIST, (STRUCT, [group])),
+        }
+    )
+    return (
+        b"PAR1"
+        + dictionary
+        + ids
+        + scores
+        + footer
+        + len(footer).to_bytes(4, "little")
+        + b"PAR1"
+    )

@@ -1,4 +1,6 @@
-"""A saved result or the frames of a cell with one place changed -> refused in a sentence, or shown: nothing else."""
+"""A saved result or the frames of a cell with one place changed -> refused in a
+sentence, or shown: nothing else.
+"""
 
 import json
 import random
@@ -19,20 +21,40 @@ from worlds import judge, random_table
 
 
 def result_content() -> dict[str, Any]:
-    """A result with slices, streams, curves, a ladder, terms, infeasible rows and nulls, as plain data."""
+    """A result with slices, streams, curves, a ladder, terms, infeasible rows and
+    nulls, as plain data.
+    """
     rng = np.random.default_rng(1)
     modes = ("cheap", "middle", "full")
     table = random_table(
-        rng, inputs=14, units=4, modes=modes, order=np.arange(14), attributes={"kind": rng.choice(["x", "y"], 14)}
+        rng,
+        inputs=14,
+        units=4,
+        modes=modes,
+        order=np.arange(14),
+        attributes={"kind": rng.choice(["x", "y"], 14)},
     )
     costs = {
         "modes": {"cheap": {"ms": 5.0}, "middle": {"ms": 6.0}, "full": {"ms": 8.0}},
         "allocators": {"mine": {"ms": 0.5}, "dear": {"ms": 7.0}},
     }
     scores = {"mine": rng.normal(size=14), "dear": rng.normal(size=14)}
-    budgets = [deepval.Selection(0.2), deepval.Latency(0.5, costs), deepval.Latency(0.5, costs, "skipping")]
-    options = {"by": "kind", "curve_points": 3, "simultaneous_intervals": True, "draws": 15}
-    return json.loads(judge(table, scores, budgets, calibration=[str(table.unit_ids[0])], **options).to_json())
+    budgets = [
+        deepval.Selection(0.2),
+        deepval.Latency(0.5, costs),
+        deepval.Latency(0.5, costs, "skipping"),
+    ]
+    options = {
+        "by": "kind",
+        "curve_points": 3,
+        "simultaneous_intervals": True,
+        "draws": 15,
+    }
+    return json.loads(
+        judge(
+            table, scores, budgets, calibration=[str(table.unit_ids[0])], **options
+        ).to_json()
+    )
 
 
 def show_result(path: Path) -> None:
@@ -42,7 +64,9 @@ def show_result(path: Path) -> None:
 
 
 def show_quickly(path: Path) -> None:
-    """Show a saved result in every form but the console's, which lays out the tables of the others at length."""
+    """Show a saved result in every form but the console's, which lays out the tables of
+    the others at length.
+    """
     result = Result.load(path)
     for name in FORMS.keys() - {"console"}:
         FORMS[name](result)
@@ -58,8 +82,12 @@ def void(_: object) -> None:
     """Nothing."""
 
 
-def try_mutations(content: Any, show: Callable[[Path], None], path: Path, *, times: int, seed: int) -> int:
-    """How many of so many changes are refused; whatever else is raised names what was changed."""
+def try_mutations(
+    content: Any, show: Callable[[Path], None], path: Path, *, times: int, seed: int
+) -> int:
+    """How many of so many changes are refused; whatever else is raised names what was
+    changed.
+    """
     rng, refused = random.Random(seed), 0
     for number in range(times):
         changed, what = mutated(content, rng)
@@ -71,5 +99,8 @@ def try_mutations(content: Any, show: Callable[[Path], None], path: Path, *, tim
         except InputError as error:
             refused += str(error).isprintable()
         except Exception as error:
-            raise AssertionError(f"number {number} of seed {seed}: {what}: {type(error).__name__}: {error}") from error
+            raise AssertionError(
+                "number "
+                f"{number} of seed {seed}: {what}: {type(error).__name__}: {error}"
+            ) from error
     return refused

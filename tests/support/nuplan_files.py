@@ -1,8 +1,11 @@
-"""A nuPlan folder in the real schema, small but complete: a log of three scenarios on a map of two streets.
+"""A nuPlan folder in the real schema, small but complete: a log of three scenarios on a
+map of two streets.
 
-The street runs east from (0, 0) in metres of `ORIGIN_M`: lanes 1 (y = 0) and 2 (y = 3.5) of group 100 to x = 100,
-connectors 11 and 12 of connector group 200 to x = 120, lanes 3 and 4 of group 101 to x = 400; connector 13 of group 201
-turns north to lane 5 of group 102. The ego drives along y = 0 from x = 20 at 5 m/s: scenarios of 12, 12 and 3 s.
+The street runs east from (0, 0) in metres of `ORIGIN_M`: lanes 1 (y = 0) and 2 (y =
+3.5) of group 100 to x = 100, connectors 11 and 12 of connector group 200 to x = 120,
+lanes 3 and 4 of group 101 to x = 400; connector 13 of group 201 turns north to lane 5
+of group 102. The ego drives along y = 0 from x = 20 at 5 m/s: scenarios of 12, 12 and 3
+s.
 """
 
 import json
@@ -16,7 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.datasets.logs.geopackage import ECCENTRICITY, FALSE_EASTING_M, RECTIFYING_M, SCALE, N
+from deepval.datasets.logs.geopackage import (
+    ECCENTRICITY,
+    FALSE_EASTING_M,
+    RECTIFYING_M,
+    SCALE,
+    N,
+)
 
 LOCATION, VERSION, ZONE = "us-ma-boston", "9.12.1817", 19
 ORIGIN_M = np.array([330_000.0, 4_690_000.0])
@@ -26,8 +35,17 @@ SCENES = (240, 240, 60)
 ROUTES = ("100 200", "100 200 101", "100 200 101")
 START_X_M, SPEED_MPS = 20.0, 5.0
 BETA = (
-    N / 2 - 2 / 3 * N**2 + 37 / 96 * N**3 - 1 / 360 * N**4 - 81 / 512 * N**5 + 96199 / 604800 * N**6,
-    1 / 48 * N**2 + 1 / 15 * N**3 - 437 / 1440 * N**4 + 46 / 105 * N**5 - 1118711 / 3870720 * N**6,
+    N / 2
+    - 2 / 3 * N**2
+    + 37 / 96 * N**3
+    - 1 / 360 * N**4
+    - 81 / 512 * N**5
+    + 96199 / 604800 * N**6,
+    1 / 48 * N**2
+    + 1 / 15 * N**3
+    - 437 / 1440 * N**4
+    + 46 / 105 * N**5
+    - 1118711 / 3870720 * N**6,
     17 / 480 * N**3 - 37 / 840 * N**4 - 209 / 4480 * N**5 + 5569 / 90720 * N**6,
     4397 / 161280 * N**4 - 11 / 504 * N**5 - 830251 / 7257600 * N**6,
     4583 / 161280 * N**5 - 108847 / 3991680 * N**6,
@@ -52,16 +70,22 @@ def lon_lat_deg(place_m, zone=ZONE):
     tan = conformal.copy()
     for _ in range(6):
         # Newton's method for the latitude whose conformal latitude this is.
-        sigma = np.sinh(ECCENTRICITY * np.arctanh(ECCENTRICITY * tan / np.hypot(1, tan)))
+        sigma = np.sinh(
+            ECCENTRICITY * np.arctanh(ECCENTRICITY * tan / np.hypot(1, tan))
+        )
         off = conformal - (tan * np.hypot(1, sigma) - sigma * np.hypot(1, tan))
         e2 = ECCENTRICITY**2
-        tan = tan + off / np.hypot(1, conformal) * (1 + (1 - e2) * tan**2) / ((1 - e2) * np.hypot(1, tan))
+        tan = tan + off / np.hypot(1, conformal) * (1 + (1 - e2) * tan**2) / (
+            (1 - e2) * np.hypot(1, tan)
+        )
     return np.stack([lon, np.degrees(np.arctan(tan))], axis=-1)
 
 
 def wkb(kind, parts, *, order="<", z=False):
     """Well-known binary of lines or polygons (outer rings only)."""
-    head = (b"\x01" if order == "<" else b"\x00") + struct.pack(f"{order}I", kind + (1000 if z else 0))
+    head = (b"\x01" if order == "<" else b"\x00") + struct.pack(
+        f"{order}I", kind + (1000 if z else 0)
+    )
     if kind in (LINES, POLYGONS):
         inner = [wkb(kind - 3, [part], order=order, z=z) for part in parts]
         return head + struct.pack(f"{order}I", len(parts)) + b"".join(inner)
@@ -76,7 +100,13 @@ def blob(kind, parts, *, order="<", z=False, envelope=False):
     flags = (1 if order == "<" else 0) | (2 if envelope else 0)
     head = b"GP\x00" + bytes([flags]) + struct.pack(f"{order}i", 4326)
     box = np.concatenate(parts) if envelope else None
-    bounds = b"" if box is None else np.ravel([box.min(0), box.max(0)], order="F").astype(f"{order}f8").tobytes()
+    bounds = (
+        b""
+        if box is None
+        else np.ravel([box.min(0), box.max(0)], order="F")
+        .astype(f"{order}f8")
+        .tobytes()
+    )
     return head + bounds + wkb(kind, parts, order=order, z=z)
 
 
@@ -99,10 +129,19 @@ LANES = {
 """Lane: group, baseline, outline, speed limit. Lane 6 is far away."""
 CONNECTORS = {
     11: (200, 1, 3, line((100, 0), (120, 0)), rectangle(100, 120, -1.75, 1.75), 10.0),
-    12: (200, 2, 4, line((100, 3.5), (120, 3.5)), rectangle(100, 120, 1.75, 5.25), 10.0),
+    12: (
+        200,
+        2,
+        4,
+        line((100, 3.5), (120, 3.5)),
+        rectangle(100, 120, 1.75, 5.25),
+        10.0,
+    ),
     13: (201, 1, 5, line((100, 0), (110, 20)), rectangle(102, 112, 3, 20), 8.0),
 }
-"""Connector: group, the lane that it comes from, the one that it leads to, baseline, outline, speed limit."""
+"""Connector: group, the lane that it comes from, the one that it leads to, baseline,
+outline, speed limit.
+"""
 AREAS = {
     "carpark_areas": [rectangle(20, 40, 6, 26)],
     "generic_drivable_areas": [rectangle(50, 60, -12, -2)],
@@ -122,29 +161,57 @@ def write_map(path, *, projected=False, meta=True):
 
     with closing(sqlite3.connect(path)) as db:
         db.execute(
-            "CREATE TABLE gpkg_spatial_ref_sys (srs_name TEXT, srs_id INTEGER PRIMARY KEY, organization TEXT, "
-            "organization_coordsys_id INTEGER, definition TEXT, description TEXT)"
+            "CREATE TABLE gpkg_spatial_ref_sys (srs_name TEXT, srs_id INTEGER PRIMARY "
+            "KEY, organization TEXT, organization_coordsys_id INTEGER, definition "
+            "TEXT, description TEXT)"
         )
         db.execute(
-            "CREATE TABLE gpkg_geometry_columns (table_name TEXT PRIMARY KEY, column_name TEXT, "
-            "geometry_type_name TEXT, srs_id INTEGER, z TINYINT, m TINYINT)"
+            "CREATE TABLE gpkg_geometry_columns (table_name TEXT PRIMARY KEY, "
+            "column_name TEXT, geometry_type_name TEXT, srs_id "
+            "INTEGER, z TINYINT, m TINYINT)"
         )
-        db.execute("INSERT INTO gpkg_spatial_ref_sys VALUES ('system', ?, 'EPSG', ?, 'undefined', '')", (epsg, epsg))
+        db.execute(
+            "INSERT INTO gpkg_spatial_ref_sys VALUES ('system', ?, 'EPSG', ?, "
+            "'undefined', '')",
+            (epsg, epsg),
+        )
 
         def layer(name, columns, rows, geometry=True):
-            told = (["geom BLOB"] if geometry else []) + [f"{column} {kind}" for column, kind in columns.items()]
-            db.execute(f"CREATE TABLE {name} (fid INTEGER PRIMARY KEY, {', '.join(told)})")
+            told = (["geom BLOB"] if geometry else []) + [
+                f"{column} {kind}" for column, kind in columns.items()
+            ]
+            db.execute(
+                f"CREATE TABLE {name} (fid INTEGER PRIMARY KEY, {', '.join(told)})"
+            )
             if geometry:
-                db.execute("INSERT INTO gpkg_geometry_columns VALUES (?, 'geom', 'GEOMETRY', ?, 0, 0)", (name, epsg))
+                db.execute(
+                    "INSERT INTO gpkg_geometry_columns VALUES (?, "
+                    "'geom', 'GEOMETRY', ?, 0, 0)",
+                    (name, epsg),
+                )
             for row in rows:
-                db.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+                db.execute(
+                    f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row
+                )
 
-        whole = {"lane_fid": "INTEGER", "lane_group_fid": "INTEGER", "lane_index": "INTEGER", "speed_limit_mps": "REAL"}
+        whole = {
+            "lane_fid": "INTEGER",
+            "lane_group_fid": "INTEGER",
+            "lane_index": "INTEGER",
+            "speed_limit_mps": "REAL",
+        }
         layer(
             "lanes_polygons",
             whole,
             [
-                (key + 1000, drawn(POLYGONS, outline, envelope=key % 2 == 0), key, group, 1, limit)
+                (
+                    key + 1000,
+                    drawn(POLYGONS, outline, envelope=key % 2 == 0),
+                    key,
+                    group,
+                    1,
+                    limit,
+                )
                 for key, (group, _, outline, limit) in LANES.items()
             ],
         )
@@ -164,25 +231,49 @@ def write_map(path, *, projected=False, meta=True):
         layer(
             "gen_lane_connectors_scaled_width_polygons",
             {"lane_connector_fid": "INTEGER"},
-            [(key + 2000, drawn(POLYGON, each[4], order=">", z=True), key) for key, each in CONNECTORS.items()],
+            [
+                (key + 2000, drawn(POLYGON, each[4], order=">", z=True), key)
+                for key, each in CONNECTORS.items()
+            ],
         )
-        # Real maps leave one of the two numbers empty; tools that write tables of floats turn the other into one.
+        # Real maps leave one of the two numbers empty; tools that write tables of
+        # floats turn the other into one.
         layer(
             "baseline_paths",
             {"lane_fid": "REAL", "lane_connector_fid": "REAL"},
             [
                 *(
-                    (key, drawn(LINES if key == 1 else LINE, each[1], z=key == 2), float(key), None)
+                    (
+                        key,
+                        drawn(LINES if key == 1 else LINE, each[1], z=key == 2),
+                        float(key),
+                        None,
+                    )
                     for key, each in LANES.items()
                 ),
-                *((key + 50, drawn(LINE, each[3]), None, float(key)) for key, each in CONNECTORS.items()),
+                *(
+                    (key + 50, drawn(LINE, each[3]), None, float(key))
+                    for key, each in CONNECTORS.items()
+                ),
             ],
         )
         for name, outlines in AREAS.items():
-            layer(name, {}, [(number, drawn(POLYGON, each)) for number, each in enumerate(outlines, 1)])
+            layer(
+                name,
+                {},
+                [
+                    (number, drawn(POLYGON, each))
+                    for number, each in enumerate(outlines, 1)
+                ],
+            )
         if meta:
-            db.execute("CREATE TABLE meta (fid INTEGER PRIMARY KEY, key TEXT, value TEXT)")
-            db.execute(f"INSERT INTO meta VALUES (1, 'projectedCoordSystem', 'EPSG:{32600 + ZONE}')")
+            db.execute(
+                "CREATE TABLE meta (fid INTEGER PRIMARY KEY, key TEXT, value TEXT)"
+            )
+            db.execute(
+                "INSERT INTO meta VALUES (1, 'projectedCoordSystem', "
+                f"'EPSG:{32600 + ZONE}')"
+            )
         db.commit()
 
 
@@ -231,14 +322,28 @@ CREATE TABLE camera (token BLOB PRIMARY KEY, log_token BLOB NOT NULL, channel VA
   translation BLOB, rotation BLOB, intrinsic BLOB, distortion BLOB, width FLOAT, height FLOAT);
 CREATE TABLE image (token BLOB PRIMARY KEY, next_token BLOB, prev_token BLOB, ego_pose_token BLOB NOT NULL,
   camera_token BLOB NOT NULL, filename_jpg VARCHAR(128), timestamp INTEGER);
-"""
-CATEGORIES = ("vehicle", "bicycle", "pedestrian", "traffic_cone", "barrier", "czone_sign", "generic_object")
-SIZE_M = {"vehicle": (4.5, 1.9, 1.6), "bicycle": (1.8, 0.6, 1.7), "pedestrian": (0.7, 0.7, 1.8)}
+"""  # noqa: E501
+CATEGORIES = (
+    "vehicle",
+    "bicycle",
+    "pedestrian",
+    "traffic_cone",
+    "barrier",
+    "czone_sign",
+    "generic_object",
+)
+SIZE_M = {
+    "vehicle": (4.5, 1.9, 1.6),
+    "bicycle": (1.8, 0.6, 1.7),
+    "pedestrian": (0.7, 0.7, 1.8),
+}
 """Length, width, height; 0.5 m all round for the others."""
 
 
 def write_log(path, *, camera=True):
-    """The log: one track of each category; the vehicle keeps 20 m ahead, the pedestrian is seen for 2 s only."""
+    """The log: one track of each category; the vehicle keeps 20 m ahead, the pedestrian
+    is seen for 2 s only.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     log = token(0, 0)
     with closing(sqlite3.connect(path)) as db:
@@ -263,16 +368,44 @@ def write_log(path, *, camera=True):
                 "m",
                 pickled("Translation", [1.5, 0.0, 1.6]),
                 pickled("Rotation", [0.5, -0.5, 0.5, -0.5]),
-                pickled("CameraIntrinsic", [[1500.0, 0, 950.0], [0, 1510.0, 550.0], [0, 0, 1]]),
+                pickled(
+                    "CameraIntrinsic",
+                    [[1500.0, 0, 950.0], [0, 1510.0, 550.0], [0, 0, 1]],
+                ),
                 pickle.dumps([0.0] * 5),
                 1920.0,
                 1080.0,
             )
-            put("camera", token(9, 1), log, "CAM_B0", "m", b"", b"", b"", b"", 1920.0, 1080.0)
+            put(
+                "camera",
+                token(9, 1),
+                log,
+                "CAM_B0",
+                "m",
+                b"",
+                b"",
+                b"",
+                b"",
+                1920.0,
+                1080.0,
+            )
         sweep = 0
         for scene, count in enumerate(SCENES):
-            put("scene", token(1, scene), log, f"scene-{scene:03d}", token(2, sweep + count - 1), ROUTES[scene])
-            put("scenario_tag", token(7, scene), token(3, sweep), "following_lane_with_lead", None)
+            put(
+                "scene",
+                token(1, scene),
+                log,
+                f"scene-{scene:03d}",
+                token(2, sweep + count - 1),
+                ROUTES[scene],
+            )
+            put(
+                "scenario_tag",
+                token(7, scene),
+                token(3, sweep),
+                "following_lane_with_lead",
+                None,
+            )
             for at in range(count):
                 _write_sweep(put, sweep, scene=scene, at=at, camera=camera)
                 sweep += 1
@@ -307,7 +440,17 @@ def _write_sweep(put, sweep, *, scene, at, camera):
         32600 + ZONE,
         token(0, 0),
     )
-    put("lidar_pc", token(3, sweep), None, None, token(2, sweep), token(8, 0), token(1, scene), f"{sweep}.pcd", time_us)
+    put(
+        "lidar_pc",
+        token(3, sweep),
+        None,
+        None,
+        token(2, sweep),
+        token(8, 0),
+        token(1, scene),
+        f"{sweep}.pcd",
+        time_us,
+    )
     put("traffic_light_status", token(10, 2 * sweep), token(3, sweep), 12, "green")
     put(
         "traffic_light_status",

@@ -1,4 +1,6 @@
-"""Files of every kind that the package reads, each with a way to alter it and its reader."""
+"""Files of every kind that the package reads, each with a way to alter it and its
+reader.
+"""
 
 import json
 import pickle
@@ -64,7 +66,9 @@ LONGEST_S = 60
 
 
 class Subject(NamedTuple):
-    """A file, what writes it with a change and describes the change, what reads it, and what follows its return."""
+    """A file, what writes it with a change and describes the change, what reads it, and
+    what follows its return.
+    """
 
     name: str
     path: Path
@@ -74,7 +78,9 @@ class Subject(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What was changed, and what a reader raised beside its own errors; None where nothing."""
+    """What was changed, and what a reader raised beside its own errors; None where
+    nothing.
+    """
 
     change: str
     crash: str | None
@@ -82,7 +88,9 @@ class Trial(NamedTuple):
 
 
 def trials(subject: Subject, *, times: int, seed: int | str) -> Iterator[Trial]:
-    """A reader's answers to so many changes of its file, which is restored after each."""
+    """A reader's answers to so many changes of its file, which is restored after
+    each.
+    """
     rng, original = random.Random(seed), subject.path.read_bytes()
     assert _answer(subject.read) == (None, False), f"{subject.name} is refused as it is"
     for _ in range(times):
@@ -101,10 +109,20 @@ def _answer(read: Callable[[], object]) -> tuple[str | None, bool]:
             read()
     except InputError as error:
         sentence = str(error)
-        return (None if sentence and sentence.isprintable() else f"no sentence: {sentence[:200]!r}"), True
+        return (
+            None
+            if sentence and sentence.isprintable()
+            else f"no sentence: {sentence[:200]!r}"
+        ), True
     except Exception as error:  # noqa: BLE001 - whatever it is, it is reported
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "deepval" in frame.filename]
-        where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[::-1][:4])
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if "deepval" in frame.filename
+        ]
+        where = " < ".join(
+            f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[::-1][:4]
+        )
         return f"{type(error).__name__}: {str(error)[:200]} ({where})", False
     return None, False
 
@@ -114,7 +132,8 @@ def _limited(seconds: int) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise TimeoutError(f"more than {seconds} s of CPU time")
 
-    before = signal.signal(signal.SIGPROF, stop)  # of CPU time, so that a busy machine changes nothing
+    # of CPU time, so that a busy machine changes nothing
+    before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
@@ -124,9 +143,15 @@ def _limited(seconds: int) -> Iterator[None]:
 
 
 def json_subject(
-    name: str, path: Path, read: Callable[[], object], *, seal: Callable[[Any], str] = json.dumps
+    name: str,
+    path: Path,
+    read: Callable[[], object],
+    *,
+    seal: Callable[[Any], str] = json.dumps,
 ) -> Subject:
-    """A JSON file with one value changed; `seal` turns the content into the file's text."""
+    """A JSON file with one value changed; `seal` turns the content into the file's
+    text.
+    """
     content = json.loads(path.read_text(encoding="utf-8"))
 
     def change(rng: random.Random) -> str:
@@ -189,8 +214,19 @@ def npz_subject(name: str, path: Path, read: Callable[[], object]) -> Subject:
 
     def change(rng: random.Random) -> str:
         changed, what = mutated(content, rng)
-        arrays = {str(key): value if isinstance(value, np.ndarray) else _array(value) for key, value in changed.items()}
-        path.write_bytes(npz_bytes({key: array for key, array in arrays.items() if not array.dtype.hasobject}))
+        arrays = {
+            str(key): value if isinstance(value, np.ndarray) else _array(value)
+            for key, value in changed.items()
+        }
+        path.write_bytes(
+            npz_bytes(
+                {
+                    key: array
+                    for key, array in arrays.items()
+                    if not array.dtype.hasobject
+                }
+            )
+        )
         return what
 
     return Subject(name, path, change, read)
@@ -203,7 +239,9 @@ def _array(value: Any) -> np.ndarray:
 
 
 def drive_subjects(home: Path) -> list[Subject]:
-    """Files of logged drives: Argoverse 2, nuPlan, ScenarioNet, Waymo, CommonRoad, nuScenes."""
+    """Files of logged drives: Argoverse 2, nuPlan, ScenarioNet, Waymo, CommonRoad,
+    nuScenes.
+    """
     from test_nuscenes import expansion, tables
 
     scenario = argoverse_files.write_scenario(home / "av2")
@@ -212,13 +250,26 @@ def drive_subjects(home: Path) -> list[Subject]:
     net = external_worlds.scenarionet(home / "net")
     waymo = external_worlds.waymo(home / "waymo")
     commonroad = external_worlds.commonroad(home / "commonroad")
-    gpudrive = waymo_files.write(home / "gpudrive", waymo_files.as_gpudrive(waymo_files.scenario()))
+    gpudrive = waymo_files.write(
+        home / "gpudrive", waymo_files.as_gpudrive(waymo_files.scenario())
+    )
     tables(home / "nuscenes" / "v1.0-mini")
     (home / "nuscenes" / "maps" / "expansion").mkdir(parents=True)
     road = expansion() | {"connectivity": {"a": {"incoming": [], "outgoing": ["b"]}}}
-    road["arcline_path_3"] |= {"a": [{"start_pose": [100.0, 200.0, 0.5], "end_pose": None, "shape": "LSR",
-                                      "radius": 9.0, "segment_length": [0.0, 60.0, 0.0]}]}  # fmt: skip
-    (home / "nuscenes" / "maps" / "expansion" / "here.json").write_text(json.dumps(road))
+    road["arcline_path_3"] |= {
+        "a": [
+            {
+                "start_pose": [100.0, 200.0, 0.5],
+                "end_pose": None,
+                "shape": "LSR",
+                "radius": 9.0,
+                "segment_length": [0.0, 60.0, 0.0],
+            }
+        ]
+    }
+    (home / "nuscenes" / "maps" / "expansion" / "here.json").write_text(
+        json.dumps(road)
+    )
 
     def read(dataset: Callable[[], Any]) -> Callable[[], object]:
         def all_of() -> object:
@@ -230,47 +281,79 @@ def drive_subjects(home: Path) -> list[Subject]:
 
         return all_of
 
-    av2, av2s = read(lambda: Argoverse2(home / "av2")), read(lambda: Argoverse2(home / "av2s"))
-    np_, scenes = read(lambda: Nuplan(nuplan)), read(lambda: NuScenes(home / "nuscenes"))
+    av2, av2s = (
+        read(lambda: Argoverse2(home / "av2")),
+        read(lambda: Argoverse2(home / "av2s")),
+    )
+    np_, scenes = (
+        read(lambda: Nuplan(nuplan)),
+        read(lambda: NuScenes(home / "nuscenes")),
+    )
     return [
         json_subject("argoverse map", next(scenario.glob("*.json")), av2),
         table_subject("argoverse scenario", next(scenario.glob("*.parquet")), av2),
-        json_subject("argoverse sensor map", next((sensor / "map").glob("*.json")), av2s),
+        json_subject(
+            "argoverse sensor map", next((sensor / "map").glob("*.json")), av2s
+        ),
         *(
             table_subject(f"argoverse {path.stem}", path, av2s)
-            for path in (*sorted(sensor.glob("*.feather")), *sorted((sensor / "calibration").glob("*.feather")))
+            for path in (
+                *sorted(sensor.glob("*.feather")),
+                *sorted((sensor / "calibration").glob("*.feather")),
+            )
         ),
         database_subject("nuplan log", next(nuplan.rglob("*.db")), np_),
         database_subject("nuplan map", next(nuplan.rglob("*.gpkg")), np_),
         json_subject("nuplan map index", next((nuplan / "maps").glob("*.json")), np_),
-        pickle_subject("scenarionet", sorted(net.glob("*.pkl"))[0], read(lambda: ScenarioNet(net))),
+        pickle_subject(
+            "scenarionet", sorted(net.glob("*.pkl"))[0], read(lambda: ScenarioNet(net))
+        ),
         json_subject("waymo", waymo / "w0.json", read(lambda: Waymo(waymo))),
-        json_subject("gpudrive", gpudrive / "a1b2c3.json", read(lambda: Waymo(gpudrive))),
-        text_subject("commonroad", commonroad / "c0.xml", read(lambda: CommonRoad(commonroad))),
+        json_subject(
+            "gpudrive", gpudrive / "a1b2c3.json", read(lambda: Waymo(gpudrive))
+        ),
+        text_subject(
+            "commonroad", commonroad / "c0.xml", read(lambda: CommonRoad(commonroad))
+        ),
         *(
             json_subject(f"nuscenes {path.stem}", path, scenes)
             for path in sorted((home / "nuscenes" / "v1.0-mini").glob("*.json"))
         ),
-        json_subject("nuscenes map", home / "nuscenes" / "maps" / "expansion" / "here.json", scenes),
+        json_subject(
+            "nuscenes map",
+            home / "nuscenes" / "maps" / "expansion" / "here.json",
+            scenes,
+        ),
     ]
 
 
 def in_cell(subject: Subject) -> Subject:
-    """A file of a cell, whose manifest tells of the changed file's hash as if it had been built so."""
-    folder = next(path for path in subject.path.parents if (path / "manifest.json").is_file())
-    manifest, name = folder / "manifest.json", subject.path.relative_to(folder).as_posix()
+    """A file of a cell, whose manifest tells of the changed file's hash as if it had
+    been built so.
+    """
+    folder = next(
+        path for path in subject.path.parents if (path / "manifest.json").is_file()
+    )
+    manifest, name = (
+        folder / "manifest.json",
+        subject.path.relative_to(folder).as_posix(),
+    )
     content = json.loads(manifest.read_text(encoding="utf-8"))
 
     def seal() -> None:
         content["files"][name] = sha256(subject.path.read_bytes())
-        manifest.write_text(json_text(content, sort_keys=True, ensure_ascii=True), encoding="utf-8")
+        manifest.write_text(
+            json_text(content, sort_keys=True, ensure_ascii=True), encoding="utf-8"
+        )
 
     def change(rng: random.Random) -> str:
         what = subject.change(rng)
         seal()
         return what
 
-    return Subject(f"{subject.name} of a cell", subject.path, change, subject.read, seal)
+    return Subject(
+        f"{subject.name} of a cell", subject.path, change, subject.read, seal
+    )
 
 
 def command(*words: object) -> Callable[[], object]:
@@ -279,7 +362,9 @@ def command(*words: object) -> Callable[[], object]:
     def read() -> object:
         done = run(*words)
         if done.code == 2:
-            raise InputError(done.err.strip().splitlines()[-1] if done.err.strip() else "")
+            raise InputError(
+                done.err.strip().splitlines()[-1] if done.err.strip() else ""
+            )
         assert done.code in (0, 1), f"exit code {done.code}: {done.err[-300:]}"
         return done
 
@@ -287,19 +372,43 @@ def command(*words: object) -> Callable[[], object]:
 
 
 def table_subjects(home: Path) -> list[Subject]:
-    """Losses, scores, terms and costs, read whole and piece by piece; results; router logs; routers' files."""
+    """Losses, scores, terms and costs, read whole and piece by piece; results; router
+    logs; routers' files.
+    """
     home.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     count = 24
     ids = [f"i{n}" for n in range(count)]
-    losses = {f"loss_{mode}": rng.integers(0, 9, count).astype(float).tolist() for mode in ("s", "m", "l")}
-    table = {"unit": [f"u{n // 4}" for n in range(count)], "input": ids, "order": list(range(count)), **losses}
-    table |= {f"usd_{mode}": (n + rng.uniform(1, 2, count)).tolist() for n, mode in enumerate(("s", "m", "l"))}
+    losses = {
+        f"loss_{mode}": rng.integers(0, 9, count).astype(float).tolist()
+        for mode in ("s", "m", "l")
+    }
+    table = {
+        "unit": [f"u{n // 4}" for n in range(count)],
+        "input": ids,
+        "order": list(range(count)),
+        **losses,
+    }
+    table |= {
+        f"usd_{mode}": (n + rng.uniform(1, 2, count)).tolist()
+        for n, mode in enumerate(("s", "m", "l"))
+    }
     table |= {"kind": [("x", "y")[n % 2] for n in range(count)]}
-    long = {name: table[name] for name in ("unit", "input", "order", "loss_s", "loss_l")}
+    long = {
+        name: table[name] for name in ("unit", "input", "order", "loss_s", "loss_l")
+    }
     scores = {"input": ids, "score": rng.normal(size=count).tolist()}
-    per_mode = {"input": ids, "score_m": rng.normal(size=count).tolist(), "score_l": rng.normal(size=count).tolist()}
-    for name, columns in (("values", table), ("scores", scores), ("modes", per_mode), ("long", long)):
+    per_mode = {
+        "input": ids,
+        "score_m": rng.normal(size=count).tolist(),
+        "score_l": rng.normal(size=count).tolist(),
+    }
+    for name, columns in (
+        ("values", table),
+        ("scores", scores),
+        ("modes", per_mode),
+        ("long", long),
+    ):
         pq.write_table(pa.table(columns), home / f"{name}.parquet")
         rows = zip(*columns.values(), strict=True)
         lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
@@ -315,7 +424,9 @@ def table_subjects(home: Path) -> list[Subject]:
             scores = {"x": home / f"scores{ending}", "y": home / f"modes{ending}"}
             budgets = [0.2, deepval.Money(0.5, paid)]
             options = {"by": "kind", "calibration": ["u0"], "draws": 5}
-            return FORMS["markdown"](deepval.evaluate(home / f"values{ending}", scores, budgets, **options))
+            return FORMS["markdown"](
+                deepval.evaluate(home / f"values{ending}", scores, budgets, **options)
+            )
 
         return read
 
@@ -323,17 +434,41 @@ def table_subjects(home: Path) -> list[Subject]:
         scores = {"x": home / "scores.parquet"}
         return deepval.evaluate(home / "long.parquet", scores, [0.2], draws=5, memory=0)
 
-    words = ("evaluate", home / "long.parquet", "-s", home / "scores.parquet", "--draws", 5)
+    words = (
+        "evaluate",
+        home / "long.parquet",
+        "-s",
+        home / "scores.parquet",
+        "--draws",
+        5,
+    )
     charged = command(*words, "--costs", home / "costs.toml")
     router = home / "router.json"
     assert (
         run(
-            "threshold", home / "values.csv", "-s", home / "scores.csv", "--alpha", 0.2, "--out", router, notes=True
+            "threshold",
+            home / "values.csv",
+            "-s",
+            home / "scores.csv",
+            "--alpha",
+            0.2,
+            "--out",
+            router,
+            notes=True,
         ).code
         == 0
     )
-    rows = [{"global index": f"a_{i}", "prompt": "x", "prediction": model, "cost": 0.1 * len(model), "accuracy": i % 2}
-            for model in ("big", "small") for i in range(4)]  # fmt: skip
+    rows = [
+        {
+            "global index": f"a_{i}",
+            "prompt": "x",
+            "prediction": model,
+            "cost": 0.1 * len(model),
+            "accuracy": i % 2,
+        }
+        for model in ("big", "small")
+        for i in range(4)
+    ]
     (home / "log.json").write_text(json.dumps(rows), encoding="utf-8")
     wide = {
         "sample_id": ["a", "b"],
@@ -350,21 +485,38 @@ def table_subjects(home: Path) -> list[Subject]:
             table_subject(f"{name} whole", home / f"{name}.parquet", whole(".parquet"))
             for name in ("values", "scores", "modes")
         ),
-        *(table_subject(f"{name} in pieces", home / f"{name}.parquet", pieces) for name in ("long", "scores")),
+        *(
+            table_subject(f"{name} in pieces", home / f"{name}.parquet", pieces)
+            for name in ("long", "scores")
+        ),
         *(
             text_subject(f"{name} as text", home / f"{name}.csv", whole(".csv"))
             for name in ("values", "scores", "modes")
         ),
-        table_subject("scores of a command", home / "scores.parquet", command(*words, "--memory", 0)),
+        table_subject(
+            "scores of a command",
+            home / "scores.parquet",
+            command(*words, "--memory", 0),
+        ),
         text_subject("costs", home / "costs.toml", charged),
         json_subject("router", router, lambda: read_routing(router)),
-        json_subject("router log", home / "log.json", command("import", home / "log.json", "--out", out)),
-        table_subject("wide router log", home / "wide.parquet", command("import", home / "wide.parquet", "--out", out)),
+        json_subject(
+            "router log",
+            home / "log.json",
+            command("import", home / "log.json", "--out", out),
+        ),
+        table_subject(
+            "wide router log",
+            home / "wide.parquet",
+            command("import", home / "wide.parquet", "--out", out),
+        ),
     ]
 
 
 def cell_subjects(home: Path) -> list[Subject]:
-    """Files of a cell with hashes that fit, allocators fitted on it with hashes that fit, frames with pictures."""
+    """Files of a cell with hashes that fit, allocators fitted on it with hashes that
+    fit, frames with pictures.
+    """
     write_fault_world(home)
     cell = home / "cells" / "braking-monocular"
     fitted = {}
@@ -375,7 +527,15 @@ def cell_subjects(home: Path) -> list[Subject]:
     def used() -> object:
         built = read_cell(cell)
         score = score_on(built, fitted["gate-ridge"])
-        parts = built.spec, built.table, built.terms, built.evidence, built.split, built.views, built.sights
+        parts = (
+            built.spec,
+            built.table,
+            built.terms,
+            built.evidence,
+            built.split,
+            built.views,
+            built.sights,
+        )
         fit_on(built, "gate-ridge")
         return parts, score, doctor(cell)
 
@@ -390,12 +550,20 @@ def cell_subjects(home: Path) -> list[Subject]:
 
     def page() -> object:
         shown = read_frames(frames)
-        return html.render({"cell": result}, {"cell": shown}, images=pictures(shown, root=home / "images"))
+        return html.render(
+            {"cell": result},
+            {"cell": shown},
+            images=pictures(shown, root=home / "images"),
+        )
 
     def sealed(content: Any) -> str:
         if not isinstance(content, dict):
             return json.dumps(content)
-        body = {key: value for key, value in content.items() if key not in ("format", "version", "sha256")}
+        body = {
+            key: value
+            for key, value in content.items()
+            if key not in ("format", "version", "sha256")
+        }
         with suppress(ValueError, TypeError):
             return file_text(body)
         return json.dumps(content)
@@ -413,42 +581,88 @@ def cell_subjects(home: Path) -> list[Subject]:
     return [
         *(
             in_cell(kinds[path.suffix](path.relative_to(cell).as_posix(), path, used))
-            for path in (*sorted(cell.glob("*.parquet")), cell / "split.json", cell / "frames.json", *views[:6])
+            for path in (
+                *sorted(cell.glob("*.parquet")),
+                cell / "split.json",
+                cell / "frames.json",
+                *views[:6],
+            )
             if path.suffix in kinds
         ),
         json_subject("manifest", cell / "manifest.json", used),
-        *(json_subject(f"{name} sealed again", path, refitted(path), seal=sealed) for name, path in fitted.items()),
+        *(
+            json_subject(f"{name} sealed again", path, refitted(path), seal=sealed)
+            for name, path in fitted.items()
+        ),
         json_subject(
             "exported",
             fitted["gate-gbm"],
-            command("fit", cell, "--export", fitted["gate-gbm"], "--out", home / "g.onnx"),
+            command(
+                "fit", cell, "--export", fitted["gate-gbm"], "--out", home / "g.onnx"
+            ),
             seal=sealed,
         ),
         json_subject(
             "fit --like",
             fitted["gate-ridge"],
-            command("fit", cell, "--like", fitted["gate-ridge"], "--out", home / "again.json"),
+            command(
+                "fit",
+                cell,
+                "--like",
+                fitted["gate-ridge"],
+                "--out",
+                home / "again.json",
+            ),
             seal=sealed,
         ),
         json_subject("frames with pictures", frames, page),
         json_subject(
             "frames as figures",
             frames,
-            command("report", home / "r.json", "--frames", frames, "--figures", home / "figures"),
+            command(
+                "report",
+                home / "r.json",
+                "--frames",
+                frames,
+                "--figures",
+                home / "figures",
+            ),
         ),
         json_subject(
             "report --frames --images",
             frames,
-            command("report", home / "r.json", "--frames", frames, "--images", "--out", home / "page.html"),
+            command(
+                "report",
+                home / "r.json",
+                "--frames",
+                frames,
+                "--images",
+                "--out",
+                home / "page.html",
+            ),
         ),
-        json_subject("result", home / "r.json", command("report", home / "r.json", "--out", home / "page.html")),
-        npz_subject("samples", home / "r.samples.npz", lambda: deepval.Result.load(home / "r.json")),
-        text_subject("split of a command", cell / "split.json", lambda: read_split(cell / "split.json")),
+        json_subject(
+            "result",
+            home / "r.json",
+            command("report", home / "r.json", "--out", home / "page.html"),
+        ),
+        npz_subject(
+            "samples",
+            home / "r.samples.npz",
+            lambda: deepval.Result.load(home / "r.json"),
+        ),
+        text_subject(
+            "split of a command",
+            cell / "split.json",
+            lambda: read_split(cell / "split.json"),
+        ),
     ]
 
 
 def other_subjects(home: Path) -> list[Subject]:
-    """Detections of each format, KITTI, submissions, boards, plans, specifications, profiles, planners, pictures."""
+    """Detections of each format, KITTI, submissions, boards, plans, specifications,
+    profiles, planners, pictures.
+    """
     from learned_worlds import fan, small_weights
 
     write_fault_world(home)
@@ -456,18 +670,44 @@ def other_subjects(home: Path) -> list[Subject]:
     training = home / "kitti_tracking" / "training"
     scenes = [kitti.read_unit(training, "0000")[0]]
     boxes = pq.read_table(home / "large.parquet").to_pydict()
-    rows = zip(boxes["unit"], boxes["frame"], boxes["x1"], boxes["y1"], boxes["score"], strict=True)
+    rows = zip(
+        boxes["unit"],
+        boxes["frame"],
+        boxes["x1"],
+        boxes["y1"],
+        boxes["score"],
+        strict=True,
+    )
     coco = [
-        {"image_id": f"{u}/{f:06d}", "category_id": 3, "bbox": [x, y, 9.0, 9.0], "score": s} for u, f, x, y, s in rows
+        {
+            "image_id": f"{u}/{f:06d}",
+            "category_id": 3,
+            "bbox": [x, y, 9.0, 9.0],
+            "score": s,
+        }
+        for u, f, x, y, s in rows
     ]
     images = [{"id": n, "file_name": f"0000/{n:06d}.png"} for n in range(8)]
-    box = {"translation": [1.0, 2.0, 1.0], "size": [2.0, 4.0, 1.6], "rotation": [1.0, 0.0, 0.0, 0.0]}
+    box = {
+        "translation": [1.0, 2.0, 1.0],
+        "size": [2.0, 4.0, 1.6],
+        "rotation": [1.0, 0.0, 0.0, 0.0],
+    }
     box |= {"velocity": [0.0, 1.0], "detection_name": "car", "detection_score": 0.5}
     content = {
         "coco.json": coco,
-        "named.json": [row | {"image_id": row["image_id"][-1:], "category_id": 1} for row in coco[:8]],
-        "annotations.json": {"images": images, "categories": [{"id": 1, "name": "car"}]},
-        "nuscenes.json": {"meta": {}, "results": {str(frame): [box] for frame in scenes[0].frame_ids}},
+        "named.json": [
+            row | {"image_id": row["image_id"][-1:], "category_id": 1}
+            for row in coco[:8]
+        ],
+        "annotations.json": {
+            "images": images,
+            "categories": [{"id": 1, "name": "car"}],
+        },
+        "nuscenes.json": {
+            "meta": {},
+            "results": {str(frame): [box] for frame in scenes[0].frame_ids},
+        },
         "units.json": ["car", "person"],
     }
     for row in content["named.json"]:
@@ -476,9 +716,22 @@ def other_subjects(home: Path) -> list[Subject]:
         (home / name).write_text(json.dumps(part), encoding="utf-8")
     (home / "text").mkdir()
     label = (training / "label_02" / "0000.txt").read_text(encoding="utf-8")
-    (home / "text" / "0000.txt").write_text(label.replace("\n", " 0.5\n"), encoding="utf-8")
+    (home / "text" / "0000.txt").write_text(
+        label.replace("\n", " 0.5\n"), encoding="utf-8"
+    )
     for words in (
-        ("perceive", home / "images", "-w", home / "tiny.onnx", "--size", 64, "--samples", 0, "--out", home / "cache"),
+        (
+            "perceive",
+            home / "images",
+            "-w",
+            home / "tiny.onnx",
+            "--size",
+            64,
+            "--samples",
+            0,
+            "--out",
+            home / "cache",
+        ),
         (
             "leaderboard",
             home / "subs",
@@ -494,21 +747,37 @@ def other_subjects(home: Path) -> list[Subject]:
         ("register", home / "plan.toml", "--cells", home / "cells"),
     ):
         if words[0] == "register":
-            name = next(path.name for path in sorted((home / "cells").iterdir()) if path.is_dir())
-            plan = f'[[comparison]]\ncandidate="x"\nbaseline="y"\ncells=["{name}"]\nalphas=[0.2]\n'
+            name = next(
+                path.name
+                for path in sorted((home / "cells").iterdir())
+                if path.is_dir()
+            )
+            plan = (
+                f'[[comparison]]\ncandidate="x"\nbaseline="y"\ncells=["{name}"]\n'
+                "alphas=[0.2]\n"
+            )
             (home / "plan.toml").write_text(plan, encoding="utf-8")
             continue
         done = run(*words)
         assert done.code == 0, done.err
     cache = next(path for path in (home / "cache").iterdir() if path.is_dir())
     told = wanted(read_cells(home / "cells"))
-    spec = {"dataset": "synthetic", "geometry": "monocular", "system": "braking", "scenes": 4, "frames": 4}
+    spec = {
+        "dataset": "synthetic",
+        "geometry": "monocular",
+        "system": "braking",
+        "scenes": 4,
+        "frames": 4,
+    }
     (home / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
     (home / "spec.toml").write_text(toml(spec), encoding="utf-8")
     weights, masks = home / "weights.npz", home / "masks.npz"
     weights.write_bytes(npz_bytes(dict(small_weights().arrays)))
     masks.write_bytes(masks_bytes(fan()))
-    shutil.copy(Path(profile.__file__).parent / "profiles" / f"{profile.DEFAULT}.toml", home / "profile.toml")
+    shutil.copy(
+        Path(profile.__file__).parent / "profiles" / f"{profile.DEFAULT}.toml",
+        home / "profile.toml",
+    )
 
     def found(name: str, **options: Any) -> Callable[[], object]:
         return lambda: over(open_detections(home / name, **options), scenes)
@@ -517,7 +786,10 @@ def other_subjects(home: Path) -> list[Subject]:
         return read_folder(home / "subs" / "s1", told)
 
     unit = lambda: kitti.read_unit(training, "0000")  # noqa: E731
-    planner = lambda: (weights_of(read_file(weights, "weights")), masks_of(read_file(masks, "masks")))  # noqa: E731
+    planner = lambda: (  # noqa: E731
+        weights_of(read_file(weights, "weights")),
+        masks_of(read_file(masks, "masks")),
+    )
     picture = next((home / "images").rglob("*.png"))
 
     no_model = object.__new__(OnnxModel)  # names in a file need nothing of it
@@ -526,35 +798,83 @@ def other_subjects(home: Path) -> list[Subject]:
         shutil.rmtree(home / "c2", ignore_errors=True)
         return command(*words)()
 
-    words = ("perceive", home / "images", "-w", home / "tiny.onnx", "--size", 64, "--samples", 0, "--out", home / "c2")
+    words = (
+        "perceive",
+        home / "images",
+        "-w",
+        home / "tiny.onnx",
+        "--size",
+        64,
+        "--samples",
+        0,
+        "--out",
+        home / "c2",
+    )
     return [
         table_subject("detections", home / "large.parquet", found("large.parquet")),
         json_subject("coco results", home / "coco.json", found("coco.json")),
         json_subject(
-            "coco results with names", home / "named.json", found("named.json", annotations=home / "annotations.json")
+            "coco results with names",
+            home / "named.json",
+            found("named.json", annotations=home / "annotations.json"),
         ),
         json_subject(
-            "coco annotations", home / "annotations.json", found("named.json", annotations=home / "annotations.json")
+            "coco annotations",
+            home / "annotations.json",
+            found("named.json", annotations=home / "annotations.json"),
         ),
-        json_subject("nuscenes results", home / "nuscenes.json", found("nuscenes.json")),
+        json_subject(
+            "nuscenes results", home / "nuscenes.json", found("nuscenes.json")
+        ),
         text_subject("kitti results", home / "text" / "0000.txt", found("text")),
         json_subject(
             "detection cache",
             home / "cache" / "manifest.json",
             lambda: (open_detections(cache), doctor(home / "cache")),
         ),
-        *(text_subject(f"kitti {part}", training / part / "0000.txt", unit) for part in ("label_02", "calib", "poses")),
+        *(
+            text_subject(f"kitti {part}", training / part / "0000.txt", unit)
+            for part in ("label_02", "calib", "poses")
+        ),
         text_subject("card", home / "subs" / "s1" / "card.toml", submitted),
-        text_subject("submission", home / "subs" / "s1" / "scores" / "braking-monocular.csv", submitted),
-        json_subject("history", home / "board" / "history.json", lambda: read_history(home / "board")),
-        json_subject("leaderboard", home / "board" / "leaderboard.json", lambda: doctor(home / "board")),
+        text_subject(
+            "submission",
+            home / "subs" / "s1" / "scores" / "braking-monocular.csv",
+            submitted,
+        ),
+        json_subject(
+            "history",
+            home / "board" / "history.json",
+            lambda: read_history(home / "board"),
+        ),
+        json_subject(
+            "leaderboard",
+            home / "board" / "leaderboard.json",
+            lambda: doctor(home / "board"),
+        ),
         text_subject("plan", home / "plan.toml", lambda: read_plan(home / "plan.toml")),
-        json_subject("specification in JSON", home / "spec.json", lambda: read_specification(home / "spec.json")),
-        text_subject("specification in TOML", home / "spec.toml", lambda: read_specification(home / "spec.toml")),
+        json_subject(
+            "specification in JSON",
+            home / "spec.json",
+            lambda: read_specification(home / "spec.json"),
+        ),
+        text_subject(
+            "specification in TOML",
+            home / "spec.toml",
+            lambda: read_specification(home / "spec.toml"),
+        ),
         npz_subject("planner weights", weights, planner),
         npz_subject("planner masks", masks, planner),
-        text_subject("profile", home / "profile.toml", lambda: profile.read_profile(home / "profile.toml")),
-        json_subject("class names", home / "units.json", lambda: class_names(no_model, home / "units.json")),
+        text_subject(
+            "profile",
+            home / "profile.toml",
+            lambda: profile.read_profile(home / "profile.toml"),
+        ),
+        json_subject(
+            "class names",
+            home / "units.json",
+            lambda: class_names(no_model, home / "units.json"),
+        ),
         bytes_subject("picture", picture, perceived),
         bytes_subject("onnx", home / "tiny.onnx", perceived),
     ]

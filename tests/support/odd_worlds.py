@@ -13,76 +13,184 @@ from deepval.errors import InputError
 from kitti_files import write_kitti
 
 CELL = "cells/braking-monocular"
-KITTI = "build --out out --dataset kitti --root kitti_tracking --mode small=small.parquet --mode large=large.parquet"
+KITTI = (
+    "build --out out --dataset kitti --root kitti_tracking --mode small=small.parquet "
+    "--mode large=large.parquet"
+)
 NEW = "line\nbreak"
-ODD = ("pipe", "zero", "loop", "plain/below", "n" * 300, "\udcff\udcfe", NEW, "deep", "latin")
+ODD = (
+    "pipe",
+    "zero",
+    "loop",
+    "plain/below",
+    "n" * 300,
+    "\udcff\udcfe",
+    NEW,
+    "deep",
+    "latin",
+)
 """What a path may be; with the ending that a command wants."""
 COMMANDS = [
-    "evaluate {}.csv -s x.csv", "evaluate {}.parquet -s x.csv", "evaluate {} -s x.csv", "evaluate values.csv -s {}.csv",
-    "evaluate values.csv -s x.csv --costs {}.toml", "evaluate values.csv -s x.csv --terms {}.parquet",
-    "evaluate values.csv -s x.csv --units {}.txt", "evaluate values.csv -s x.csv --plan {}.toml",
+    "evaluate {}.csv -s x.csv",
+    "evaluate {}.parquet -s x.csv",
+    "evaluate {} -s x.csv",
+    "evaluate values.csv -s {}.csv",
+    "evaluate values.csv -s x.csv --costs {}.toml",
+    "evaluate values.csv -s x.csv --terms {}.parquet",
+    "evaluate values.csv -s x.csv --units {}.txt",
+    "evaluate values.csv -s x.csv --plan {}.toml",
     "evaluate values.csv -s x.csv --out {}/r.json",
-    "compare {}.csv x.csv y.csv", "compare values.csv {}.csv y.csv", "compare values.csv x.csv y.csv --costs {}.toml",
-    "compare values.csv x.csv y.csv --plan {}.toml", "compare values.csv x.csv y.csv --fail-if worse --junit {}/g.xml",
-    "diagnose {}.csv -s x.csv", "diagnose values.csv --costs {}.toml",
-    "shadow {}.csv -s x.csv --out p.json", "shadow values.csv -s x.csv --out p.json --coming {}.csv",
+    "compare {}.csv x.csv y.csv",
+    "compare values.csv {}.csv y.csv",
+    "compare values.csv x.csv y.csv --costs {}.toml",
+    "compare values.csv x.csv y.csv --plan {}.toml",
+    "compare values.csv x.csv y.csv --fail-if worse --junit {}/g.xml",
+    "diagnose {}.csv -s x.csv",
+    "diagnose values.csv --costs {}.toml",
+    "shadow {}.csv -s x.csv --out p.json",
+    "shadow values.csv -s x.csv --out p.json --coming {}.csv",
     "shadow values.csv -s x.csv --out {}/p.json",
-    "report {}.json", "report result.json --frames {}.json", "report result.json --out {}/page.html",
-    "report result.json --figures {}/f", f"report {CELL} --images --image-root {{}} --out p.html",
-    KITTI.replace("kitti_tracking", "{}"), KITTI.replace("small.parquet", "{}.parquet"),
+    "report {}.json",
+    "report result.json --frames {}.json",
+    "report result.json --out {}/page.html",
+    "report result.json --figures {}/f",
+    f"report {CELL} --images --image-root {{}} --out p.html",
+    KITTI.replace("kitti_tracking", "{}"),
+    KITTI.replace("small.parquet", "{}.parquet"),
     *(KITTI.replace("small.parquet", name) for name in ("{}.json", "{}.txt", "{}")),
-    f"{KITTI} --costs {{}}.toml", f"{KITTI} --units {{}}.txt", KITTI.replace("--out out", "--out {}/out"),
-    *(f"build --out out --dataset {name} --root {{}} --mode none --mode reference"
-      for name in ("nuscenes", "nuplan", "waymo", "scenarionet", "argoverse2", "commonroad")),
-    "build --out out --units scene-00,scene-01 --system planner-ade --weights {}.npz --masks x.csv",
+    f"{KITTI} --costs {{}}.toml",
+    f"{KITTI} --units {{}}.txt",
+    KITTI.replace("--out out", "--out {}/out"),
+    *(
+        f"build --out out --dataset {name} --root {{}} --mode none --mode reference"
+        for name in (
+            "nuscenes",
+            "nuplan",
+            "waymo",
+            "scenarionet",
+            "argoverse2",
+            "commonroad",
+        )
+    ),
+    (
+        "build --out out --units scene-00,scene-01 --system planner-ade --weights "
+        "{}.npz --masks x.csv"
+    ),
     "build --out out --units scene-00,scene-01 --maps {}",
-    "demo --out {}/demo", "perceive {} -w detector.onnx --size 64 --out c --samples 0",
-    "perceive images -w {}.onnx --size 64 --out c --samples 0", "perceive images -w detector.onnx --size 64 --out {}/c",
+    "demo --out {}/demo",
+    "perceive {} -w detector.onnx --size 64 --out c --samples 0",
+    "perceive images -w {}.onnx --size 64 --out c --samples 0",
+    "perceive images -w detector.onnx --size 64 --out {}/c",
     "perceive images -w detector.onnx --size 64 --out c --samples 0 --names {}.json",
-    "perceive --dataset kitti --root {} -w detector.onnx --size 64 --out c", "fit {} -a gate-ridge",
-    f"fit {CELL} -a gate-ridge --out {{}}/a.json", f"fit {CELL} --like {{}}.json", "score {} ego-speed",
-    f"fit {CELL} -a mean.py:Mean --features {{}}.csv", f"score {CELL} {{}}.py:score",
-    f"score {CELL} {{}}.json", f"score {CELL} ego-speed --out {{}}/s.csv",
-    "train-planner --dataset kitti --root {} --out pl", f"profile {CELL} {{}}.json --out c.toml",
-    "profile {} ego-speed --out c.toml", "compare --register {}.toml", "compare --register plan.toml {}",
-    "analyse signs {}", "analyse wins {}.json", f"analyse budgets {CELL} --costs {{}}.toml",
-    "analyse signs kitti-public --data {} --work w", "reproduce {} --work w --out o",
-    f"reproduce {CELL} --work {{}}/w --out o", f"reproduce {CELL} --work w --out {{}}/o",
+    "perceive --dataset kitti --root {} -w detector.onnx --size 64 --out c",
+    "fit {} -a gate-ridge",
+    f"fit {CELL} -a gate-ridge --out {{}}/a.json",
+    f"fit {CELL} --like {{}}.json",
+    "score {} ego-speed",
+    f"fit {CELL} -a mean.py:Mean --features {{}}.csv",
+    f"score {CELL} {{}}.py:score",
+    f"score {CELL} {{}}.json",
+    f"score {CELL} ego-speed --out {{}}/s.csv",
+    "train-planner --dataset kitti --root {} --out pl",
+    f"profile {CELL} {{}}.json --out c.toml",
+    "profile {} ego-speed --out c.toml",
+    "compare --register {}.toml",
+    "compare --register plan.toml {}",
+    "analyse signs {}",
+    "analyse wins {}.json",
+    f"analyse budgets {CELL} --costs {{}}.toml",
+    "analyse signs kitti-public --data {} --work w",
+    "reproduce {} --work w --out o",
+    f"reproduce {CELL} --work {{}}/w --out o",
+    f"reproduce {CELL} --work w --out {{}}/o",
     "drive --dataset scenarionet --root {} --planner idm",
-    "drive --dataset synthetic --system braking --allocator random --units scene-01 --page {}/p.html",
-    "cells --data {}", "leaderboard {} --cells cells --check",
-    "leaderboard subs --cells {} --check", "leaderboard {} --cells cells --out b",
-    "leaderboard subs --cells {} --out b", "leaderboard subs --cells cells --out {}/b",
+    (
+        "drive --dataset synthetic --system braking --allocator random --units "
+        "scene-01 --page {}/p.html"
+    ),
+    "cells --data {}",
+    "leaderboard {} --cells cells --check",
+    "leaderboard subs --cells {} --check",
+    "leaderboard {} --cells cells --out b",
+    "leaderboard subs --cells {} --out b",
+    "leaderboard subs --cells cells --out {}/b",
     "leaderboard subs --cells cells --out b --cache {}/c",
-    "watch {}.json", "watch w.json --reference {}.csv", "watch w.json --reference {}.csv -s x.csv",
-    "watch w.json --reference values.csv -s {}.csv", "watch state.json {}.csv", "watch state.json --page {}/p.html",
-    "import {}.parquet --out v.csv", "import log.csv --out v.csv --prices {}.csv",
+    "watch {}.json",
+    "watch w.json --reference {}.csv",
+    "watch w.json --reference {}.csv -s x.csv",
+    "watch w.json --reference values.csv -s {}.csv",
+    "watch state.json {}.csv",
+    "watch state.json --page {}/p.html",
+    "import {}.parquet --out v.csv",
+    "import log.csv --out v.csv --prices {}.csv",
     "import log.csv --out v.csv --scores-out {}/s",
-]  # fmt: skip
+]
 
 
 def write_world(folder: Path) -> Path:
-    """Write values, scores, costs, a cell, a result, a data set, and one of every kind of odd file."""
+    """Write values, scores, costs, a cell, a result, a data set, and one of every kind
+    of odd file.
+    """
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patched.chdir(folder)
         write_kitti(folder)
-        rows = [(unit, 6 * u + i, 2.0 + i % 3, 1.0 + i % 2) for u, unit in enumerate("ab") for i in range(6)]
+        rows = [
+            (unit, 6 * u + i, 2.0 + i % 3, 1.0 + i % 2)
+            for u, unit in enumerate("ab")
+            for i in range(6)
+        ]
         Path("values.csv").write_text(
-            "unit,input,loss_s,loss_l\n" + "".join(f"{u},{i},{s},{b}\n" for u, i, s, b in rows)
+            "unit,input,loss_s,loss_l\n"
+            + "".join(f"{u},{i},{s},{b}\n" for u, i, s, b in rows)
         )
         for name in "xy":
-            Path(f"{name}.csv").write_text("input,score\n" + "".join(f"{i},{(i * 7) % 5}\n" for _, i, _, _ in rows))
-        Path("plan.toml").write_text('[[comparison]]\ncandidate="x"\nbaseline="y"\ncells=["c"]\nalphas=[0.2]\n')
-        call("build", "--units", "scene-00,scene-01,scene-02,scene-03", "--out", "cells")
-        call("evaluate", "values.csv", "-s", "x.csv", "--draws", "5", "--out", "result.json")
-        call("watch", "state.json", "--reference", "values.csv", "-s", "x.csv", "--claim", "rate=0.2+-0.1")
+            Path(f"{name}.csv").write_text(
+                "input,score\n" + "".join(f"{i},{(i * 7) % 5}\n" for _, i, _, _ in rows)
+            )
+        Path("plan.toml").write_text(
+            '[[comparison]]\ncandidate="x"\nbaseline="y"\ncells=["c"]\nalphas=[0.2]\n'
+        )
+        call(
+            "build", "--units", "scene-00,scene-01,scene-02,scene-03", "--out", "cells"
+        )
+        call(
+            "evaluate",
+            "values.csv",
+            "-s",
+            "x.csv",
+            "--draws",
+            "5",
+            "--out",
+            "result.json",
+        )
+        call(
+            "watch",
+            "state.json",
+            "--reference",
+            "values.csv",
+            "-s",
+            "x.csv",
+            "--claim",
+            "rate=0.2+-0.1",
+        )
         Path("subs").mkdir()
         Path("log.csv").write_text(
-            "dataset,i,question_chars,a,b\n" + "".join(f"d{i % 2},{i},9,0,1\n" for i in range(6))
+            "dataset,i,question_chars,a,b\n"
+            + "".join(f"d{i % 2},{i},9,0,1\n" for i in range(6))
         )
         Path("mean.py").write_text("class Mean:\n    fit = predict = None\n")
-        for end in ("", ".csv", ".parquet", ".toml", ".json", ".txt", ".onnx", ".npz", ".py"):
+        for end in (
+            "",
+            ".csv",
+            ".parquet",
+            ".toml",
+            ".json",
+            ".txt",
+            ".onnx",
+            ".npz",
+            ".py",
+        ):
             os.mkfifo(f"pipe{end}")
             Path(f"zero{end}").symlink_to("/dev/zero")
             Path(f"loop{end}").symlink_to(f"loop{end}")
@@ -99,7 +207,9 @@ def tree(folder: Path) -> set[str]:
 
 
 def check_refused(command: str, odd: str) -> None:
-    """Run a command in the world on an odd path: one printable sentence, and no wait."""
+    """Run a command in the world on an odd path: one printable sentence, and no
+    wait.
+    """
     words = [word.replace("{}", odd) for word in command.split(" ")]
     signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waits"))
     signal.alarm(300)  # no measure of speed: what waits for a pipe waits for ever

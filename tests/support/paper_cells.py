@@ -1,8 +1,11 @@
-"""The paper's fourteen held-out cells by name, tiny and with generated values: what counts of its designs rest on.
+"""The paper's fourteen held-out cells by name, tiny and with generated values: what
+counts of its designs rest on.
 
-Six of nuScenes (three consumers, two geometries), four of KITTI (two and two), four of nuPlan (two planners under two
-losses). On its test units IDM under the safety loss has nothing to gain, so that nobody can be scored there: thirteen
-cells are. Cells of a data set share units, views and split; views of all are such as every recipe can be fitted on.
+Six of nuScenes (three consumers, two geometries), four of KITTI (two and two), four of
+nuPlan (two planners under two losses). On its test units IDM under the safety loss has
+nothing to gain, so that nobody can be scored there: thirteen cells are. Cells of a data
+set share units, views and split; views of all are such as every recipe can be fitted
+on.
 """
 
 from dataclasses import dataclass, replace
@@ -41,9 +44,21 @@ LEARNED = (
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 HELD_OUT = (
-    *(f"nuscenes {system} {how}" for how in ("monocular", "oracle") for system in ("braking", "ade", "fde")),
-    *(f"kitti {system} {how}" for how in ("monocular", "oracle") for system in ("braking", "receding-horizon")),
-    *(f"nuplan {planner}-{loss} tracks" for planner in ("pdm-closed", "idm") for loss in ("safety", "scalar")),
+    *(
+        f"nuscenes {system} {how}"
+        for how in ("monocular", "oracle")
+        for system in ("braking", "ade", "fde")
+    ),
+    *(
+        f"kitti {system} {how}"
+        for how in ("monocular", "oracle")
+        for system in ("braking", "receding-horizon")
+    ),
+    *(
+        f"nuplan {planner}-{loss} tracks"
+        for planner in ("pdm-closed", "idm")
+        for loss in ("safety", "scalar")
+    ),
 )
 """Fourteen cells, by data set, consumer and geometry."""
 CORE = tuple(name for name in HELD_OUT if not name.startswith("nuplan"))
@@ -59,19 +74,30 @@ CHOSEN = (*CORE, "nuplan pdm-closed-scalar tracks")
 
 @dataclass(frozen=True)
 class Slopes(Learner):
-    """The covariance of every column with the label as its weight: quick, and enough where designs are counted."""
+    """The covariance of every column with the label as its weight: quick, and enough
+    where designs are counted.
+    """
 
     def _fit(self, task):
         standard, labels = Standard.of(task.rows), task.labels
-        return Linear(standard, standard.apply(task.rows).T @ (labels - labels.mean()), float(labels.mean()))
+        return Linear(
+            standard,
+            standard.apply(task.rows).T @ (labels - labels.mean()),
+            float(labels.mean()),
+        )
 
 
-LIGHT = tuple(RowRecipe(name, RECIPES[name].feature_set, RECIPES[name].target, Slopes()) for name in LEARNED)
+LIGHT = tuple(
+    RowRecipe(name, RECIPES[name].feature_set, RECIPES[name].target, Slopes())
+    for name in LEARNED
+)
 """The six, looking at the same and learning the same, each by slopes."""
 ROLES = {"train": 4, "validation": 2, "test": 3}
 FRAMES = 10
 LATER = 8
-"""Frames of a unit that have a logged future, which the learned planner is judged against: the first ones."""
+"""Frames of a unit that have a logged future, which the learned planner is judged
+against: the first ones.
+"""
 
 
 def paper_cells(names=HELD_OUT) -> dict[str, BuiltCell]:
@@ -98,8 +124,13 @@ def _sights(data: str) -> tuple[Sight, ...]:
     rng = np.random.default_rng(sorted(BOARDS).index(data))
     found = []
     for unit in _units(data).units:
-        view = random_view(rng, FRAMES, mode=CheapMode("probabilities", 0.25), failures=False)
-        scene, seen = replace(view.scene, unit=unit), replace(view.detections, unit=unit)
+        view = random_view(
+            rng, FRAMES, mode=CheapMode("probabilities", 0.25), failures=False
+        )
+        scene, seen = (
+            replace(view.scene, unit=unit),
+            replace(view.detections, unit=unit),
+        )
         found.append(Sight(View(scene, seen, view.mode)))
     return tuple(found)
 
@@ -112,7 +143,9 @@ def _cell(name: str) -> BuiltCell:
     judged = LATER if consumer in ("ade", "fde") else FRAMES
     inputs = np.concatenate([sight.view.scene.inputs[:judged] for sight in sights])
     unit = np.repeat(split.units, judged)
-    values = np.where(rng.random(len(unit)) < 0.4, 0.0, np.round(rng.normal(0.3, 1.0, len(unit)), 2))
+    values = np.where(
+        rng.random(len(unit)) < 0.4, 0.0, np.round(rng.normal(0.3, 1.0, len(unit)), 2)
+    )
     if name == UNSCORED:
         values = np.where(np.isin(unit, split.test), np.minimum(values, 0.0), values)
     cheap = np.abs(values) + 1
@@ -132,9 +165,13 @@ def _cell(name: str) -> BuiltCell:
         "persistence": False,
         "system": {"name": consumer, "constants": None},
     }
-    cell = BuiltCell(Manifest(Path("paper") / name.replace(" ", "-"), name, definition, {}), name)
+    cell = BuiltCell(
+        Manifest(Path("paper") / name.replace(" ", "-"), name, definition, {}), name
+    )
     kept = {
-        f"{mode}_{loss}": rng.integers(0, 4, len(table)).astype(float) for mode in ("cheap", "full") for loss in LOSSES
+        f"{mode}_{loss}": rng.integers(0, 4, len(table)).astype(float)
+        for mode in ("cheap", "full")
+        for loss in LOSSES
     }
     kept |= {
         f"{column}{role}": np.round(rng.normal(size=len(table)), 1)
@@ -143,5 +180,11 @@ def _cell(name: str) -> BuiltCell:
     }
     kept["reference_required_mps2"] = rng.random(len(table))
     views = tuple(sight.view for sight in sights)
-    cell.__dict__.update(table=table, split=split, sights=sights, views=views, evidence=Evidence(table, kept))
+    cell.__dict__.update(
+        table=table,
+        split=split,
+        sights=sights,
+        views=views,
+        evidence=Evidence(table, kept),
+    )
     return cell

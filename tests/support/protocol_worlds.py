@@ -1,4 +1,6 @@
-"""A few small cells and folders of submissions on them: what tests of the protocol are made of."""
+"""A few small cells and folders of submissions on them: what tests of the protocol are
+made of.
+"""
 
 import csv
 import json
@@ -16,40 +18,69 @@ from deepval.tables.costs import PROFILES
 
 COSTS = PROFILES["jetson-agx-xavier"]
 CARD = {"name": "Mine", "handle": "lab", "inputs": ["ego"], "notes": ""}
-PAID = {"jetson-agx-xavier": {"ms": 0.65, "mj": 2.1, "served": "single", "measured": "1,000 calls on the board"}}
+PAID = {
+    "jetson-agx-xavier": {
+        "ms": 0.65,
+        "mj": 2.1,
+        "served": "single",
+        "measured": "1,000 calls on the board",
+    }
+}
 
 
 def write_cells(
-    folder: Path, *, scenes=20, frames=16, costs: Path | None = COSTS, systems=("braking", "receding-horizon")
+    folder: Path,
+    *,
+    scenes=20,
+    frames=16,
+    costs: Path | None = COSTS,
+    systems=("braking", "receding-horizon"),
 ) -> None:
-    """Cells `<system>-monocular` of a small synthetic world: 20 scenes are 6 test, 3 validation and 11 training."""
+    """Cells `<system>-monocular` of a small synthetic world: 20 scenes are 6 test, 3
+    validation and 11 training.
+    """
     material = sources.synthetic(settings=WorldSettings(scenes=scenes, frames=frames))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputWarning)  # short scenes in which a mode sees nothing
+        # short scenes in which a mode sees nothing
+        warnings.simplefilter("ignore", InputWarning)
         made = list(build.cells(material, systems=systems))
     for cell in made:
-        folders.write(cell, folder / f"{cell.spec.system}-{cell.spec.geometry}", costs=costs)
+        folders.write(
+            cell, folder / f"{cell.spec.system}-{cell.spec.geometry}", costs=costs
+        )
 
 
 def toml(content: dict, prefix: str = "") -> str:
     """A mapping of texts, numbers, lists and tables as TOML."""
-    lines = [f"{key} = {json.dumps(value)}" for key, value in content.items() if not isinstance(value, dict)]
+    lines = [
+        f"{key} = {json.dumps(value)}"
+        for key, value in content.items()
+        if not isinstance(value, dict)
+    ]
     for key, value in content.items():
         if isinstance(value, dict):
-            lines += [f"[{prefix}{key}]"] * bool(prefix) + [toml(value, f"{prefix}{key}.")]
+            lines += [f"[{prefix}{key}]"] * bool(prefix) + [
+                toml(value, f"{prefix}{key}.")
+            ]
     return "\n".join(lines) + "\n"
 
 
 def write_card(folder: Path, *, costs=PAID, **entries) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "card.toml").write_text(toml({**CARD, **entries, "costs": costs}), encoding="utf-8")
+    (folder / "card.toml").write_text(
+        toml({**CARD, **entries, "costs": costs}), encoding="utf-8"
+    )
 
 
 def write_scores(folder: Path, cell: TrackedCell, scores) -> Path:
-    """scores/<cell>.csv: one score per validation and test input, in the table's order."""
+    """scores/<cell>.csv: one score per validation and test input, in the table's
+    order.
+    """
     path = folder / "scores" / f"{cell.name}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_rows(path, zip(cell.scored.input, np.asarray(scores, dtype=float), strict=True))
+    write_rows(
+        path, zip(cell.scored.input, np.asarray(scores, dtype=float), strict=True)
+    )
     return path
 
 

@@ -1,4 +1,6 @@
-"""Work for tests of Ray: it lies in a module of its own, so that actors can import it; and clusters of this machine."""
+"""Work for tests of Ray: it lies in a module of its own, so that actors can import it;
+and clusters of this machine.
+"""
 
 import os
 import signal
@@ -14,7 +16,8 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0
 NODE = {"node_ip_address": "127.0.0.1", "object_store_memory": 100 * 2**20}
 
 
-# Read by Ray when it is imported: without, a cluster on loopback is looked for at the machine's outer address.
+# Read by Ray when it is imported: without, a cluster on loopback is looked for at the
+# machine's outer address.
 os.environ.update(QUIET)
 
 
@@ -30,7 +33,10 @@ def cluster(head_cpus: int) -> Iterator[Any]:
     os.environ.update(prepared())
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": head_cpus, "include_dashboard": False, **NODE})
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": head_cpus, "include_dashboard": False, **NODE},
+    )
     try:
         yield made
     finally:
@@ -38,7 +44,9 @@ def cluster(head_cpus: int) -> Iterator[Any]:
 
 
 def node(on: Any, tries: int = 5) -> Any:
-    """Another machine of one processor; Ray waits for one no longer than 30 s, which a busy machine may need."""
+    """Another machine of one processor; Ray waits for one no longer than 30 s, which a
+    busy machine may need.
+    """
     for left in reversed(range(tries)):
         try:
             return on.add_node(num_cpus=1, **NODE)
@@ -49,7 +57,8 @@ def node(on: Any, tries: int = 5) -> Any:
 
 
 def losing_its_node(mark: str, head: str, work: Callable[[Any], Any], item: Any) -> Any:
-    """The first that is done elsewhere than on the head ends its machine, once for a mark.
+    """The first that is done elsewhere than on the head ends its machine, once for a
+    mark.
 
     On the head it waits for that, so that somebody elsewhere gets something to do.
     """
@@ -67,7 +76,9 @@ def losing_its_node(mark: str, head: str, work: Callable[[Any], Any], item: Any)
     return work(item)
 
 
-def losing_its_node_after(mark: str, left: int, work: Callable[[Any], Any], item: Any) -> Any:
+def losing_its_node_after(
+    mark: str, left: int, work: Callable[[Any], Any], item: Any
+) -> Any:
     """The machine ends once so many are done, whichever it is."""
     done = Path(mark)
     before = int(done.read_text()) if done.exists() else 0

@@ -5,17 +5,35 @@ from itertools import pairwise
 import numpy as np
 
 from deepval.geometry.vehicle import ZOE
-from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState, Situation
+from deepval.planners.observation import (
+    BICYCLE,
+    PEDESTRIAN,
+    STATIC,
+    VEHICLE,
+    Agents,
+    EgoState,
+    Situation,
+)
 from deepval.world.lanes import Lane, LaneMap
 
 
 def lane(name, *points, to=(), block=None, half_m=2.0, **rest):
     """A lane through points, a vertex every metre or so."""
     points = np.array(points, dtype=float)
-    steps = [np.linspace(a, b, max(2, round(np.hypot(*(b - a)))), endpoint=False) for a, b in pairwise(points)]
+    steps = [
+        np.linspace(a, b, max(2, round(np.hypot(*(b - a)))), endpoint=False)
+        for a, b in pairwise(points)
+    ]
     middle = np.concatenate([*steps, points[-1:]])
     rest.setdefault("speed_limit_mps", 13.0)
-    return Lane(name, middle, block or f"rb_{name}", half_width_m=half_m, successors=tuple(to), **rest)
+    return Lane(
+        name,
+        middle,
+        block or f"rb_{name}",
+        half_width_m=half_m,
+        successors=tuple(to),
+        **rest,
+    )
 
 
 def road(*lanes, **rest):
@@ -25,17 +43,35 @@ def road(*lanes, **rest):
 def straight(length_m=200.0, **rest):
     """One lane along x from 0 on, cut in two roadblocks at its middle."""
     half = length_m / 2
-    return road(lane("a", (0, 0), (half, 0), to=["b"], **rest), lane("b", (half, 0), (length_m, 0), **rest))
+    return road(
+        lane("a", (0, 0), (half, 0), to=["b"], **rest),
+        lane("b", (half, 0), (length_m, 0), **rest),
+    )
 
 
-def situation(lane_map, *, route=("rb_a", "rb_b"), x=10.0, y=0.0, heading=0.0, speed=8.0, red=(), **ego):
+def situation(
+    lane_map,
+    *,
+    route=("rb_a", "rb_b"),
+    x=10.0,
+    y=0.0,
+    heading=0.0,
+    speed=8.0,
+    red=(),
+    **ego,
+):
     state = EgoState(np.array([x, y, heading]), float(speed), ZOE, **ego)
     return Situation(state, lane_map, tuple(route), frozenset(red))
 
 
 def others(*rows):
     """Rows (kind, x, y, heading, vx, vy), as large as their kind."""
-    sizes = {VEHICLE: (4.5, 1.9), PEDESTRIAN: (0.7, 0.7), BICYCLE: (1.8, 0.7), STATIC: (0.5, 1.5)}
+    sizes = {
+        VEHICLE: (4.5, 1.9),
+        PEDESTRIAN: (0.7, 0.7),
+        BICYCLE: (1.8, 0.7),
+        STATIC: (0.5, 1.5),
+    }
     table = np.array([row[1:] for row in rows], dtype=float).reshape(-1, 5)
     return Agents(
         id=np.array([f"n{place}" for place in range(len(rows))], dtype=str),
@@ -47,9 +83,14 @@ def others(*rows):
 
 
 def town(rng):
-    """A road of two lanes, a crossing with a bend, and a way out; ego, red lights and road users at random."""
+    """A road of two lanes, a crossing with a bend, and a way out; ego, red lights and
+    road users at random.
+    """
     limit = [None, 6.0, 13.0][rng.integers(3)]
-    turn = [(60 + 20 * np.sin(a), 20 - 20 * np.cos(a)) for a in np.linspace(0, np.pi / 2, 12)]
+    turn = [
+        (60 + 20 * np.sin(a), 20 - 20 * np.cos(a))
+        for a in np.linspace(0, np.pi / 2, 12)
+    ]
     lanes = [
         lane("a", (0, 0), (60, 0), to=["turn"], speed_limit_mps=limit),
         lane("b", (0, 4), (60, 4), to=["on"], block="rb_a", speed_limit_mps=limit),
@@ -64,9 +105,14 @@ def town(rng):
     for _ in range(rng.integers(0, 14)):
         kind = int(rng.integers(4))
         speed = rng.uniform(0, 8) * (rng.random() < 0.6)
-        heading = rng.uniform(-np.pi, np.pi) if rng.random() < 0.4 else rng.normal(0, 0.2)
+        heading = (
+            rng.uniform(-np.pi, np.pi) if rng.random() < 0.4 else rng.normal(0, 0.2)
+        )
         backwards = np.pi if rng.random() < 0.2 else 0.0
-        vx, vy = speed * np.cos(heading + backwards), speed * np.sin(heading + backwards)
+        vx, vy = (
+            speed * np.cos(heading + backwards),
+            speed * np.sin(heading + backwards),
+        )
         rows.append((kind, rng.uniform(0, 90), rng.normal(2, 6), heading, vx, vy))
     red = [name for name in ("turn", "c", "on") if rng.random() < 0.3]
     here = situation(

@@ -33,7 +33,11 @@ def hwmon_tree(chips) -> dict[str, object]:
     files: dict[str, object] = {"class/hwmon/hwmon0/name": "thermal-fan-est"}
     for number, labels in enumerate(chips, start=1):
         folder = f"class/hwmon/hwmon{number}"
-        files |= {f"{folder}/name": "ina3221", f"{folder}/in7_label": "sum of shunt voltages", f"{folder}/in7_input": 3}
+        files |= {
+            f"{folder}/name": "ina3221",
+            f"{folder}/in7_label": "sum of shunt voltages",
+            f"{folder}/in7_input": 3,
+        }
         for channel, label in enumerate(labels, start=1):
             files |= {
                 f"{folder}/in{channel}_label": label,
@@ -50,7 +54,9 @@ def iio_tree() -> dict[str, object]:
         for channel, label in enumerate(labels):
             files |= {
                 f"{folder}/rail_name_{channel}": label,
-                f"{folder}/in_power{channel}_input": 1900 * (channel + 1) * (number + 1),
+                f"{folder}/in_power{channel}_input": 1900
+                * (channel + 1)
+                * (number + 1),
                 f"{folder}/in_voltage{channel}_input": 19000,
             }
     return files

@@ -1,4 +1,6 @@
-"""A street of logged tracks, and trackers of different reach: modes that report cuboids without any image box."""
+"""A street of logged tracks, and trackers of different reach: modes that report cuboids
+without any image box.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -16,8 +18,16 @@ from driving import known, scene
 FRAMES, CLASSES = 24, ("Car", "Pedestrian", "Cyclist", "Traffic_cone", "Truck")
 ROAD = LaneMap(
     {
-        "in": Lane("in", np.array([[0.0, 0.0], [40.0, 0.0]]), "a", successors=("across",)),
-        "across": Lane("across", np.array([[40.0, 0.0], [60.0, 0.0]]), "b", successors=("out",), connector=True),
+        "in": Lane(
+            "in", np.array([[0.0, 0.0], [40.0, 0.0]]), "a", successors=("across",)
+        ),
+        "across": Lane(
+            "across",
+            np.array([[40.0, 0.0], [60.0, 0.0]]),
+            "b",
+            successors=("out",),
+            connector=True,
+        ),
         "out": Lane("out", np.array([[60.0, 0.0], [400.0, 0.0]]), "c"),
     }
 )
@@ -33,7 +43,10 @@ def pose_at(x_m, y_m=0.0, heading_rad=0.0):
 
 @dataclass(frozen=True)
 class Street(Dataset):
-    """Ten drives along one road. `hidden` is added to where things beyond `beyond_m` are."""
+    """Ten drives along one road.
+
+    `hidden` is added to where things beyond `beyond_m` are.
+    """
 
     hidden_m: float = 0.0
     beyond_m: float = 20.0
@@ -77,7 +90,9 @@ class Street(Dataset):
 
 @dataclass(frozen=True)
 class Tracker(ModeReader):
-    """A mode that puts a 3D box with class, track and velocity around whatever is within its reach."""
+    """A mode that puts a 3D box with class, track and velocity around whatever is
+    within its reach.
+    """
 
     farthest_m: float
     fails: bool = False
@@ -85,13 +100,26 @@ class Tracker(ModeReader):
 
     @property
     def definition(self):
-        return {"source": "tracker", "farthest_m": self.farthest_m, "fails": self.fails, "scores": "none"}
+        return {
+            "source": "tracker",
+            "farthest_m": self.farthest_m,
+            "fails": self.fails,
+            "scores": "none",
+        }
 
     def detections(self, scene, truth):
-        status = np.where(np.arange(len(scene)) % 5 == 4, FAILED, 0) if self.fails else np.zeros(len(scene), int)
+        status = (
+            np.where(np.arange(len(scene)) % 5 == 4, FAILED, 0)
+            if self.fails
+            else np.zeros(len(scene), int)
+        )
         things = truth.objects
-        things = things.where((things.near_m <= self.farthest_m) & (status[things.frame] == 0))
-        size_m = np.column_stack([things.far_m - things.near_m, np.ptp(things.lateral_m, axis=1)])
+        things = things.where(
+            (things.near_m <= self.farthest_m) & (status[things.frame] == 0)
+        )
+        size_m = np.column_stack(
+            [things.far_m - things.near_m, np.ptp(things.lateral_m, axis=1)]
+        )
         rest = np.broadcast_to([1.5, 0.0], size_m.shape)
         nothing = np.full((len(things), 5), np.nan)
         return Detections(
@@ -102,7 +130,9 @@ class Tracker(ModeReader):
             box_px=nothing[:, 1:],
             status=status,
             track=things.track,
-            cuboid_m=np.column_stack([things.centre_m, np.zeros(len(things)), size_m, rest]),
+            cuboid_m=np.column_stack(
+                [things.centre_m, np.zeros(len(things)), size_m, rest]
+            ),
             velocity_mps=things.velocity_mps,
             cuboid_frame="ego",
         )
@@ -110,6 +140,11 @@ class Tracker(ModeReader):
 
 def street(*, reach_m=(15.0, 30.0, 60.0), fails=False, **settings):
     """The material of the street, with one tracker per reach."""
-    readers = [Tracker(reach, fails and place == 0) for place, reach in enumerate(reach_m)]
-    modes = tuple(ModeSpec(f"tracker-{each.farthest_m:g}", each.definition, reader=each) for each in readers)
+    readers = [
+        Tracker(reach, fails and place == 0) for place, reach in enumerate(reach_m)
+    ]
+    modes = tuple(
+        ModeSpec(f"tracker-{each.farthest_m:g}", each.definition, reader=each)
+        for each in readers
+    )
     return Material(Street(**settings), modes, Street().unit_ids())

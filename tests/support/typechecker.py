@@ -1,7 +1,9 @@
-"""How annotations are checked while tests run: beartype, with Python's rule that an int is a float too.
+"""How annotations are checked while tests run: beartype, with Python's rule that an int
+is a float too.
 
-Checking every call takes three times as long as the tests themselves, so that each function's first calls in each test
-are checked, and all of them where DEEPVAL_CHECK_EVERY_CALL is set.
+Checking every call takes three times as long as the tests themselves, so that each
+function's first calls in each test are checked, and all of them where
+DEEPVAL_CHECK_EVERY_CALL is set.
 """
 
 import os
@@ -41,7 +43,8 @@ def first_calls_checked(fn: Any = None, *, typechecker: Any) -> Any:
 
 
 def _first_calls(plain: Callable[..., Any], typechecker: Any) -> Callable[..., Any]:
-    checked = cache(lambda: _every_call_checked(plain, typechecker=typechecker))  # most are never called
+    # most are never called
+    checked = cache(lambda: _every_call_checked(plain, typechecker=typechecker))
     test = calls = 0
 
     @wraps(plain)

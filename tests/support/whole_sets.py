@@ -1,4 +1,6 @@
-"""Functions over whole data sets and boards that only tests need: deepval itself works part by part."""
+"""Functions over whole data sets and boards that only tests need: deepval itself works
+part by part.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -14,10 +16,22 @@ from deepval.geometry.classes import super_class
 from deepval.judging.comparison import basis
 from deepval.perception.reported.cache import FrameRecord, enter, unit_files
 from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.losses import Rule, area, greedy_matches, match_candidates, precision_curve
+from deepval.perception.reported.losses import (
+    Rule,
+    area,
+    greedy_matches,
+    match_candidates,
+    precision_curve,
+)
 from deepval.protocol.standings import Standing, standings_of_bases
 from deepval.results import Result
-from deepval.systems.outcomes import Outcomes, branches, join_outcomes, trivial_losses, unit_outcomes
+from deepval.systems.outcomes import (
+    Outcomes,
+    branches,
+    join_outcomes,
+    trivial_losses,
+    unit_outcomes,
+)
 from deepval.systems.system import System
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -37,22 +51,41 @@ class Viability(NamedTuple):
     trivial: str
 
 
-def viability(outcomes: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth]) -> Viability:
-    """Whether acting on each mode beats a predictor that looks at nothing, on all judged frames of `scenes`.
+def viability(
+    outcomes: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth]
+) -> Viability:
+    """Whether acting on each mode beats a predictor that looks at nothing, on all
+    judged frames of `scenes`.
 
-    Trivial predictors are those that always take one of the system's choices (the change term is 0 throughout) and
-    those that the system itself lists as trivial.
+    Trivial predictors are those that always take one of the system's choices (the
+    change term is 0 throughout) and those that the system itself lists as trivial.
     """
     system = outcomes.system
-    losses = [trivial_losses(system, scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
+    losses = [
+        trivial_losses(system, scene, truth)
+        for scene, truth in zip(scenes, truths, strict=True)
+    ]
     if not losses or not losses[0]:
-        raise InputError(f"{type(system).__name__} has no short list of plans, so there is no trivial predictor.")
-    judged = [system.judged(scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
+        raise InputError(
+            f"{type(system).__name__} has no short list of plans, so there is no "
+            "trivial predictor."
+        )
+    judged = [
+        system.judged(scene, truth) for scene, truth in zip(scenes, truths, strict=True)
+    ]
     trivial = {
-        name: float(np.concatenate([unit[name][frames] for unit, frames in zip(losses, judged, strict=True)]).mean())
+        name: float(
+            np.concatenate(
+                [
+                    unit[name][frames]
+                    for unit, frames in zip(losses, judged, strict=True)
+                ]
+            ).mean()
+        )
         for name in losses[0]
     }
-    # Among equally good predictors, the first listed counts: fixed choices come before those that depend on the scene.
+    # Among equally good predictors, the first listed counts: fixed choices come before
+    # those that depend on the scene.
     best = min(trivial, key=trivial.__getitem__)
     loss = {mode: float(column.mean()) for mode, column in outcomes.losses.items()}
     viable = {mode: mean < trivial[best] for mode, mean in loss.items()}
@@ -60,7 +93,9 @@ def viability(outcomes: Outcomes, scenes: Sequence[Scene], truths: Sequence[Trut
 
 
 class Graded(NamedTuple):
-    """Scores of the counted detections, whether each is right, and the number of objects to find."""
+    """Scores of the counted detections, whether each is right, and the number of
+    objects to find.
+    """
 
     score: Float[np.ndarray, "det"]
     right: Bool[np.ndarray, "det"]
@@ -68,11 +103,21 @@ class Graded(NamedTuple):
 
 
 def grade(detections: Detections, truth: Truth, *, group: str | None = None) -> Graded:
-    """The detections of a unit that count, right or wrong; only those of super-class `group` if it is given."""
+    """The detections of a unit that count, right or wrong; only those of super-class
+    `group` if it is given.
+    """
     if np.isnan(detections.score).any():
-        raise InputError(f"unit {detections.unit}: average precision needs scores; this source has none.")
+        raise InputError(
+            f"unit {detections.unit}: average precision needs scores; "
+            "this source has none."
+        )
     candidates = match_candidates(detections, truth)
-    right = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
+    right = greedy_matches(
+        candidates.det,
+        candidates.obj,
+        overlap=candidates.overlap,
+        score=detections.score,
+    )
     counted, judged = right | ~candidates.excused, candidates.judged
     if group is not None:
         counted = counted & (super_class(detections.cls) == group)
@@ -94,37 +139,57 @@ def average_precision(
     rule: Rule = "101-point",
     group: str | None = None,
 ) -> float:
-    """AP at IoU 0.5 over units, of one super-class or of all in one list; NaN if there is nothing to find."""
+    """AP at IoU 0.5 over units, of one super-class or of all in one list; NaN if there
+    is nothing to find.
+    """
     parts = [grade(d, t, group=group) for d, t in zip(detections, truths, strict=True)]
     whole = pool(parts)
     return area(precision_curve(whole.score, whole.right), whole.objects, rule=rule)
 
 
-def write_unit(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> None:
-    """Write a unit of a mode: its frames, its detections, then its entry in the manifest, which marks it as done."""
+def write_unit(
+    cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]
+) -> None:
+    """Write a unit of a mode: its frames, its detections, then its entry in the
+    manifest, which marks it as done.
+    """
     enter(cache, {mode: unit_files(cache, mode, unit=unit, records=records)}, unit=unit)
 
 
-def read_kitti(root: Path | str, units: Sequence[str] | None = None, **options: Any) -> Recording:
-    """The named sequences under `root` (all where None), in memory; the options are those of `Kitti`."""
+def read_kitti(
+    root: Path | str, units: Sequence[str] | None = None, **options: Any
+) -> Recording:
+    """The named sequences under `root` (all where None), in memory; the options are
+    those of `Kitti`.
+    """
     return read_units(Kitti(root, **options), units)
 
 
 def pixel_parameters() -> int:
-    """Number of trained parameters: convolutions, scale and shift of each of their channels, and the head."""
+    """Number of trained parameters: convolutions, scale and shift of each of their
+    channels, and the head.
+    """
     layers = [layer for block in BLOCKS for layer in block.convolutions]
-    taps = [outputs * inputs * rows * columns for outputs, inputs, rows, columns in (la.weight_shape for la in layers)]
+    taps = [
+        outputs * inputs * rows * columns
+        for outputs, inputs, rows, columns in (la.weight_shape for la in layers)
+    ]
     return sum(taps) + sum(2 * layer.outputs for layer in layers) + CHANNELS + 1
 
 
-def standings(results: Mapping[str, Result], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
-    """Allocators that are judged on all the cells, budget by budget: ranked first, then unranked, then references.
+def standings(
+    results: Mapping[str, Result], *, unranked: Collection[str] = ()
+) -> tuple[Standing, ...]:
+    """Allocators that are judged on all the cells, budget by budget: ranked first, then
+    unranked, then references.
 
     Args:
         results: Per cell, the same allocators under the same budgets.
         unranked: Allocators that get no rank and do not affect the ranks of others.
     """
-    return standings_of_bases({cell: basis(result) for cell, result in results.items()}, unranked=unranked)
+    return standings_of_bases(
+        {cell: basis(result) for cell, result in results.items()}, unranked=unranked
+    )
 
 
 def outcomes(
@@ -135,10 +200,19 @@ def outcomes(
     perceived: Mapping[str, Sequence[Objects]],
     run: Mapping[str, Sequence[np.ndarray]] | None = None,
 ) -> Outcomes:
-    """Losses of every mode on every input of several units; `perceived` and `run` have one item per unit."""
+    """Losses of every mode on every input of several units; `perceived` and `run` have
+    one item per unit.
+    """
     parts = []
     for index, (scene, truth) in enumerate(zip(scenes, truths, strict=True)):
-        marks = None if run is None else {mode: marks[index] for mode, marks in run.items()}
-        plans = branches(system, scene, {mode: objects[index] for mode, objects in perceived.items()}, marks)
+        marks = (
+            None if run is None else {mode: marks[index] for mode, marks in run.items()}
+        )
+        plans = branches(
+            system,
+            scene,
+            {mode: objects[index] for mode, objects in perceived.items()},
+            marks,
+        )
         parts.append(unit_outcomes(system, scene, truth, branches=plans, run=marks))
     return join_outcomes(parts)

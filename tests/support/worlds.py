@@ -1,4 +1,6 @@
-"""Tables, scores, costs and budgets of a few inputs from a few arguments: what tests of the judgement are made of."""
+"""Tables, scores, costs and budgets of a few inputs from a few arguments: what tests of
+the judgement are made of.
+"""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -41,22 +43,45 @@ def quietly(function: Any, *args: Any, **options: Any) -> Any:
         return function(*args, **options)
 
 
-def judge(table: deepval.ValueTable, scores: Mapping[str, Any], budgets: Any = None, **options: Any) -> deepval.Result:
-    """`evaluate` where single units, zero values and losses that are not positive are meant."""
+def judge(
+    table: deepval.ValueTable,
+    scores: Mapping[str, Any],
+    budgets: Any = None,
+    **options: Any,
+) -> deepval.Result:
+    """`evaluate` where single units, zero values and losses that are not positive are
+    meant.
+    """
     return quietly(deepval.evaluate, table, scores, budgets, **options)
 
 
-def table_of(values: Any, *, unit: Any = None, cheap: Any = None, **columns: Any) -> deepval.ValueTable:
-    """A table with these decision values, exact where `cheap` losses are left to be max(V, 0)."""
+def table_of(
+    values: Any, *, unit: Any = None, cheap: Any = None, **columns: Any
+) -> deepval.ValueTable:
+    """A table with these decision values, exact where `cheap` losses are left to be
+    max(V, 0).
+    """
     values = np.asarray(values, dtype=np.float64)
-    cheap = np.maximum(values, 0.0) if cheap is None else np.broadcast_to(np.asarray(cheap, float), values.shape)
+    cheap = (
+        np.maximum(values, 0.0)
+        if cheap is None
+        else np.broadcast_to(np.asarray(cheap, float), values.shape)
+    )
     unit = np.zeros(len(values), dtype=int) if unit is None else unit
     losses = {"cheap": read_only(cheap), "full": read_only(cheap - values)}
-    return quietly(deepval.ValueTable.from_columns, unit=unit, input=np.arange(len(values)), losses=losses, **columns)
+    return quietly(
+        deepval.ValueTable.from_columns,
+        unit=unit,
+        input=np.arange(len(values)),
+        losses=losses,
+        **columns,
+    )
 
 
 def random_losses(rng: np.random.Generator, inputs: int, modes: int = 2) -> np.ndarray:
-    """Whole, in tenths, continuous, or in quarters with totals that are at times zero or negative."""
+    """Whole, in tenths, continuous, or in quarters with totals that are at times zero
+    or negative.
+    """
     shape = inputs, modes
     losses = (
         rng.integers(0, 4, shape).astype(float),
@@ -71,7 +96,9 @@ def random_losses(rng: np.random.Generator, inputs: int, modes: int = 2) -> np.n
 
 
 def random_scores(rng: np.random.Generator, inputs: int) -> np.ndarray:
-    """Continuous, discrete, mostly tied or constant, at times with infinities and zeros of both signs."""
+    """Continuous, discrete, mostly tied or constant, at times with infinities and zeros
+    of both signs.
+    """
     scores = (
         rng.normal(size=inputs),
         rng.integers(-1, 3, inputs).astype(float),
@@ -90,7 +117,12 @@ def random_units(rng: np.random.Generator, inputs: int, most: int) -> list[str]:
 
 
 def random_table(
-    rng: np.random.Generator, *, inputs: int, units: int, modes: Sequence[str] = ("cheap", "full"), **columns: Any
+    rng: np.random.Generator,
+    *,
+    inputs: int,
+    units: int,
+    modes: Sequence[str] = ("cheap", "full"),
+    **columns: Any,
 ) -> deepval.ValueTable:
     losses = random_losses(rng, inputs, len(modes))
     return quietly(
@@ -126,19 +158,39 @@ class World:
 
     def judged(self) -> deepval.Result:
         listed = self.table.with_units(self.units)
-        return judge(listed, self.scores, self.budgets, draws=self.draws, seed=self.seed, units=self.units)
+        return judge(
+            listed,
+            self.scores,
+            self.budgets,
+            draws=self.draws,
+            seed=self.seed,
+            units=self.units,
+        )
 
 
-def random_world(rng: np.random.Generator, *, budgets: int = 3, most_inputs: int = 9) -> World:
-    """A table with ties and odd totals, units without inputs, and allocators that cannot always pay for themselves."""
+def random_world(
+    rng: np.random.Generator, *, budgets: int = 3, most_inputs: int = 9
+) -> World:
+    """A table with ties and odd totals, units without inputs, and allocators that
+    cannot always pay for themselves.
+    """
     table = random_table(rng, inputs=int(rng.integers(1, most_inputs + 1)), units=3)
-    empty = [name for name in UNIT_NAMES if name not in table.unit_ids and rng.random() < 0.15]
+    empty = [
+        name
+        for name in UNIT_NAMES
+        if name not in table.unit_ids and rng.random() < 0.15
+    ]
     units = [*map(str, table.unit_ids), *empty]
     exact = len(units) <= 4 and rng.random() < 0.4
     chosen: dict[tuple, Any] = {}
     while len(chosen) < budgets:
         budget = random_budget(rng)
-        key = (budget.kind, budget.alpha, getattr(budget, "accounting", None), getattr(budget, "convention", None))
+        key = (
+            budget.kind,
+            budget.alpha,
+            getattr(budget, "accounting", None),
+            getattr(budget, "convention", None),
+        )
         chosen[key] = budget
     return World(
         table=table,
@@ -153,4 +205,7 @@ def random_world(rng: np.random.Generator, *, budgets: int = 3, most_inputs: int
 def parquet_columns(path: Path) -> dict[str, np.ndarray]:
     """The columns of a Parquet file; text as text, numbers as they are."""
     raw = read(path)
-    return {name: raw.ids(name) if column.dtype.kind == "O" else column for name, column in raw.data.items()}
+    return {
+        name: raw.ids(name) if column.dtype.kind == "O" else column
+        for name, column in raw.data.items()
+    }

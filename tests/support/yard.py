@@ -1,4 +1,6 @@
-"""A stranger's data set and system in one file: 3D boxes, two cameras, a logged future; plans are trajectories."""
+"""A stranger's data set and system in one file: 3D boxes, two cameras, a logged future;
+plans are trajectories.
+"""
 
 from dataclasses import dataclass
 
@@ -27,7 +29,9 @@ class Yard(Dataset):
         cameras = {"left": camera(t_y=0.5), "right": camera(t_y=-0.5)}
         road = scene(FRAMES, unit=unit, speed_mps=4.0, dt_s=0.5, cameras=cameras)
         near_m = np.random.default_rng(int(unit[-1])).integers(6, 40, FRAMES) / 2
-        things = objects([(t, near, near + 4, -1, 1, 0) for t, near in enumerate(near_m)], FRAMES)
+        things = objects(
+            [(t, near, near + 4, -1, 1, 0) for t, near in enumerate(near_m)], FRAMES
+        )
         driven = np.zeros((FRAMES, len(AHEAD_S), 3))
         driven[..., 0] = np.minimum(4.0 * AHEAD_S, near_m[:, None] - 2)
         logged = road.time_s[:, None] + AHEAD_S <= road.time_s[-1]
@@ -46,7 +50,11 @@ class Follow(System):
         return np.stack([x_m, np.zeros_like(x_m)], axis=-1)
 
     def terms(self, plans, scene, truth, *, previous):
-        return {"displacement": np.linalg.norm(plans - truth.future.pose[..., :2], axis=-1).mean(axis=1)}
+        return {
+            "displacement": np.linalg.norm(
+                plans - truth.future.pose[..., :2], axis=-1
+            ).mean(axis=1)
+        }
 
     def judged(self, scene, truth):
         return truth.future.valid.all(axis=1)

@@ -42,7 +42,10 @@ NEAR, FAR = (12.0, 16.0, -1.0, 1.0), (62.0, 66.0, -1.0, 1.0)
 def material(dataset, cheap, full):
     """The data set under two modes that report these detections by unit."""
     modes = {"cheap": cheap, "full": full}
-    return material_of(dataset, [DetectionSet(mode, "probabilities", found) for mode, found in modes.items()])
+    return material_of(
+        dataset,
+        [DetectionSet(mode, "probabilities", found) for mode, found in modes.items()],
+    )
 
 
 def two_frames():
@@ -51,35 +54,55 @@ def two_frames():
 
 
 def near_and_far():
-    """A near and a far car; the cheap mode sees the far one and a ghost, the full mode both cars."""
+    """A near and a far car; the cheap mode sees the far one and a ghost, the full mode
+    both cars.
+    """
     rows = [(0, "Car", 1, 0, BOX, NEAR, 0.0), (1, "Car", 2, 0, AWAY, FAR, 5.0)]
     dataset = Recording("made-up", (scene(2),), (truth(rows, 2),))
-    cheap = {"0000": detections([(0, "Car", 0.9, 200.0, 0.0, 240.0, 40.0), (1, "Car", 0.9, *AWAY)], 2)}
+    cheap = {
+        "0000": detections(
+            [(0, "Car", 0.9, 200.0, 0.0, 240.0, 40.0), (1, "Car", 0.9, *AWAY)], 2
+        )
+    }
     full = {"0000": detections([(0, "Car", 0.9, *BOX), (1, "Car", 0.9, *AWAY)], 2)}
     return material(dataset, cheap, full)
 
 
 def test_by_hand():
     made = two_frames()
-    # 10 m/s, 12 m ahead: 12 - 2 - 0.4*10 = 6 m of room; 62 m ahead: 62 - 2 - 0.4*10 = 56 m at ego speed, which demands
-    # more than 5 m/s with 62 - 2 - 0.4*5 = 58 m.
+    # 10 m/s, 12 m ahead: 12 - 2 - 0.4*10 = 6 m of room; 62 m ahead: 62 - 2 - 0.4*10 =
+    # 56 m at ego speed, which demands more than 5 m/s with 62 - 2 - 0.4*5 = 58 m.
     expected = [10**2 / (2 * 6), max(10**2 / (2 * 56), 5**2 / (2 * 58))]
     assert ReferenceCriticality().scores(made) == pytest.approx(expected)
-    expected = {"E1": 1, "E2": 1, "E3": 1 + 1, "E4": 1 - 0, "E5": 1 + 1, "E6": 0, "E7": np.exp(-12 / 30)}
+    expected = {
+        "E1": 1,
+        "E2": 1,
+        "E3": 1 + 1,
+        "E4": 1 - 0,
+        "E5": 1 + 1,
+        "E6": 0,
+        "E7": np.exp(-12 / 30),
+    }
     expected["E8"] = 1 / (1 + 10) + np.exp(-12 / 20)
     for name, gain in expected.items():
         assert PerceptionGain(name).scores(made) == pytest.approx([gain, 0])
 
 
 def test_every_diagnostic_says_that_it_is_one():
-    assert set(DIAGNOSTICS) == {"reference-criticality", "multi-metric", *(f"gain-{name}" for name in LOSSES)}
+    assert set(DIAGNOSTICS) == {
+        "reference-criticality",
+        "multi-metric",
+        *(f"gain-{name}" for name in LOSSES),
+    }
     for signal in DIAGNOSTICS.values():
         assert isinstance(signal, Diagnostic)
         assert signal.kind == "diagnostic"
 
 
 def random_evidence(rng, *, units=6, frames=30, rows=None, noise=0.1):
-    """Units in which escalation is worth twice what it adds in found objects, and noise."""
+    """Units in which escalation is worth twice what it adds in found objects, and
+    noise.
+    """
     scenes, truths, cheap, full, losses = [], [], {}, {}, []
     for place in range(units):
         unit, listed, seen = f"{place:04d}", [], ([], [])
@@ -88,7 +111,9 @@ def random_evidence(rng, *, units=6, frames=30, rows=None, noise=0.1):
             for lane in range(rng.integers(0, 4)):
                 box = (100.0 * lane, 0.0, 100.0 * lane + 40.0, 40.0)
                 near = float(rng.uniform(4, 60))
-                listed.append((frame, "Car", lane, 0, box, (near, near + 4, -1.0, 1.0), 0.0))
+                listed.append(
+                    (frame, "Car", lane, 0, box, (near, near + 4, -1.0, 1.0), 0.0)
+                )
                 found = rng.random(2) < (0.5, 0.7)
                 for rows_of, hit in zip(seen, found, strict=True):
                     if hit:
@@ -103,17 +128,26 @@ def random_evidence(rng, *, units=6, frames=30, rows=None, noise=0.1):
 
 
 def with_values(made, values):
-    return replace(made, table=replace(made.table, losses=np.column_stack([values, np.zeros(len(values))])))
+    return replace(
+        made,
+        table=replace(
+            made.table, losses=np.column_stack([values, np.zeros(len(values))])
+        ),
+    )
 
 
 def test_the_multi_metric_model_finds_what_perception_errors_explain():
     made = random_evidence(np.random.default_rng(0))
-    found = MultiMetric(folds=2, learner=Boosting(trees=30, least_per_leaf=5)).scores(made)
+    found = MultiMetric(folds=2, learner=Boosting(trees=30, least_per_leaf=5)).scores(
+        made
+    )
     assert np.corrcoef(found, made.table.decision_values)[0, 1] > 0.9
     features = error_features(made)
     assert list(features)[:2] == ["cheap-E1", "cheap-E2"]
     assert len(features) == 3 * 8
-    np.testing.assert_array_equal(features["gain-E3"], features["cheap-E3"] - features["full-E3"])
+    np.testing.assert_array_equal(
+        features["gain-E3"], features["cheap-E3"] - features["full-E3"]
+    )
 
 
 def test_out_of_fold_means_that_a_units_own_values_do_not_enter():
@@ -137,7 +171,9 @@ def test_folds_move_whole_units_in_the_order_of_their_names():
 
 def test_scores_follow_the_order_of_the_inputs():
     rows = np.random.default_rng(4).permutation(6 * 30)
-    one, other = (random_evidence(np.random.default_rng(5), rows=order) for order in (None, rows))
+    one, other = (
+        random_evidence(np.random.default_rng(5), rows=order) for order in (None, rows)
+    )
     for signal in (ReferenceCriticality(), *(PerceptionGain(name) for name in LOSSES)):
         np.testing.assert_array_equal(signal.scores(one)[rows], signal.scores(other))
     model = MultiMetric(folds=2, learner=Boosting(trees=10, least_per_leaf=10))
@@ -146,8 +182,15 @@ def test_scores_follow_the_order_of_the_inputs():
 
 def test_reference_criticality_is_what_the_braking_controller_is_judged_by():
     dataset, blind = near_and_far().source, [objects([], 2)]
-    found = outcomes(SYSTEMS["braking"], dataset.scenes, dataset.truths, perceived={"cheap": blind, "full": blind})
-    np.testing.assert_allclose(found.terms["shortfall"][:, 0], ReferenceCriticality().scores(two_frames()) ** 2)
+    found = outcomes(
+        SYSTEMS["braking"],
+        dataset.scenes,
+        dataset.truths,
+        perceived={"cheap": blind, "full": blind},
+    )
+    np.testing.assert_allclose(
+        found.terms["shortfall"][:, 0], ReferenceCriticality().scores(two_frames()) ** 2
+    )
 
 
 def test_what_cannot_be_scored_is_refused():
@@ -166,7 +209,10 @@ def test_frames_on_which_an_end_of_the_ladder_was_not_run_are_no_inputs():
     """So that no number of a mode that was not run can be taken for evidence."""
     found = near_and_far()
     blind = {"0000": detections([], 2, status=[0, NEVER_RUN])}
-    for cheap, full in ((found.modes[0].reader.report.units, blind), (blind, found.modes[1].reader.report.units)):
+    for cheap, full in (
+        (found.modes[0].reader.report.units, blind),
+        (blind, found.modes[1].reader.report.units),
+    ):
         shared = shared_of(material(found.source, cheap, full), fit=found.units)
         assert shared.inputs.tolist() == ["0000/000000"]
         assert {len(column) for column in shared.evidence.values()} == {1}
@@ -175,29 +221,53 @@ def test_frames_on_which_an_end_of_the_ladder_was_not_run_are_no_inputs():
 
 def test_the_module_loads_without_scikit_learn():
     code = (
-        "import sys, deepval.diagnostics, deepval.fit_targets; sys.exit(bool({'sklearn', 'scipy'} & set(sys.modules)))"
+        "import sys, deepval.diagnostics, deepval.fit_targets; "
+        "sys.exit(bool({'sklearn', 'scipy'} & set(sys.modules)))"
     )
     assert run_process(code, program=PYTHON).code == 0
 
 
-def test_modes_without_image_boxes_are_matched_on_the_ground_though_some_unit_is_empty():
-    """A unit without detections does not tell whether its mode gives image boxes: the other units do."""
+def test_modes_without_image_boxes_are_matched_on_the_ground_though_some_unit_is_empty():  # noqa: E501
+    """A unit without detections does not tell whether its mode gives image boxes: the
+    other units do.
+    """
     units = ("0000", "0001", "0002")
     dataset = Recording(
-        "made-up", tuple(scene(2, unit=unit) for unit in units), tuple(truth([], 2, unit=unit) for unit in units)
+        "made-up",
+        tuple(scene(2, unit=unit) for unit in units),
+        tuple(truth([], 2, unit=unit) for unit in units),
     )
     solid = [(0, "Car", 0.9, *[np.nan] * 4)]
     for silent in units:
-        found = {unit: detections([] if unit == silent else solid, 2, unit=unit) for unit in units}
+        found = {
+            unit: detections([] if unit == silent else solid, 2, unit=unit)
+            for unit in units
+        }
         cuboids = {
-            unit: replace(part, cuboid_m=np.tile([10.0, 0, 0, 4, 2, 1.5, 0], (len(part), 1)), cuboid_frame="ego")
+            unit: replace(
+                part,
+                cuboid_m=np.tile([10.0, 0, 0, 4, 2, 1.5, 0], (len(part), 1)),
+                cuboid_frame="ego",
+            )
             for unit, part in found.items()
         }
-        (cell,) = quietly(list, cells(material(dataset, cuboids, cuboids), geometries=("cuboids",)))
-        on_ground = [f"{end}_{name}" for end in ("cheap", "full") for name in ("E1", "E2", "E3", "E4", "E7", "E8")]
+        (cell,) = quietly(
+            list, cells(material(dataset, cuboids, cuboids), geometries=("cuboids",))
+        )
+        on_ground = [
+            f"{end}_{name}"
+            for end in ("cheap", "full")
+            for name in ("E1", "E2", "E3", "E4", "E7", "E8")
+        ]
         assert list(cell.evidence) == ["reference_required_mps2", *on_ground]
         invented = [
-            float(name == f"{unit}/000000" and unit != silent) for name in cell.table.input for unit in [name[:4]]
+            float(name == f"{unit}/000000" and unit != silent)
+            for name in cell.table.input
+            for unit in [name[:4]]
         ]
-        assert cell.evidence["cheap_E2"].tolist() == cell.evidence["full_E3"].tolist() == invented
+        assert (
+            cell.evidence["cheap_E2"].tolist()
+            == cell.evidence["full_E3"].tolist()
+            == invented
+        )
         assert set(cell.table.attributes) == {"ego_speed_mps", "cheap_boxes"}

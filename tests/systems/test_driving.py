@@ -1,4 +1,6 @@
-"""Planners as downstream systems: frames, losses by hand and against a slow twin, plans made once, trivial plans."""
+"""Planners as downstream systems: frames, losses by hand and against a slow twin, plans
+made once, trivial plans.
+"""
 
 from dataclasses import replace
 
@@ -27,12 +29,25 @@ from deepval.systems.driving import AHEAD_S, Driving, pose_terms
 from deepval.systems.outcomes import branches, reweight
 from deepval.systems.system import constants, settable, with_constants
 from driving import Lidar, known, scene
-from roads import FRAMES, SPEED_MPS, TURN_RAD, Roads, Stopper, driven, in_world, road, things
+from roads import (
+    FRAMES,
+    SPEED_MPS,
+    TURN_RAD,
+    Roads,
+    Stopper,
+    driven,
+    in_world,
+    road,
+    things,
+)
 from whole_sets import outcomes, viability
 
 SAFETY = Driving(Stopper())
 SCALAR = replace(SAFETY, deviation_weight=0.1)
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (12.0, 60.0))
+MODES = tuple(
+    ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach))
+    for reach in (12.0, 60.0)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -50,29 +65,55 @@ def straight(frames, *, speed_mps=SPEED_MPS, left_m=0.0):
 def test_the_frames_of_ego_and_world_are_kept_apart():
     drive = road()
     situation = situation_at(drive, 2)
-    np.testing.assert_allclose(situation.ego.pose, [*in_world([(8.0, 0.0)])[0], TURN_RAD])
+    np.testing.assert_allclose(
+        situation.ego.pose, [*in_world([(8.0, 0.0)])[0], TURN_RAD]
+    )
     seen = things(
-        [(0, 10, 3, 0.5, "Car"), (0, 5, -2, 0.0, "Pedestrian")], 1, velocity_mps=np.array([[2.0, 0], [np.nan] * 2])
+        [(0, 10, 3, 0.5, "Car"), (0, 5, -2, 0.0, "Pedestrian")],
+        1,
+        velocity_mps=np.array([[2.0, 0], [np.nan] * 2]),
     )
     agents = agents_of(seen, situation.ego.pose)
-    np.testing.assert_allclose(agents.pose[0], [*in_world([(18.0, 3.0)])[0], TURN_RAD + 0.5])
+    np.testing.assert_allclose(
+        agents.pose[0], [*in_world([(18.0, 3.0)])[0], TURN_RAD + 0.5]
+    )
     np.testing.assert_allclose(agents.size_m, [(4.0, 2.0), (0.8, 0.8)])
-    np.testing.assert_allclose(agents.velocity_mps, [(2 * np.cos(TURN_RAD), 2 * np.sin(TURN_RAD)), (0, 0)])
+    np.testing.assert_allclose(
+        agents.velocity_mps, [(2 * np.cos(TURN_RAD), 2 * np.sin(TURN_RAD)), (0, 0)]
+    )
     assert agents.id.tolist() == ["0", "1"]
     points = np.random.default_rng(0).normal(0, 30, (9, 2))
-    np.testing.assert_allclose(to_ego_m(to_world_m(points, situation.ego.pose), situation.ego.pose), points)
+    np.testing.assert_allclose(
+        to_ego_m(to_world_m(points, situation.ego.pose), situation.ego.pose), points
+    )
 
 
 def test_what_a_planner_is_told():
     red = tuple(frozenset({"own"} if t else ()) for t in range(FRAMES))
-    drive = road(route=("a", "b", "c"), route_starts=np.array([0, 0, 1, 1, 2, 2]), red_lights=red)
+    drive = road(
+        route=("a", "b", "c"), route_starts=np.array([0, 0, 1, 1, 2, 2]), red_lights=red
+    )
     drive = replace(drive, ego_acceleration_mps2=np.linspace(0, 1, FRAMES))
     assert situation_at(drive, 2).route == ("b", "c")
-    assert (situation_at(drive, 0).red_lights, situation_at(drive, 3).red_lights) == (frozenset(), frozenset({"own"}))
+    assert (situation_at(drive, 0).red_lights, situation_at(drive, 3).red_lights) == (
+        frozenset(),
+        frozenset({"own"}),
+    )
     assert situation_at(drive, 5).ego.acceleration_mps2 == 1.0
     assert situation_at(road(), 5).ego.acceleration_mps2 == 0.0
-    kinds = things([(0, 5, 0, 0, name) for name in ("Truck", "Person_sitting", "Cyclist", "Barrier")], 1)
-    assert agents_of(kinds, np.zeros(3)).kind.tolist() == [VEHICLE, PEDESTRIAN, BICYCLE, STATIC]
+    kinds = things(
+        [
+            (0, 5, 0, 0, name)
+            for name in ("Truck", "Person_sitting", "Cyclist", "Barrier")
+        ],
+        1,
+    )
+    assert agents_of(kinds, np.zeros(3)).kind.tolist() == [
+        VEHICLE,
+        PEDESTRIAN,
+        BICYCLE,
+        STATIC,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +126,10 @@ def test_what_a_planner_is_told():
     ],
 )
 def test_a_scene_without_what_a_planner_needs_is_a_sentence(lacks, said):
-    with pytest.raises(InputError, match=f"unit road-0: a planner needs a lane map, .*{said}: take a data set"):
+    with pytest.raises(
+        InputError,
+        match=f"unit road-0: a planner needs a lane map, .*{said}: take a data set",
+    ):
         SAFETY.plan(things([]), road(**lacks))
 
 
@@ -94,11 +138,19 @@ def test_an_unknown_class_and_a_future_that_was_not_logged_are_sentences():
         SAFETY.plan(things([(0, 9, 0, 0, "Ufo")]), road())
     with pytest.raises(InputError, match="this unit has no logged future:"):
         SAFETY.judged(road(), known(things([])))
-    with pytest.raises(InputError, match="this unit has no logged future of other objects"):
+    with pytest.raises(
+        InputError, match="this unit has no logged future of other objects"
+    ):
         SAFETY.judged(road(), known(things([]), future=replace(driven(), objects=())))
-    with pytest.raises(InputError, match=r"times ahead must include 0\.5, .*; 2\.5 s is not there"):
-        SAFETY.judged(road(), known(things([]), future=driven(times_s=np.arange(1, 5) * 0.5)))
-    with pytest.raises(InputError, match=r"times ahead must include .*; 0\.5 s is not there"):
+    with pytest.raises(
+        InputError, match=r"times ahead must include 0\.5, .*; 2\.5 s is not there"
+    ):
+        SAFETY.judged(
+            road(), known(things([]), future=driven(times_s=np.arange(1, 5) * 0.5))
+        )
+    with pytest.raises(
+        InputError, match=r"times ahead must include .*; 0\.5 s is not there"
+    ):
         Driving(Stopper(step_s=1.0)).plan(things([]), road())
 
 
@@ -107,14 +159,20 @@ def test_a_plan_is_the_planners_own_knots_in_the_ego_frame(step_s):
     plans = Driving(Stopper(step_s=step_s)).plan(things([(3, 20, 0, 0, "Car")]), road())
     assert plans.shape == (FRAMES, 8, 4)
     np.testing.assert_allclose(
-        plans[0], np.column_stack([8 * AHEAD_S, 0 * AHEAD_S, 0 * AHEAD_S, 8 + 0 * AHEAD_S]), atol=1e-9
+        plans[0],
+        np.column_stack([8 * AHEAD_S, 0 * AHEAD_S, 0 * AHEAD_S, 8 + 0 * AHEAD_S]),
+        atol=1e-9,
     )
     stop_m = 20 - 2 - ZOE.front_m - 3
-    np.testing.assert_allclose(plans[3, :, 0], np.minimum(8 * AHEAD_S, stop_m), atol=1e-9)
+    np.testing.assert_allclose(
+        plans[3, :, 0], np.minimum(8 * AHEAD_S, stop_m), atol=1e-9
+    )
 
 
 def test_losses_by_hand():
-    """The ego is 1.73 m wide and drives straight on at 8 m/s; its logged future did so too, 2 m/s faster."""
+    """The ego is 1.73 m wide and drives straight on at 8 m/s; its logged future did so
+    too, 2 m/s faster.
+    """
 
     def lost(*rows, pose=None):
         others = [[] for _ in AHEAD_S]
@@ -130,12 +188,18 @@ def test_losses_by_hand():
     beside = (0, (0, 5.0, 0.865 + 0.3 + 1.0, 0.0, "Car"))
     assert lost(beside)["shortfall"] == pytest.approx(0.7**2)
     assert lost(beside)["collision"] == 0
-    # Into its rear by 1.5 m at 4 s: the ego's nose is at 32 + 3.244, less than its width deep.
+    # Into its rear by 1.5 m at 4 s: the ego's nose is at 32 + 3.244, less than its
+    # width deep.
     into = (7, (0, 32 + 3.244 - 1.5 + 2.0, 0.0, 0.0, "Car"))
-    assert lost(into) == {"collision": 1, "shortfall": 4.0, "deviation": pytest.approx(4.5)}
+    assert lost(into) == {
+        "collision": 1,
+        "shortfall": 4.0,
+        "deviation": pytest.approx(4.5),
+    }
     shallow = (7, (0, 32 + 3.244 - 0.5 + 2.0, 0.0, 0.0, "Car"))
     assert lost(shallow)["shortfall"] == pytest.approx(1.5**2)
-    # The logged ego, at 40 m then, drove through it: left out at that time, not at others.
+    # The logged ego, at 40 m then, drove through it: left out at that time, not at
+    # others.
     ghost = (7, (0, 38.0, 0.0, 0.0, "Car"))
     assert lost(ghost, pose=straight(1, speed_mps=9.0))["collision"] == 0
     assert lost((6, (0, 38.0, 5.0, 0.0, "Car")))["collision"] == 0
@@ -150,7 +214,11 @@ def test_losses_are_those_of_a_slow_twin(seed):
     frames = 2
     others = [
         sorted(
-            (int(rng.integers(frames)), *rng.normal([12, 0, 0], [12, 5, 2]), rng.choice(["Car", "Pedestrian"]))
+            (
+                int(rng.integers(frames)),
+                *rng.normal([12, 0, 0], [12, 5, 2]),
+                rng.choice(["Car", "Pedestrian"]),
+            )
             for _ in range(5)
         )
         for _ in AHEAD_S
@@ -161,15 +229,28 @@ def test_losses_are_those_of_a_slow_twin(seed):
     for t in range(frames):
         worst, apart = np.inf, []
         for k in range(8):
-            planned, logged = (shapely.Polygon(ZOE.corners_m(p[t, k])) for p in (pose, future.pose))
-            apart.append(np.hypot(*(ZOE.centres_m(pose[t, k]) - ZOE.centres_m(future.pose[t, k]))))
+            planned, logged = (
+                shapely.Polygon(ZOE.corners_m(p[t, k])) for p in (pose, future.pose)
+            )
+            apart.append(
+                np.hypot(
+                    *(ZOE.centres_m(pose[t, k]) - ZOE.centres_m(future.pose[t, k]))
+                )
+            )
             for corners in future.objects[k].corners_m[future.objects[k].frame == t]:
                 other = shapely.Polygon(corners)
                 if other.intersection(logged).area == 0:
-                    worst = min(worst, -1e-9 if other.intersection(planned).area else other.distance(planned))
+                    worst = min(
+                        worst,
+                        -1e-9
+                        if other.intersection(planned).area
+                        else other.distance(planned),
+                    )
         assert terms["collision"][t] == float(worst < 0)
         if worst >= 0:
-            assert terms["shortfall"][t] == pytest.approx(max(0, 1 - worst) ** 2, abs=1e-7)
+            assert terms["shortfall"][t] == pytest.approx(
+                max(0, 1 - worst) ** 2, abs=1e-7
+            )
         else:
             assert 1 <= terms["shortfall"][t] <= 4
         assert terms["deviation"][t] == pytest.approx(np.mean(apart))
@@ -190,11 +271,19 @@ def test_only_frames_with_a_whole_future_are_judged():
 def test_safety_and_scalar_are_one_plan_weighed_twice():
     drive, truth = Roads().read_unit("road-1")
     near = truth.objects.where(truth.objects.near_m < 12)
-    found = outcomes(SAFETY, [drive], [truth], perceived={"near": [near], "all": [truth.objects]})
+    found = outcomes(
+        SAFETY, [drive], [truth], perceived={"near": [near], "all": [truth.objects]}
+    )
     again = reweight(found, SCALAR)
     np.testing.assert_allclose(again.loss - found.loss, 0.1 * found.terms["deviation"])
-    np.testing.assert_allclose(found.loss, 10 * found.terms["collision"] + 1.5 * found.terms["shortfall"])
-    assert found.terms["collision"].sum(axis=0).tolist()[1] == 0 < found.terms["collision"].sum(axis=0).tolist()[0]
+    np.testing.assert_allclose(
+        found.loss, 10 * found.terms["collision"] + 1.5 * found.terms["shortfall"]
+    )
+    assert (
+        found.terms["collision"].sum(axis=0).tolist()[1]
+        == 0
+        < found.terms["collision"].sum(axis=0).tolist()[0]
+    )
     with pytest.raises(InputError, match="planner changes actions"):
         reweight(found, Driving(Stopper(half_width_m=9.0)))
 
@@ -208,7 +297,9 @@ def wanted(*systems):
 
 
 def test_cells_that_differ_in_weights_are_planned_once():
-    unit = next(unit for unit in Roads().unit_ids() if unit not in wanted(SAFETY)[0].roles.test)
+    unit = next(
+        unit for unit in Roads().unit_ids() if unit not in wanted(SAFETY)[0].roles.test
+    )
     one = unit_parts(wanted(SAFETY), unit)
     once = len(Stopper.made)
     assert 0 < once <= 2 * FRAMES
@@ -265,7 +356,15 @@ def test_viability_against_constant_velocity():
 
 def test_the_decisive_object_is_looked_for_near_the_way_only():
     crowd = [(0, 30.0 + i, 12.0 + 3 * i, 0.0, "Car") for i in range(40)]
-    busy = things([*crowd[:20], (0, 18.0, 0.3, 0.0, "Car"), *crowd[20:], (0, 26.0, 0.0, 0.0, "Car")], 1)
+    busy = things(
+        [
+            *crowd[:20],
+            (0, 18.0, 0.3, 0.0, "Car"),
+            *crowd[20:],
+            (0, 26.0, 0.0, 0.0, "Car"),
+        ],
+        1,
+    )
     now, before = road(1), np.full((1, 8, 4), np.nan)
     assert SAFETY.decisive(busy, now, previous=before) == 20
     assert len(Stopper.made) <= 2 + 2 * 6
@@ -278,14 +377,24 @@ def test_the_decisive_object_is_looked_for_near_the_way_only():
 
 def test_plans_in_words():
     def plan(*, x=32.0, turn=0.0, speed=8.0):
-        return np.column_stack([np.linspace(x / 8, x, 8), np.zeros(8), np.linspace(0, turn, 8), np.full(8, speed)])
+        return np.column_stack(
+            [
+                np.linspace(x / 8, x, 8),
+                np.zeros(8),
+                np.linspace(0, turn, 8),
+                np.full(8, speed),
+            ]
+        )
 
     assert SAFETY.words(plan()) == "straight on, 8.0 m/s after 4 s"
     assert SAFETY.words(plan(turn=0.5)) == "bends left, 8.0 m/s after 4 s"
     assert SAFETY.words(plan(turn=-0.5)) == "bends right, 8.0 m/s after 4 s"
     assert SAFETY.words(plan(x=12.0, speed=0.0)) == "stops after 12 m"
     assert SAFETY.words(plan(x=0.1, speed=0.0)) == "stands still"
-    assert SAFETY.words(plan(x=-4.6, speed=-1.2)) == "emergency brake, 4.6 m back after 4 s"
+    assert (
+        SAFETY.words(plan(x=-4.6, speed=-1.2))
+        == "emergency brake, 4.6 m back after 4 s"
+    )
     np.testing.assert_allclose(SAFETY.path_m(plan(), 8.0)[[0, 8]], [(0, 0), (32, 0)])
     np.testing.assert_allclose(SAFETY.poses(plan(turn=0.5))[-1], [4.0, 32.0, 0.0, 0.5])
 
@@ -299,7 +408,12 @@ def test_constants_of_the_planner_are_set_by_name():
 
 def test_another_vehicle_has_other_footprints():
     bus = Vehicle(front_m=9.0, rear_m=2.0, width_m=2.5, wheel_base_m=6.0)
-    truth = known(things([], 1), future=driven(1, speed_mps=-8.0, others=[[(0, 10.5, 0.0, 0.0, "Car")], *([[]] * 7)]))
+    truth = known(
+        things([], 1),
+        future=driven(
+            1, speed_mps=-8.0, others=[[(0, 10.5, 0.0, 0.0, "Car")], *([[]] * 7)]
+        ),
+    )
     assert pose_terms(straight(1, speed_mps=0.0), truth, vehicle=ZOE)["collision"] == 0
     assert pose_terms(straight(1, speed_mps=0.0), truth, vehicle=bus)["collision"] == 1
     with pytest.raises(InputError, match="its size must be known"):
@@ -308,18 +422,26 @@ def test_another_vehicle_has_other_footprints():
 
 def test_tip_of_a_planner_that_scores_proposals_is_the_four_term_formula():
     drive, logged = road(2), np.repeat([[True], [False]], 8, axis=1)
-    told = known(things([(0, 18.0, 0.0, 0.0, "Car"), (1, 14.0, 0.0, 0.0, "Car")], 2), future=driven(2, logged=logged))
+    told = known(
+        things([(0, 18.0, 0.0, 0.0, "Car"), (1, 14.0, 0.0, 0.0, "Car")], 2),
+        future=driven(2, logged=logged),
+    )
     ends = {"cheap": things([], 2), "full": told.objects}
     pdm = Driving(PdmClosed())
     found = pdm.evidence(ends, drive, told)
     here = situation_at(drive, 0)
     p, q = (
-        pdm.planner.plan(here, agents_of(seen.at(0), here.ego.pose)).score for seen in (told.objects, ends["cheap"])
+        pdm.planner.plan(here, agents_of(seen.at(0), here.ego.pose)).score
+        for seen in (told.objects, ends["cheap"])
     )
     best, raised = int(np.argmax(p)), int(np.argmax(q - p))
-    assert found["cheap_TIP"][0] == pytest.approx((q[best] - q[raised]) - (p[best] - p[raised]))
+    assert found["cheap_TIP"][0] == pytest.approx(
+        (q[best] - q[raised]) - (p[best] - p[raised])
+    )
     assert found["cheap_TIP"][0] < 0 == found["full_TIP"][0]
     assert np.isnan(found["cheap_TIP"][1]), "a frame without a future is not judged"
     again = replace(pdm, deviation_weight=0.1).evidence(ends, drive, told)
-    assert again["cheap_TIP"] is found["cheap_TIP"], "other weights ask for the same, and it is not scored again"
+    assert again["cheap_TIP"] is found["cheap_TIP"], (
+        "other weights ask for the same, and it is not scored again"
+    )
     assert not {"cheap_TIP", "full_TIP"} & SAFETY.evidence(ends, drive, told).keys()

@@ -21,7 +21,9 @@ SEEDS = st.integers(0, 2**32 - 1)
 def drive(rng, frames, *, grid=None, per_frame=4.0):
     first = rng.random(frames) < 0.05
     first[0] = True
-    return random_objects(rng, frames, per_frame, grid=grid), Ego(rng.uniform(0, 20, frames), first)
+    return random_objects(rng, frames, per_frame, grid=grid), Ego(
+        rng.uniform(0, 20, frames), first
+    )
 
 
 def frames_of(things):
@@ -31,18 +33,29 @@ def frames_of(things):
 
 def test_candidates_come_in_the_order_that_settles_ties():
     assert SYSTEM.choices.shape == (35, 2)
-    assert SYSTEM.choices[:6].tolist() == [[0, 0], [0, -1.5], [0, 1.5], [0, -3], [0, 3], [pytest.approx(-8 / 6), 0]]
+    assert SYSTEM.choices[:6].tolist() == [
+        [0, 0],
+        [0, -1.5],
+        [0, 1.5],
+        [0, -3],
+        [0, 3],
+        [pytest.approx(-8 / 6), 0],
+    ]
 
 
 def test_an_empty_road_is_driven_straight_on():
     actions = acted(
-        SYSTEM, objects([], 4), Ego(np.array([0.0, 1.0, 10.0, 30.0]), np.array([True, False, False, False]))
+        SYSTEM,
+        objects([], 4),
+        Ego(np.array([0.0, 1.0, 10.0, 30.0]), np.array([True, False, False, False])),
     )
     assert (actions == 0).all()
 
 
 def test_travelled_distance_stops_and_does_not_reverse():
-    found = travelled_m(np.array([8.0, 8.0, 0.0]), np.array([-8.0, 0.0, -8.0]), np.array(3.0))
+    found = travelled_m(
+        np.array([8.0, 8.0, 0.0]), np.array([-8.0, 0.0, -8.0]), np.array(3.0)
+    )
     assert found.tolist() == [8 * 1 - 0.5 * 8 * 1, 24, 0]
 
 
@@ -50,7 +63,9 @@ def test_travelled_distance_stops_and_does_not_reverse():
 def test_the_chain_of_actions_equals_the_plain_loop(grid):
     rng = np.random.default_rng(5)
     things, ego = drive(rng, 1200, grid=grid)
-    expected = slow.drive(frames_of(things), ego.speed_mps.tolist(), ego.first.tolist(), ACCELERATIONS)
+    expected = slow.drive(
+        frames_of(things), ego.speed_mps.tolist(), ego.first.tolist(), ACCELERATIONS
+    )
     actions = acted(SYSTEM, things, ego)
     np.testing.assert_array_equal(actions, expected)
     assert len(np.unique(actions, axis=0)) >= 10
@@ -63,7 +78,9 @@ def test_losses_equal_the_plain_loop():
     cheap = acted(SYSTEM, random_objects(rng, 2000, 2.0), ego)
     previous = previous_plans(cheap, ego.first)
     actions = acted(SYSTEM, things, ego, previous=previous)
-    found = weighted_loss(lost(SYSTEM, actions, reference, ego=ego, previous=previous), SYSTEM.weights)
+    found = weighted_loss(
+        lost(SYSTEM, actions, reference, ego=ego, previous=previous), SYSTEM.weights
+    )
     frames = frames_of(reference)
     for t in range(2000):
         before = None if np.isnan(previous[t, 0]) else tuple(previous[t])
@@ -79,13 +96,17 @@ def test_acting_with_given_previous_actions_equals_the_plain_loop():
     actions = acted(SYSTEM, things, ego, previous=previous)
     for t, obstacles in enumerate(frames_of(things)):
         before = None if np.isnan(previous[t, 0]) else tuple(previous[t])
-        assert tuple(actions[t]) == slow.chosen(obstacles, ego.speed_mps[t], before, ACCELERATIONS)
+        assert tuple(actions[t]) == slow.chosen(
+            obstacles, ego.speed_mps[t], before, ACCELERATIONS
+        )
 
 
 def test_loss_terms_by_hand():
     wall = objects([(0, 12.0, 13.0, -0.5, 0.5, 0.0)])
     ego = Ego(np.array([10.0]), np.array([False]))
-    terms = lost(SYSTEM, np.array([[0.0, 0.0]]), wall, ego=ego, previous=np.array([[-4.0, 1.5]]))
+    terms = lost(
+        SYSTEM, np.array([[0.0, 0.0]]), wall, ego=ego, previous=np.array([[-4.0, 1.5]])
+    )
     found = {name: float(term[0]) for name, term in terms.items()}
     assert found == {
         "collision": 1.0,
@@ -95,22 +116,34 @@ def test_loss_terms_by_hand():
         "offset": 0.0,
         "change": (0 + 4) ** 2 / 4 + (0 - 1.5) ** 2,
     }
-    assert weighted_loss(terms, SYSTEM.weights)[0] == pytest.approx(10 + 1.5 * 4 + 0.05 * (4 + 2.25))
+    assert weighted_loss(terms, SYSTEM.weights)[0] == pytest.approx(
+        10 + 1.5 * 4 + 0.05 * (4 + 2.25)
+    )
 
 
-def test_reference_objects_behind_the_ego_origin_are_left_out_and_perceived_ones_are_not():
+def test_reference_objects_behind_the_ego_origin_are_left_out_and_perceived_ones_are_not():  # noqa: E501
     behind = objects([(0, -4.0, 0.0, -0.5, 0.5, 0.0)])
     ego = Ego(np.array([0.0]), np.array([True]))
     still = np.full((1, 2), np.nan)
-    assert lost(SYSTEM, np.array([[0.0, 0.0]]), behind, ego=ego, previous=still)["collision"][0] == 0
-    assert worst_clearances_m(SYSTEM, behind, ego.speed_mps)[0, 0] == pytest.approx(-1.4)
+    assert (
+        lost(SYSTEM, np.array([[0.0, 0.0]]), behind, ego=ego, previous=still)[
+            "collision"
+        ][0]
+        == 0
+    )
+    assert worst_clearances_m(SYSTEM, behind, ego.speed_mps)[0, 0] == pytest.approx(
+        -1.4
+    )
 
 
 def test_touching_counts_as_overlap_in_x_and_not_as_collision_in_y():
     ego = Ego(np.array([0.0]), np.array([True]))
     none = np.full((1, 2), np.nan)
     touching = objects([(0, 4.5, 6.0, -0.5, 0.5, 0.0)])
-    assert lost(SYSTEM, np.zeros((1, 2)), touching, ego=ego, previous=none)["collision"][0] == 1
+    assert (
+        lost(SYSTEM, np.zeros((1, 2)), touching, ego=ego, previous=none)["collision"][0]
+        == 1
+    )
     beside = objects([(0, 2.0, 6.0, 0.9, 2.0, 0.0)])
     terms = lost(SYSTEM, np.zeros((1, 2)), beside, ego=ego, previous=none)
     assert (terms["collision"][0], terms["clearance"][0]) == (0, 1)
@@ -121,10 +154,14 @@ def test_objects_that_no_candidate_can_reach_change_nothing(seed):
     rng = np.random.default_rng(seed)
     things, ego = drive(rng, 12)
     pruned = reachable(SYSTEM, things, ego.speed_mps)
-    np.testing.assert_array_equal(acted(SYSTEM, pruned, ego), acted(SYSTEM, things, ego))
+    np.testing.assert_array_equal(
+        acted(SYSTEM, pruned, ego), acted(SYSTEM, things, ego)
+    )
     far = things.near_m > ego.speed_mps[things.frame] * 3 + 4.5
     wide = (things.lateral_m[:, 0] >= 4.9) | (things.lateral_m[:, 1] <= -4.9)
-    np.testing.assert_array_equal(acted(SYSTEM, things.where(~(far | wide)), ego), acted(SYSTEM, things, ego))
+    np.testing.assert_array_equal(
+        acted(SYSTEM, things.where(~(far | wide)), ego), acted(SYSTEM, things, ego)
+    )
 
 
 @given(SEEDS)
@@ -132,19 +169,25 @@ def test_the_order_of_objects_does_not_matter(seed):
     rng = np.random.default_rng(seed)
     things, ego = drive(rng, 8)
     order = np.lexsort((rng.random(len(things)), things.frame))
-    mixed = replace(things, corners_m=things.corners_m[order], closing_mps=things.closing_mps[order])
+    mixed = replace(
+        things, corners_m=things.corners_m[order], closing_mps=things.closing_mps[order]
+    )
     np.testing.assert_array_equal(acted(SYSTEM, mixed, ego), acted(SYSTEM, things, ego))
 
 
 @given(SEEDS)
 def test_mirroring_the_scene_mirrors_the_lateral_action(seed):
-    """Exact ties aside: where both sides cost the same, the smaller d wins in both worlds."""
+    """Exact ties aside: where both sides cost the same, the smaller d wins in both
+    worlds.
+    """
     rng = np.random.default_rng(seed)
     things, ego = drive(rng, 10)
     ego = ego._replace(first=np.ones(10, dtype=bool))
     cost = SYSTEM.fixed_costs(SYSTEM.needs(things, ego.speed_mps), ego.speed_mps)
     straight, turned = acted(SYSTEM, things, ego), acted(SYSTEM, mirrored(things), ego)
-    tied = (np.isclose(cost, cost.min(axis=1, keepdims=True), rtol=0, atol=1e-9)).sum(axis=1) > 1
+    tied = (np.isclose(cost, cost.min(axis=1, keepdims=True), rtol=0, atol=1e-9)).sum(
+        axis=1
+    ) > 1
     np.testing.assert_array_equal(turned[~tied], straight[~tied] * [1, -1])
 
 
@@ -155,4 +198,10 @@ def test_weights_change_plans_so_none_is_loss_only():
 def test_actions_must_be_candidates():
     ego = Ego(np.array([5.0]), np.array([True]))
     with pytest.raises(InputError, match="candidates"):
-        lost(SYSTEM, np.array([[0.1, 0.0]]), objects([]), ego=ego, previous=np.full((1, 2), np.nan))
+        lost(
+            SYSTEM,
+            np.array([[0.1, 0.0]]),
+            objects([]),
+            ego=ego,
+            previous=np.full((1, 2), np.nan),
+        )

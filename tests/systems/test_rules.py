@@ -1,4 +1,6 @@
-"""The rule of a system on draws of objects: bit for bit what the system plans and charges."""
+"""The rule of a system on draws of objects: bit for bit what the system plans and
+charges.
+"""
 
 from dataclasses import replace
 
@@ -19,13 +21,23 @@ def draws(rng, frames):
     right = rng.uniform(-4, 3, count)
     lateral = np.column_stack([right, right + rng.uniform(0.4, 2.5, count)])
     return box_objects(
-        frames, frame, near_m=near, far_m=near + 4, lateral_m=lateral, closing_mps=rng.uniform(-2, 9, count)
+        frames,
+        frame,
+        near_m=near,
+        far_m=near + 4,
+        lateral_m=lateral,
+        closing_mps=rng.uniform(-2, 9, count),
     )
 
 
 def obstacles(things):
     return Outlines(
-        things.frames, things.frame, things.near_m, things.far_m, things.lateral_m, closing_mps=things.closing_mps
+        things.frames,
+        things.frame,
+        things.near_m,
+        things.far_m,
+        things.lateral_m,
+        closing_mps=things.closing_mps,
     )
 
 
@@ -45,14 +57,32 @@ def test_a_rule_acts_and_charges_as_its_system(name):
     acted = rule.act(rule.needs(obstacles(perceived), speed), speed, previous=before)
     assert acted.tobytes() == plans.tobytes()
     assert len(np.unique(plans, axis=0)) > 2
-    terms = system.terms(plans, drive, replace(truth([], 50), objects=reference), previous=before)
-    loss = rule.loss(acted, rule.needs(obstacles(reference), speed), speed_mps=speed, previous=before)
-    assert loss.tobytes() == sum(weight * terms[term] for term, weight in system.weights.items()).tobytes()
+    terms = system.terms(
+        plans, drive, replace(truth([], 50), objects=reference), previous=before
+    )
+    loss = rule.loss(
+        acted, rule.needs(obstacles(reference), speed), speed_mps=speed, previous=before
+    )
+    assert (
+        loss.tobytes()
+        == sum(
+            weight * terms[term] for term, weight in system.weights.items()
+        ).tobytes()
+    )
     other = rule.act(rule.needs(draws(rng, 50), speed), speed, previous=before)
-    needs = np.stack([rule.needs(obstacles(part), speed) for part in (perceived, reference)])
+    needs = np.stack(
+        [rule.needs(obstacles(part), speed) for part in (perceived, reference)]
+    )
     difference = rule.loss(other, needs[1], speed_mps=speed, previous=before) - loss
-    np.testing.assert_allclose(rule.value(other, needs, speed_mps=speed, previous=before), difference, atol=1e-12)
+    np.testing.assert_allclose(
+        rule.value(other, needs, speed_mps=speed, previous=before),
+        difference,
+        atol=1e-12,
+    )
 
 
 def test_other_systems_have_no_rule():
-    assert [name for name, system in SYSTEMS.items() if system.rule is not None] == ["braking", "receding-horizon"]
+    assert [name for name, system in SYSTEMS.items() if system.rule is not None] == [
+        "braking",
+        "receding-horizon",
+    ]

@@ -38,7 +38,13 @@ from reference import targets as slow
 
 FRAMES, UNITS = 8, ("0000", "0001", "0002")
 BOX, GROUND = (0.0, 0.0, 40.0, 40.0), (10.0, 14.0, -1.0, 1.0)
-TRANSFORMS = {"cdf": Cdf(), "rank": Rank(), "signed-cdf": SignedCdf(), "binary": Binary(), "identity": Identity()}
+TRANSFORMS = {
+    "cdf": Cdf(),
+    "rank": Rank(),
+    "signed-cdf": SignedCdf(),
+    "binary": Binary(),
+    "identity": Identity(),
+}
 
 
 def drives(rng):
@@ -50,18 +56,33 @@ def drives(rng):
             for box in random_boxes(rng, rng.integers(0, 4), spread=300.0):
                 cls = str(rng.choice(["Car", "Pedestrian"]))
                 near = float(rng.uniform(3, 40))
-                objects.append((frame, cls, 0, 0, tuple(box), (near, near + 4, -1.0, 1.0), 0.0))
+                objects.append(
+                    (frame, cls, 0, 0, tuple(box), (near, near + 4, -1.0, 1.0), 0.0)
+                )
                 for mode, chance in (("weak", 0.5), ("strong", 0.8)):
                     if rng.random() < chance:
-                        seen[mode].append((frame, cls, rng.uniform(0.05, 1), *(box + rng.normal(0, 1, 4))))
+                        seen[mode].append(
+                            (
+                                frame,
+                                cls,
+                                rng.uniform(0.05, 1),
+                                *(box + rng.normal(0, 1, 4)),
+                            )
+                        )
             for mode in seen:
                 if rng.random() < 0.3:
-                    seen[mode].append((frame, "Car", rng.uniform(0.05, 0.6), 900.0, 0.0, 940.0, 40.0))
+                    seen[mode].append(
+                        (frame, "Car", rng.uniform(0.05, 0.6), 900.0, 0.0, 940.0, 40.0)
+                    )
         truths.append(truth(objects, FRAMES, unit=unit))
         for mode, found in seen.items():
             rows[mode][unit] = detections(found, FRAMES, unit=unit)
-    dataset = Recording("made-up", tuple(scene(FRAMES, unit=unit) for unit in UNITS), tuple(truths))
-    reports = [DetectionSet(mode, "probabilities", found) for mode, found in rows.items()]
+    dataset = Recording(
+        "made-up", tuple(scene(FRAMES, unit=unit) for unit in UNITS), tuple(truths)
+    )
+    reports = [
+        DetectionSet(mode, "probabilities", found) for mode, found in rows.items()
+    ]
     return material_of(dataset, reports, threshold=0.25)
 
 
@@ -76,8 +97,22 @@ def losses_of(rng):
 
 def test_signed_cdf_by_hand():
     fitted = SignedCdf().fit(np.array([4.0, 0.0, -1.0, 2.0, -3.0, 2.0, 8.0, -1.0, 0.0]))
-    found = fitted.apply(np.array([8.0, 4.0, 2.0, 1.0, 9.0, 0.0, -0.0, -1.0, -3.0, -0.5, -9.0]))
-    assert found.tolist() == [4 / 4, 3 / 4, 2 / 4, 0 / 4, 4 / 4, 0, 0, -2 / 3, -3 / 3, -0 / 3, -3 / 3]
+    found = fitted.apply(
+        np.array([8.0, 4.0, 2.0, 1.0, 9.0, 0.0, -0.0, -1.0, -3.0, -0.5, -9.0])
+    )
+    assert found.tolist() == [
+        4 / 4,
+        3 / 4,
+        2 / 4,
+        0 / 4,
+        4 / 4,
+        0,
+        0,
+        -2 / 3,
+        -3 / 3,
+        -0 / 3,
+        -3 / 3,
+    ]
 
 
 def test_a_sign_that_no_fit_value_has_is_undefined():
@@ -89,7 +124,12 @@ def test_a_sign_that_no_fit_value_has_is_undefined():
 
 def test_rank_cdf_and_binary_by_hand():
     values = np.array([0.0, 5.0, 0.0, -2.0])
-    assert Rank().fit(values).apply(values).tolist() == [(2.5 - 0.5) / 4, (4 - 0.5) / 4, (2.5 - 0.5) / 4, (1 - 0.5) / 4]
+    assert Rank().fit(values).apply(values).tolist() == [
+        (2.5 - 0.5) / 4,
+        (4 - 0.5) / 4,
+        (2.5 - 0.5) / 4,
+        (1 - 0.5) / 4,
+    ]
     assert Cdf().fit(values).apply(values).tolist() == [3 / 4, 4 / 4, 3 / 4, 1 / 4]
     assert Cdf().fit(values).apply(np.array([-9.0, 2.0, 9.0])).tolist() == [0, 3 / 4, 1]
     assert Binary().fit(values).apply(values).tolist() == [0, 1, 0, 0]
@@ -103,7 +143,9 @@ def test_transforms_equal_their_slow_twins(name):
         fit = rng.integers(-3, 4, rng.integers(1, 9)).astype(float)
         new = np.concatenate([fit, rng.integers(-4, 5, 4) / 2])
         found = TRANSFORMS[name].fit(fit).apply(new)
-        np.testing.assert_allclose(found, slow.transformed(name, fit.tolist(), new.tolist()), rtol=1e-9)
+        np.testing.assert_allclose(
+            found, slow.transformed(name, fit.tolist(), new.tolist()), rtol=1e-9
+        )
 
 
 @given(
@@ -139,15 +181,34 @@ def test_the_table_of_targets():
         assert found.values.tobytes() == again.values.tobytes()
         assert found.values.shape == (len(made.table),)
         assert np.isfinite(found.values).all()
-        assert target.classifies == name.endswith("binary") == (set(found.values) <= {0.0, 1.0} and "cdf" not in name)
+        assert (
+            target.classifies
+            == name.endswith("binary")
+            == (set(found.values) <= {0.0, 1.0} and "cdf" not in name)
+        )
         assert len(np.unique(found.objective)) > 2
-    for objective in ("gain-E1", "gain-E5", "gain-E8", "oric", "oric-released", "ap-swap"):
+    for objective in (
+        "gain-E1",
+        "gain-E5",
+        "gain-E8",
+        "oric",
+        "oric-released",
+        "ap-swap",
+    ):
         raw = labels(objective, made)
         np.testing.assert_array_equal(raw.values, raw.objective)
-        np.testing.assert_array_equal(labels(f"{objective}-binary", made).values, raw.values > 0)
-        np.testing.assert_array_equal(labels(f"{objective}-cdf", made).fitted.reference, np.sort(raw.values))
-    np.testing.assert_array_equal(labels("value", made).values, made.table.decision_values)
-    np.testing.assert_array_equal(labels("value-binary", made).values, made.table.decision_values > 0)
+        np.testing.assert_array_equal(
+            labels(f"{objective}-binary", made).values, raw.values > 0
+        )
+        np.testing.assert_array_equal(
+            labels(f"{objective}-cdf", made).fitted.reference, np.sort(raw.values)
+        )
+    np.testing.assert_array_equal(
+        labels("value", made).values, made.table.decision_values
+    )
+    np.testing.assert_array_equal(
+        labels("value-binary", made).values, made.table.decision_values > 0
+    )
 
 
 def test_published_objectives_are_those_of_the_kernels():
@@ -156,10 +217,15 @@ def test_published_objectives_are_those_of_the_kernels():
     at = {}
     for threshold in (0.10, 0.30):
         kept = [mode.reader.report.above(threshold) for mode in found.modes]
-        at[threshold] = [join_units([graded_frames(m[t.unit], t) for t in found.source.truths]) for m in kept]
+        at[threshold] = [
+            join_units([graded_frames(m[t.unit], t) for t in found.source.truths])
+            for m in kept
+        ]
     np.testing.assert_array_equal(labels("ap-swap", made).values, ap_swap(*at[0.30]))
     context = context_sample(24, rng=np.random.default_rng(0))
-    np.testing.assert_array_equal(labels("oric", made).values, contextual_gains(*at[0.10], context=context))
+    np.testing.assert_array_equal(
+        labels("oric", made).values, contextual_gains(*at[0.10], context=context)
+    )
     released = released_gains(*at[0.10], rng=np.random.default_rng(0))
     np.testing.assert_array_equal(labels("oric-released", made).values, released)
     few = context_sample(24, rng=np.random.default_rng(3), size=5)
@@ -175,20 +241,37 @@ def graded(found):
 
 def test_labels_follow_the_order_of_the_inputs():
     rows = np.random.default_rng(3).permutation(len(UNITS) * FRAMES)
-    one, other = (evidence(np.random.default_rng(4), rows=order) for order in (None, rows))
+    one, other = (
+        evidence(np.random.default_rng(4), rows=order) for order in (None, rows)
+    )
     for name in TARGETS:
-        np.testing.assert_array_equal(labels(name, one).values[rows], labels(name, other).values)
+        np.testing.assert_array_equal(
+            labels(name, one).values[rows], labels(name, other).values
+        )
 
 
 def test_nothing_of_other_units_enters():
-    found, losses = drives(np.random.default_rng(5)), losses_of(np.random.default_rng(5))
+    found, losses = (
+        drives(np.random.default_rng(5)),
+        losses_of(np.random.default_rng(5)),
+    )
     fit = evidence_of(found, losses, fit=UNITS[:2]).restrict(UNITS[:2])
     reports = [mode.reader.report for mode in found.modes]
-    blank = replace(found.source, truths=(*found.source.truths[:2], truth([], FRAMES, unit=UNITS[2])))
-    silent = [replace(r, units={**r.units, UNITS[2]: detections([], FRAMES, unit=UNITS[2])}) for r in reports]
-    blanked = evidence_of(material_of(blank, silent, threshold=0.25), losses, fit=UNITS[:2]).restrict(UNITS[:2])
+    blank = replace(
+        found.source,
+        truths=(*found.source.truths[:2], truth([], FRAMES, unit=UNITS[2])),
+    )
+    silent = [
+        replace(r, units={**r.units, UNITS[2]: detections([], FRAMES, unit=UNITS[2])})
+        for r in reports
+    ]
+    blanked = evidence_of(
+        material_of(blank, silent, threshold=0.25), losses, fit=UNITS[:2]
+    ).restrict(UNITS[:2])
     alone = material_of(
-        read_units(found.source, UNITS[:2]), [report.of_units(UNITS[:2]) for report in reports], threshold=0.25
+        read_units(found.source, UNITS[:2]),
+        [report.of_units(UNITS[:2]) for report in reports],
+        threshold=0.25,
     )
     alone = evidence_of(alone, losses[: 2 * FRAMES])
     for name in TARGETS:
@@ -197,29 +280,44 @@ def test_nothing_of_other_units_enters():
         np.testing.assert_array_equal(values, labels(name, blanked).values)
         np.testing.assert_array_equal(values, labels(name, alone).values)
     made = evidence_of(found, losses)
-    assert not np.array_equal(labels("ap-swap", fit).values, labels("ap-swap", made).values[: 2 * FRAMES])
+    assert not np.array_equal(
+        labels("ap-swap", fit).values, labels("ap-swap", made).values[: 2 * FRAMES]
+    )
 
 
 def test_targets_that_cannot_be_made_are_refused():
-    found, losses = drives(np.random.default_rng(6)), losses_of(np.random.default_rng(6))
+    found, losses = (
+        drives(np.random.default_rng(6)),
+        losses_of(np.random.default_rng(6)),
+    )
     weak, strong = (mode.reader.report for mode in found.modes)
     made = evidence_of(found, losses)
     with pytest.raises(InputError, match="one of value, value-binary"):
         labels("velue", made)
-    for modes in ((replace(weak, scores="none"), strong), (weak, replace(strong, scores="none"))):
+    for modes in (
+        (replace(weak, scores="none"), strong),
+        (weak, replace(strong, scores="none")),
+    ):
         unscored = evidence_of(material_of(found.source, modes), losses)
         for name in ("oric", "ap-swap-cdf"):
             with pytest.raises(
                 InputError,
-                match=r"has no column '\w+': its modes have no probabilities or image boxes to compute it from",
+                match=(
+                    r"has no column '\w+': its modes have no probabilities or image "
+                    r"boxes to compute it from"
+                ),
             ):
                 labels(name, unscored)
     with pytest.raises(InputError, match="found losses only"):
         labels("gain-E1", Evidence(made.table))
-    assert len(labels("value-signed-cdf", Evidence(made.table)).values) == len(made.table)
+    assert len(labels("value-signed-cdf", Evidence(made.table)).values) == len(
+        made.table
+    )
     with pytest.raises(InputError, match="perception loss must be one of E1"):
         Gain("E9")
-    empty = replace(found.source, truths=tuple(truth([], FRAMES, unit=unit) for unit in UNITS))
+    empty = replace(
+        found.source, truths=tuple(truth([], FRAMES, unit=unit) for unit in UNITS)
+    )
     nothing = material_of(empty, (weak, strong), threshold=0.25)
     with pytest.raises(InputError, match="needs a reference object"):
         evidence_of(nothing, losses)
@@ -230,17 +328,30 @@ def test_targets_that_cannot_be_made_are_refused():
 
 
 def test_raw_scores_are_graded_by_the_probabilities_they_stand_for():
-    found, losses = drives(np.random.default_rng(8)), losses_of(np.random.default_rng(8))
+    found, losses = (
+        drives(np.random.default_rng(8)),
+        losses_of(np.random.default_rng(8)),
+    )
     weak, strong = (mode.reader.report for mode in found.modes)
-    for modes in ((replace(weak, scores="raw"), strong), (weak, replace(strong, scores="raw"))):
+    for modes in (
+        (replace(weak, scores="raw"), strong),
+        (weak, replace(strong, scores="raw")),
+    ):
         raw = next(mode for mode in modes if mode.scores == "raw")
         fit = UNITS[:2]
-        graded = [graded_scores(raw[t.unit], t) for t in found.source.truths if t.unit in fit]
+        graded = [
+            graded_scores(raw[t.unit], t) for t in found.source.truths if t.unit in fit
+        ]
         fitted = fit_calibration(graded, raw.mode)
-        units = {unit: calibrate(reported, fitted) for unit, reported in raw.units.items()}
+        units = {
+            unit: calibrate(reported, fitted) for unit, reported in raw.units.items()
+        }
         known = replace(raw, scores="probabilities", units=units)
         expected = [known if mode is raw else mode for mode in modes]
-        one, other = (evidence_of(material_of(found.source, each), losses, fit=fit) for each in (modes, expected))
+        one, other = (
+            evidence_of(material_of(found.source, each), losses, fit=fit)
+            for each in (modes, expected)
+        )
         for name in ("ap_swap", "oric_reward", "oric_released"):
             np.testing.assert_array_equal(one.columns[name], other.columns[name])
             assert np.isfinite(one.columns[name][: 2 * FRAMES]).all()
@@ -251,9 +362,17 @@ def test_the_arbiter_takes_the_largest_expected_gain_at_each_share():
     values = np.array([5.0, 3.0, -4.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     steady = np.array([1.0, 1.0, 0.0, 1.0, 0, 0, 0, 0, 0, 0])
     bold = np.array([9.0, 1.0, 8.0, 7.0, 0, 0, 0, 0, 0, 0])
-    found = arbiter({"steady": steady, "bold": bold, "twin": steady.copy()}, values, alphas=(0.1, 0.2, 0.3))
-    assert found.gains[0.1] == pytest.approx({"steady": (5 + 3 + 1) / 3, "bold": 5, "twin": (5 + 3 + 1) / 3})
-    assert found.gains[0.2] == pytest.approx({"steady": 2 * (5 + 3 + 1) / 3, "bold": 5 - 4, "twin": 6})
+    found = arbiter(
+        {"steady": steady, "bold": bold, "twin": steady.copy()},
+        values,
+        alphas=(0.1, 0.2, 0.3),
+    )
+    assert found.gains[0.1] == pytest.approx(
+        {"steady": (5 + 3 + 1) / 3, "bold": 5, "twin": (5 + 3 + 1) / 3}
+    )
+    assert found.gains[0.2] == pytest.approx(
+        {"steady": 2 * (5 + 3 + 1) / 3, "bold": 5 - 4, "twin": 6}
+    )
     assert dict(found.choice) == {0.1: "bold", 0.2: "steady", 0.3: "steady"}
     assert found.choice_at(0.1) == "bold"
     with pytest.raises(InputError, match=r"shares 0\.1, 0\.2, 0\.3; found 0\.25"):
@@ -268,7 +387,8 @@ def test_the_arbiter_is_never_worse_than_any_one_estimator_on_its_own_units():
         found = arbiter(scores, values)
         for alpha, choice in found.choice.items():
             expected = {
-                name: slow.expected_gain(column.tolist(), values.tolist(), alpha) for name, column in scores.items()
+                name: slow.expected_gain(column.tolist(), values.tolist(), alpha)
+                for name, column in scores.items()
             }
             assert found.gains[alpha] == pytest.approx(expected, rel=1e-9, abs=1e-12)
             assert expected[choice] == pytest.approx(max(expected.values()), abs=1e-9)

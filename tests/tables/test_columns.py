@@ -12,7 +12,11 @@ from deepval.tables import columns, keys
 from deepval.tables.columns import Columns
 
 CASES = 2_000
-DATA = {"input": ["a", "b", "10", "9"], "score": [0.5, -1.0, 2.0, 0.0], "weather": ["rain", "fog", "rain", "sun"]}
+DATA = {
+    "input": ["a", "b", "10", "9"],
+    "score": [0.5, -1.0, 2.0, 0.0],
+    "weather": ["rain", "fog", "rain", "sun"],
+}
 
 
 def csv_file(folder, text, name="table.csv"):
@@ -55,7 +59,11 @@ def test_every_form_gives_the_same_columns(tmp_path):
 def test_columns_keep_their_order(tmp_path):
     path = csv_file(tmp_path, "z,input,a\n1,x,2\n")
     assert list(columns.read(path).data) == ["z", "input", "a"]
-    assert list(columns.read({"z": [1], "input": ["x"], "a": [2]}).data) == ["z", "input", "a"]
+    assert list(columns.read({"z": [1], "input": ["x"], "a": [2]}).data) == [
+        "z",
+        "input",
+        "a",
+    ]
 
 
 def test_columns_that_were_read_are_taken_as_they_are():
@@ -104,23 +112,40 @@ def test_integer_ids_of_every_kind_in_frames(column):
         pa.array(["u", "u", "v"], pa.large_string()),
         pa.array(["u", "u", "v"], pa.string_view()),
         pa.RunEndEncodedArray.from_arrays([2, 3], ["u", "v"]),
-        pa.chunked_array([pa.array(["u"]).dictionary_encode(), pa.array(["u", "v"]).dictionary_encode()]),
+        pa.chunked_array(
+            [
+                pa.array(["u"]).dictionary_encode(),
+                pa.array(["u", "v"]).dictionary_encode(),
+            ]
+        ),
     ],
     ids=lambda array: str(array.type),
 )
 def test_arrow_text_of_every_kind(array):
-    assert columns.read(pa.table({"input": array})).ids("input").tolist() == ["u", "u", "v"]
+    assert columns.read(pa.table({"input": array})).ids("input").tolist() == [
+        "u",
+        "u",
+        "v",
+    ]
 
 
 def test_a_null_of_a_dictionary_is_none_and_not_its_last_word():
     table = pa.table({"weather": pa.array(["rain", None, "fog"]).dictionary_encode()})
     assert columns.read(table).data["weather"].tolist() == ["rain", None, "fog"]
-    frame = pl.DataFrame({"weather": pl.Series(["rain", None, "fog"], dtype=pl.Categorical)})
+    frame = pl.DataFrame(
+        {"weather": pl.Series(["rain", None, "fog"], dtype=pl.Categorical)}
+    )
     assert columns.read(frame).data["weather"].tolist() == ["rain", None, "fog"]
 
 
 def test_nulls_are_nan_among_numbers_and_none_among_integers():
-    table = pa.table({"score": [1.0, None], "frame": [1, None], "half": pa.array([1, 2], pa.decimal128(5, 2))})
+    table = pa.table(
+        {
+            "score": [1.0, None],
+            "frame": [1, None],
+            "half": pa.array([1, 2], pa.decimal128(5, 2)),
+        }
+    )
     found = columns.read(table)
     assert np.array_equal(found.numbers("score"), [1.0, np.nan], equal_nan=True)
     assert found.data["frame"].tolist() == [1, None]
@@ -129,7 +154,9 @@ def test_nulls_are_nan_among_numbers_and_none_among_integers():
 
 
 def test_ids_of_a_csv_file_stay_text(tmp_path):
-    found = columns.read(csv_file(tmp_path, "unit,input,track\n0003,007,007\n0003,1e3,8\n"))
+    found = columns.read(
+        csv_file(tmp_path, "unit,input,track\n0003,007,007\n0003,1e3,8\n")
+    )
     assert found.ids("unit").tolist() == ["0003", "0003"]
     assert found.ids("input").tolist() == ["007", "1e3"]
     assert found.data["track"].tolist() == [7, 8]
@@ -138,43 +165,68 @@ def test_ids_of_a_csv_file_stay_text(tmp_path):
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_line_ends_and_byte_order_marks_of_other_systems_are_read(tmp_path, ends, mark):
-    found = columns.read(csv_file(tmp_path, mark + "input,score\nä,1\nb,2.5\n".replace("\n", ends)))
+    found = columns.read(
+        csv_file(tmp_path, mark + "input,score\nä,1\nb,2.5\n".replace("\n", ends))
+    )
     assert found.ids("input").tolist() == ["ä", "b"]
     assert found.numbers("score").tolist() == [1.0, 2.5]
 
 
-def test_a_late_fraction_or_text_does_not_depend_on_how_a_csv_file_is_read_in_blocks(tmp_path):
-    first = "".join(f"{row},0,1\n" for row in range(120_000))  # more than the 1 MB that Arrow looks at first
-    found = columns.read(csv_file(tmp_path, f"input,score,lane\n{first}last,0.5,left\n"))
+def test_a_late_fraction_or_text_does_not_depend_on_how_a_csv_file_is_read_in_blocks(
+    tmp_path,
+):
+    # more than the 1 MB that Arrow looks at first
+    first = "".join(f"{row},0,1\n" for row in range(120_000))
+    found = columns.read(
+        csv_file(tmp_path, f"input,score,lane\n{first}last,0.5,left\n")
+    )
     assert found.numbers("score")[-1] == 0.5
     assert str(found.data["lane"][0]) == "1"
-    with pytest.raises(InputError, match=r"column 'lane' must hold numbers; row 120001 \(input 'last'\) holds 'left'"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"column 'lane' must hold numbers; row 120001 \(input 'last'\) holds 'left'"
+        ),
+    ):
         found.numbers("lane")
 
 
 def test_numbers_with_spaces_and_truth_values_are_numbers(tmp_path):
-    assert columns.read(csv_file(tmp_path, "a,b\n 1, 2.5\n2 ,x\n")).numbers("a").tolist() == [1.0, 2.0]
-    assert columns.read(csv_file(tmp_path, "a\ntrue\nfalse\n")).numbers("a").tolist() == [1.0, 0.0]
+    assert columns.read(csv_file(tmp_path, "a,b\n 1, 2.5\n2 ,x\n")).numbers(
+        "a"
+    ).tolist() == [1.0, 2.0]
+    assert columns.read(csv_file(tmp_path, "a\ntrue\nfalse\n")).numbers(
+        "a"
+    ).tolist() == [1.0, 0.0]
     mixed = [1, True, "2.5", np.float32(0.5), decimal.Decimal("0.25"), None]
-    assert np.array_equal(columns.number_array(mixed, "a"), [1, 1, 2.5, 0.5, 0.25, np.nan], equal_nan=True)
+    assert np.array_equal(
+        columns.number_array(mixed, "a"), [1, 1, 2.5, 0.5, 0.25, np.nan], equal_nan=True
+    )
 
 
 def test_a_file_without_a_last_line_end_is_read_with_a_warning(tmp_path):
     path = csv_file(tmp_path, "input,score\na,1\nb,0.")
-    with pytest.warns(InputWarning, match=r"table.csv: the last line has no end; check that the file is not cut"):
+    with pytest.warns(
+        InputWarning,
+        match=r"table.csv: the last line has no end; check that the file is not cut",
+    ):
         assert columns.read(path).numbers("score").tolist() == [1.0, 0.0]
 
 
 def test_masked_values_are_missing_and_not_what_lies_under_the_mask():
     masked = np.ma.masked_array([1.0, 2.0], mask=[False, True])
-    assert np.array_equal(columns.number_array(masked, "a"), [1.0, np.nan], equal_nan=True)
+    assert np.array_equal(
+        columns.number_array(masked, "a"), [1.0, np.nan], equal_nan=True
+    )
     with pytest.raises(InputError, match="row 2 holds None"):
         columns.id_array(np.ma.masked_array([1, 2], mask=[False, True]), "a")
 
 
 def test_integers_beyond_64_bits_keep_their_spelling():
     big = [2**63 + 5, 10**30]
-    assert columns.id_array(np.array(big[:1], dtype=np.uint64), "a").tolist() == ["9223372036854775813"]
+    assert columns.id_array(np.array(big[:1], dtype=np.uint64), "a").tolist() == [
+        "9223372036854775813"
+    ]
     assert columns.id_array(big, "a").tolist() == [str(value) for value in big]
     assert columns.id_array(np.array([1, 2], dtype=np.uint64), "a").dtype == np.int64
 
@@ -228,7 +280,11 @@ def test_positions_match_a_dictionary():
     rng = np.random.default_rng(2)
     for case in range(CASES):
         ids = rng.permutation(20)[: rng.integers(0, 12)]
-        wanted = rng.permutation(ids) if case % 3 == 0 else rng.integers(0, 20, rng.integers(0, 12))
+        wanted = (
+            rng.permutation(ids)
+            if case % 3 == 0
+            else rng.integers(0, 20, rng.integers(0, 12))
+        )
         rows = {str(value): row for row, value in enumerate(ids)}
         expected = [rows.get(str(value), -1) for value in wanted]
         as_text = (wanted.astype(str), ids.astype(str))

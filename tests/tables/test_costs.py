@@ -8,14 +8,28 @@ import pytest
 import deepval
 from deepval import Costs, InputError, read_costs
 from deepval.errors import InputWarning
-from deepval.tables.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE, PROFILES, check_modes, costs_bytes
+from deepval.tables.costs import (
+    ALL_RAILS,
+    CONVENTIONS,
+    GPU_RAIL,
+    MODULE,
+    PROFILES,
+    check_modes,
+    costs_bytes,
+)
 from worlds import quietly
 
 PROFILE = {
     "modes": {
         "cheap": {"ms": 13.18, "mj": 41.1, "mj_gpu": 20.0, "mj_all": 60.0},
         "mid": {"ms": 14.38, "mj": 47.8},
-        "full": {"ms": 18.47, "mj": 84.4, "mj_gpu": 50.0, "mj_all": 120.0, "usd": 0.0031},
+        "full": {
+            "ms": 18.47,
+            "mj": 84.4,
+            "mj_gpu": 50.0,
+            "mj_all": 120.0,
+            "usd": 0.0031,
+        },
     },
     "allocators": {"mlp": {"ms": 0.65, "served": "single"}, "free": {"ms": 0, "mj": 0}},
 }
@@ -73,7 +87,13 @@ def test_every_convention_is_looked_up():
     costs = read_costs(PROFILE)
     assert CONVENTIONS == ("ms", "mj", "mj_gpu", "mj_all", "usd")
     assert (MODULE, GPU_RAIL, ALL_RAILS) == ("mj", "mj_gpu", "mj_all")
-    assert [costs.of_mode("full", convention) for convention in CONVENTIONS] == [18.47, 84.4, 50, 120, 0.0031]
+    assert [costs.of_mode("full", convention) for convention in CONVENTIONS] == [
+        18.47,
+        84.4,
+        50,
+        120,
+        0.0031,
+    ]
     assert costs.of_allocator("mlp", "ms") == 0.65
     assert costs.of_allocator("free", "mj") == 0
     assert costs.served == {"mlp": "single"}
@@ -81,9 +101,15 @@ def test_every_convention_is_looked_up():
 
 def test_a_missing_figure_is_an_error_and_never_free():
     costs = read_costs(PROFILE)
-    with pytest.raises(InputError, match=r"needs 'mj' of allocator 'mlp'; found \{'ms': 0.65\}. Add it under "):
+    with pytest.raises(
+        InputError,
+        match=r"needs 'mj' of allocator 'mlp'; found \{'ms': 0.65\}. Add it under ",
+    ):
         costs.of_allocator("mlp", "mj")
-    with pytest.raises(InputError, match=r"'ms' of allocator 'mine'; found only allocators \['mlp', 'free'\]"):
+    with pytest.raises(
+        InputError,
+        match=r"'ms' of allocator 'mine'; found only allocators \['mlp', 'free'\]",
+    ):
         costs.of_allocator("mine", "ms")
     with pytest.raises(InputError, match=r"'mj_gpu' of mode 'mid'"):
         costs.of_mode("mid", "mj_gpu")
@@ -120,7 +146,11 @@ def test_a_convention_measured_for_some_modes_only_is_allowed():
         ({"ms": None}, {"ms": 2}, "mode 'cheap': ms must be a number; found None"),
         ({"ms": 3}, {"ms": 2}, "the full mode must cost more than the cheap one"),
         ({"ms": 2}, {"ms": 2}, "found ms = 2.0 for 'full' and 2.0 for 'cheap'"),
-        ({"ms": 1, "mj": 5}, {"ms": 2, "mj": 4}, "found mj = 4.0 for 'full' and 5.0 for 'cheap'"),
+        (
+            {"ms": 1, "mj": 5},
+            {"ms": 2, "mj": 4},
+            "found mj = 4.0 for 'full' and 5.0 for 'cheap'",
+        ),
     ],
 )
 def test_costs_that_cannot_be_are_refused(low, high, message):
@@ -149,28 +179,53 @@ def test_costs_of_another_shape_are_refused(content):
 
 def test_an_allocator_is_checked_as_a_mode_is():
     wrong = two_modes({"ms": 1}, {"ms": 2}) | {"allocators": {"mine": {"mj": -0.5}}}
-    with pytest.raises(InputError, match=r"a cost must be finite and not negative; allocator 'mine' has mj = -0.5"):
+    with pytest.raises(
+        InputError,
+        match=r"a cost must be finite and not negative; allocator 'mine' has mj = -0.5",
+    ):
         read_costs(wrong)
 
 
 @pytest.mark.parametrize("source", [None, 3, ["costs.toml"], b"costs.toml"])
 def test_costs_are_a_file_or_a_mapping(source):
-    with pytest.raises(InputError, match=r"Costs must be a .toml file or a mapping; found "):
+    with pytest.raises(
+        InputError, match=r"Costs must be a .toml file or a mapping; found "
+    ):
         read_costs(source)
 
 
-def test_shipped_profiles_are_read_by_name_unless_there_is_a_file_of_that_name(tmp_path, monkeypatch):
+def test_shipped_profiles_are_read_by_name_unless_there_is_a_file_of_that_name(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     board = read_costs("jetson-agx-xavier")
-    assert board.of_mode("yolov8s-384", "ms") / board.of_mode("yolov8s-640", "ms") == pytest.approx(0.78, abs=0.005)
-    assert board.of_mode("yolov8s-384", "mj") / board.of_mode("yolov8s-640", "mj") == pytest.approx(0.57, abs=0.005)
+    assert board.of_mode("yolov8s-384", "ms") / board.of_mode(
+        "yolov8s-640", "ms"
+    ) == pytest.approx(0.78, abs=0.005)
+    assert board.of_mode("yolov8s-384", "mj") / board.of_mode(
+        "yolov8s-640", "mj"
+    ) == pytest.approx(0.57, abs=0.005)
     assert board.served["gate-gbm-batched"] == "batched"
     (tmp_path / "jetson-agx-xavier").write_text(TOML)
     assert read_costs("jetson-agx-xavier").to_dict() == PROFILE
-    assert costs_bytes(Path("jetson-agx-xavier-nuplan")) == PROFILES["jetson-agx-xavier-nuplan"].read_bytes()
-    with pytest.raises(InputError, match=r"absent.toml: must be costs in a .toml file that can be read; No such file"):
+    assert (
+        costs_bytes(Path("jetson-agx-xavier-nuplan"))
+        == PROFILES["jetson-agx-xavier-nuplan"].read_bytes()
+    )
+    with pytest.raises(
+        InputError,
+        match=(
+            r"absent.toml: must be costs in a .toml file that can be read; No such file"
+        ),
+    ):
         costs_bytes(tmp_path / "absent.toml")
-    with pytest.raises(InputError, match=r"^jetson: .* or a shipped profile \(jetson-agx-xavier, jetson-agx-xavier-nu"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^jetson: .* or a shipped profile \(jetson-agx-xavier, "
+            r"jetson-agx-xavier-nu"
+        ),
+    ):
         read_costs("jetson")
 
 
@@ -191,16 +246,26 @@ def test_shipped_profiles_are_read_by_name_unless_there_is_a_file_of_that_name(t
         ("jetson-agx-xavier-nuplan", "gate-gbm-batched", 0.2, 0.05),
     ],
 )
-def test_shipped_profiles_leave_the_shares_that_the_paper_prints(profile, allocator, alpha, share):
+def test_shipped_profiles_leave_the_shares_that_the_paper_prints(
+    profile, allocator, alpha, share
+):
     costs = read_costs(profile)
-    left = alpha - costs.of_allocator(allocator, "ms") / costs.of_mode("yolov8s-640", "ms")
-    # Both the cost and the share are printed with one decimal less than they were measured with.
+    left = alpha - costs.of_allocator(allocator, "ms") / costs.of_mode(
+        "yolov8s-640", "ms"
+    )
+    # Both the cost and the share are printed with one decimal less than they were
+    # measured with.
     assert left == pytest.approx(share, abs=0.0015)
 
 
 def test_nuplan_s_allocators_are_charged_the_nuscenes_time():
-    there, here = (read_costs(f"jetson-agx-xavier-{name}") for name in ("nuscenes", "nuplan"))
-    assert {mode: (here.of_mode(mode, "ms"), here.of_mode(mode, "mj")) for mode in here.modes} == {
+    there, here = (
+        read_costs(f"jetson-agx-xavier-{name}") for name in ("nuscenes", "nuplan")
+    )
+    assert {
+        mode: (here.of_mode(mode, "ms"), here.of_mode(mode, "mj"))
+        for mode in here.modes
+    } == {
         "yolov8s-320": (14.4, 69.5),
         "yolov8s-640": (23.6, 143.8),
     }
@@ -212,8 +277,17 @@ def test_nuplan_s_allocators_are_charged_the_nuscenes_time():
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_shipped_allocator_is_free_unless_it_only_reads(profile):
     costs = read_costs(profile)
-    assert {name for name, entry in costs.allocators.items() if entry["ms"] == 0} <= {"ego-speed", "box-count"}
-    assert not {"gate-multi-fidelity", "memory", "lost", "gate-gbm-memory", "router-two-head"} & set(costs.allocators)
+    assert {name for name, entry in costs.allocators.items() if entry["ms"] == 0} <= {
+        "ego-speed",
+        "box-count",
+    }
+    assert not {
+        "gate-multi-fidelity",
+        "memory",
+        "lost",
+        "gate-gbm-memory",
+        "router-two-head",
+    } & set(costs.allocators)
     for name in ("gate-gbm", "router-gbm-value", "router-gbm-binary"):
         assert costs.of_allocator(name, "ms") > 0.5 * costs.of_mode("yolov8s-640", "ms")
 
@@ -235,31 +309,61 @@ def test_no_shipped_allocator_is_free_unless_it_only_reads(profile):
 def test_an_unknown_key_is_refused_with_the_nearest_right_name(kind, wrong, right):
     content = two_modes({"ms": 1}, {"ms": 20}) | {"allocators": {"mine": {"ms": 1}}}
     content = (
-        {"modes": {**content["modes"], "cheap": wrong}} if kind == "mode" else content | {"allocators": {"mine": wrong}}
+        {"modes": {**content["modes"], "cheap": wrong}}
+        if kind == "mode"
+        else content | {"allocators": {"mine": wrong}}
     )
     with pytest.raises(InputError) as caught:
         read_costs(content)
-    assert f"{kind} 'cheap'" in str(caught.value) or f"{kind} 'mine'" in str(caught.value)
+    assert f"{kind} 'cheap'" in str(caught.value) or f"{kind} 'mine'" in str(
+        caught.value
+    )
     assert right in str(caught.value)
     assert "keys must be among ms, mj, mj_gpu, mj_all, usd, served" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("key", "right"), [("mode", "modes"), ("Modes", "modes"), ("allocator", "allocators"), ("profil", "profile")]
+    ("key", "right"),
+    [
+        ("mode", "modes"),
+        ("Modes", "modes"),
+        ("allocator", "allocators"),
+        ("profil", "profile"),
+    ],
 )
 def test_an_unknown_table_is_refused_with_the_nearest_right_name(tmp_path, key, right):
-    with pytest.raises(InputError, match=rf"found '{key}' \(did you mean '{right}'\?\)"):
+    with pytest.raises(
+        InputError, match=rf"found '{key}' \(did you mean '{right}'\?\)"
+    ):
         read_costs(two_modes({"ms": 1}, {"ms": 2}) | {key: {}})
     path = tmp_path / "costs.toml"
     path.write_text(f"{TOML}[{key}.x]\nms = 1\n")
-    with pytest.raises(InputError, match=rf"costs.toml: keys must be among .*'{right}'"):
+    with pytest.raises(
+        InputError, match=rf"costs.toml: keys must be among .*'{right}'"
+    ):
         read_costs(path)
 
 
 def test_what_was_measured_beside_a_figure_may_stand_there():
-    stage = {"ms": 2, "features_ms": 1.0, "features_p95_ms": 2.0, "no_decode_ms": 1.0, "no_decode_p95_ms": 1.0}
-    told = {"p95_ms": 3.0, "ms_lo": 1.9, "ms_hi": 2.1, "gpu_ms": 1.0, "calls": 9, "tight": True, "note": "none"}
-    costs = read_costs({"profile": "mine", "modes": {"cheap": {"ms": 1}, "full": stage | told}})
+    stage = {
+        "ms": 2,
+        "features_ms": 1.0,
+        "features_p95_ms": 2.0,
+        "no_decode_ms": 1.0,
+        "no_decode_p95_ms": 1.0,
+    }
+    told = {
+        "p95_ms": 3.0,
+        "ms_lo": 1.9,
+        "ms_hi": 2.1,
+        "gpu_ms": 1.0,
+        "calls": 9,
+        "tight": True,
+        "note": "none",
+    }
+    costs = read_costs(
+        {"profile": "mine", "modes": {"cheap": {"ms": 1}, "full": stage | told}}
+    )
     assert costs.modes["full"] == {"ms": 2.0}
     for name in PROFILES:
         assert read_costs(name).modes
@@ -277,51 +381,112 @@ def test_allocators_without_a_cost_are_listed_where_that_is_asked_for():
     rng = np.random.default_rng(0)
     losses = rng.exponential(size=(60, 3))
     table = deepval.ValueTable.from_columns(
-        unit=np.repeat(list("abcdef"), 10), order=np.tile(np.arange(10), 6),
-        losses={"small": losses[:, 0], "middle": losses[:, 1] / 2, "large": losses[:, 2] / 3},
-    )  # fmt: skip
-    costs = {"modes": {"small": {"ms": 4}, "middle": {"ms": 6}, "large": {"ms": 9}}, "allocators": {"mine": {"ms": 1}}}
-    scores = {"mine": rng.normal(size=60), "other": rng.normal(size=60), "many": rng.exponential(size=(60, 2))}
+        unit=np.repeat(list("abcdef"), 10),
+        order=np.tile(np.arange(10), 6),
+        losses={
+            "small": losses[:, 0],
+            "middle": losses[:, 1] / 2,
+            "large": losses[:, 2] / 3,
+        },
+    )
+    costs = {
+        "modes": {"small": {"ms": 4}, "middle": {"ms": 6}, "large": {"ms": 9}},
+        "allocators": {"mine": {"ms": 1}},
+    }
+    scores = {
+        "mine": rng.normal(size=60),
+        "other": rng.normal(size=60),
+        "many": rng.exponential(size=(60, 2)),
+    }
     budgets = [deepval.Selection(0.3), deepval.Latency(0.3, costs)]
-    with pytest.raises(InputError, match="a measured budget needs 'ms' of allocator 'other'"):
-        quietly(deepval.evaluate, table, scores, budgets, draws=20)
-    settings = {"draws": 20, "calibration": ["a"], "curve_points": 3, "simultaneous_intervals": False}
-    with pytest.warns(
-        InputWarning, match=r"^No cost known \(ms\) of other, many: listed without a verdict under latency"
+    with pytest.raises(
+        InputError, match="a measured budget needs 'ms' of allocator 'other'"
     ):
-        result = deepval.evaluate(table, scores, budgets, **settings, missing_costs="list")
-    alone = quietly(deepval.evaluate, table, {"mine": scores["mine"]}, budgets, **settings)
+        quietly(deepval.evaluate, table, scores, budgets, draws=20)
+    settings = {
+        "draws": 20,
+        "calibration": ["a"],
+        "curve_points": 3,
+        "simultaneous_intervals": False,
+    }
+    with pytest.warns(
+        InputWarning,
+        match=(
+            r"^No cost known \(ms\) of other, many: listed without "
+            r"a verdict under latency"
+        ),
+    ):
+        result = deepval.evaluate(
+            table, scores, budgets, **settings, missing_costs="list"
+        )
+    alone = quietly(
+        deepval.evaluate, table, {"mine": scores["mine"]}, budgets, **settings
+    )
     for part in ("rows", "gaps", "streams", "thresholds"):
         of_mine = [row for row in getattr(result, part) if row.allocator == "mine"]
-        assert of_mine == [row for row in getattr(alone, part) if row.allocator == "mine"]
-        listed = [row for row in getattr(result, part) if row.allocator == "other" and row.kind == "latency"]
+        assert of_mine == [
+            row for row in getattr(alone, part) if row.allocator == "mine"
+        ]
+        listed = [
+            row
+            for row in getattr(result, part)
+            if row.allocator == "other" and row.kind == "latency"
+        ]
         assert [row.reason for row in listed] == ["no cost known"]
-    listed = [row for row in result.rows if row.kind == "latency" and row.allocator in ("other", "many")]
+    listed = [
+        row
+        for row in result.rows
+        if row.kind == "latency" and row.allocator in ("other", "many")
+    ]
     assert [(row.gain, row.cost, row.verdict, row.verdict_words) for row in listed] == [
         (None, None, None, "no cost known")
     ] * 2
     compared = deepval.compare(result, "other", "mine")
     assert [row.verdict for row in compared if row.kind == "latency"] == [None]
-    assert [row.reason for row in compared if row.kind == "latency"] == ["other: no cost known"]
+    assert [row.reason for row in compared if row.kind == "latency"] == [
+        "other: no cost known"
+    ]
 
 
 def test_allocators_without_a_cost_are_listed_where_a_table_stays_on_disk(tmp_path):
     rng = np.random.default_rng(1)
-    columns = {"unit": np.repeat(list("abcd"), 8), "input": np.arange(32), "loss_s": rng.exponential(size=32)}
+    columns = {
+        "unit": np.repeat(list("abcd"), 8),
+        "input": np.arange(32),
+        "loss_s": rng.exponential(size=32),
+    }
     columns |= {"loss_l": rng.exponential(size=32)}
     pq.write_table(pa.table(columns), tmp_path / "values.parquet")
     for name in ("mine", "other"):
-        pq.write_table(pa.table({"input": np.arange(32), "score": rng.normal(size=32)}), tmp_path / f"{name}.parquet")
-    costs = {"modes": {"s": {"ms": 4}, "l": {"ms": 9}}, "allocators": {"mine": {"ms": 1}}}
+        pq.write_table(
+            pa.table({"input": np.arange(32), "score": rng.normal(size=32)}),
+            tmp_path / f"{name}.parquet",
+        )
+    costs = {
+        "modes": {"s": {"ms": 4}, "l": {"ms": 9}},
+        "allocators": {"mine": {"ms": 1}},
+    }
     files = {name: tmp_path / f"{name}.parquet" for name in ("mine", "other")}
     results = [
         quietly(
-            deepval.evaluate, tmp_path / "values.parquet", files, [deepval.Latency(0.3, costs)], draws=10,
-            missing_costs="list", memory=memory,
+            deepval.evaluate,
+            tmp_path / "values.parquet",
+            files,
+            [deepval.Latency(0.3, costs)],
+            draws=10,
+            missing_costs="list",
+            memory=memory,
         )
         for memory in (None, 0)
-    ]  # fmt: skip
-    one, other = ([(row.allocator, row.verdict, row.reason) for row in result.rows] for result in results)
+    ]
+    one, other = (
+        [(row.allocator, row.verdict, row.reason) for row in result.rows]
+        for result in results
+    )
     assert one == other
-    assert [row.gain for row in results[1].rows] == pytest.approx([row.gain for row in results[0].rows])
-    assert [row.reason for row in results[1].rows if row.allocator == "other"] == ["no cost known"]
+    assert [row.gain for row in results[1].rows] == pytest.approx(
+        [row.gain for row in results[0].rows]
+    )
+    assert [row.reason for row in results[1].rows if row.allocator == "other"] == [
+        "no cost known"
+    ]

@@ -1,4 +1,6 @@
-"""Files as they come: other names of columns, other separators, decimal commas, a column per model."""
+"""Files as they come: other names of columns, other separators, decimal commas, a
+column per model.
+"""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,12 @@ OURS = pd.DataFrame(
         "loss_large": [0.5, 0.75, 1.0, 1.0],
     }
 )
-THEIRS = {"unit": "drive", "input": "frame", "loss_small": "err_s", "loss_large": "err_l"}
+THEIRS = {
+    "unit": "drive",
+    "input": "frame",
+    "loss_small": "err_s",
+    "loss_large": "err_l",
+}
 WORDS = [word for name, own in THEIRS.items() for word in ("--column", f"{name}={own}")]
 
 
@@ -43,7 +50,8 @@ def folder(tmp_path, monkeypatch):
         ("theirs.parquet", {}),
         ("semicolons.csv", {"sep": ";", "decimal": ","}),
         ("tabs.csv", {"sep": "\t"}),
-        ("theirs.csv", {"sep": ";", "decimal": ","}),  # no semicolon in its header: commas and points
+        # no semicolon in its header: commas and points
+        ("theirs.csv", {"sep": ";", "decimal": ","}),
     ],
 )
 def test_every_form_is_the_same_table(file, form):
@@ -60,7 +68,18 @@ def test_frames_are_renamed_too():
 
 @pytest.mark.parametrize("command", ["evaluate", "threshold", "diagnose"])
 def test_commands_read_values_and_scores_of_another_form(command):
-    words = (*WORDS, "--column", "score=conf", "--sep", ";", "--decimal", ",", "--draws", "0", "--json")
+    words = (
+        *WORDS,
+        "--column",
+        "score=conf",
+        "--sep",
+        ";",
+        "--decimal",
+        ",",
+        "--draws",
+        "0",
+        "--json",
+    )
     plain = (command, "ours.csv", "-s", "mine=own.csv", "--draws", "0", "--json")
     done = run(command, "semicolons.csv", "-s", "mine=scores.csv", *words, notes=True)
     assert done == run(*plain, notes=True)
@@ -69,24 +88,51 @@ def test_commands_read_values_and_scores_of_another_form(command):
 
 def test_compare_reads_two_forms_of_scores_at_once():
     words = (*WORDS, "--sep", ";", "--decimal", ",", "--draws", "0", "--alpha", "0.5")
-    assert "own against" in call("compare", "semicolons.csv", "own.csv", "other=own.csv", *words)
+    assert "own against" in call(
+        "compare", "semicolons.csv", "own.csv", "other=own.csv", *words
+    )
 
 
 def test_a_column_per_model_needs_neither_units_nor_ids(tmp_path):
-    pd.DataFrame({"small": [1, 0, 0, 1], "large": [1, 1, 0, 0], "doubt": [1, 4, 3, 2]}).to_csv("wide.csv", index=False)
-    with pytest.warns(InputWarning, match="no column 'unit', so every row is its own unit"):
+    pd.DataFrame(
+        {"small": [1, 0, 0, 1], "large": [1, 1, 0, 0], "doubt": [1, 4, 3, 2]}
+    ).to_csv("wide.csv", index=False)
+    with pytest.warns(
+        InputWarning, match="no column 'unit', so every row is its own unit"
+    ):
         table = deepval.read_values("wide.csv", rewards=["small", "large"])
     assert table.losses.tolist() == [[-1, -1], [0, -1], [0, 0], [-1, 0]]
     assert (len(table.unit_ids), table.input.tolist()) == (4, [0, 1, 2, 3])
     form = deepval.tables.columns.Form({"score": "doubt"}, rewards=("small", "large"))
     assert align(table, "doubt", "wide.csv", form).values.tolist() == [1, 4, 3, 2]
     done = run(
-        "evaluate", "wide.csv", "--rewards", "small,large", "-s", "wide.csv", "--column", "score=doubt",
-        "--alpha", "0.25", "--draws", "0", "--format", "csv", notes=True,
-    )  # fmt: skip
-    assert (done.code, "every row is its own unit" in done.err, "wide" in done.out) == (0, True, True)
-    swapped = deepval.read_values(OURS, columns={"unit": "unit"}, losses=["loss_large", "loss_small"])
-    assert np.array_equal(swapped.decision_values, OURS["loss_large"] - OURS["loss_small"])
+        "evaluate",
+        "wide.csv",
+        "--rewards",
+        "small,large",
+        "-s",
+        "wide.csv",
+        "--column",
+        "score=doubt",
+        "--alpha",
+        "0.25",
+        "--draws",
+        "0",
+        "--format",
+        "csv",
+        notes=True,
+    )
+    assert (done.code, "every row is its own unit" in done.err, "wide" in done.out) == (
+        0,
+        True,
+        True,
+    )
+    swapped = deepval.read_values(
+        OURS, columns={"unit": "unit"}, losses=["loss_large", "loss_small"]
+    )
+    assert np.array_equal(
+        swapped.decision_values, OURS["loss_large"] - OURS["loss_small"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,26 +140,50 @@ def test_a_column_per_model_needs_neither_units_nor_ids(tmp_path):
     [
         (("semicolons.csv",), "--sep ';' --decimal , reads it."),
         (("tabs.csv",), "--sep tab reads it."),
-        (("theirs.csv",), "--losses SMALL,LARGE (or --rewards) reads columns that are named after the modes."),
-        (("theirs.csv", "--losses", "err_s,err_x"), "column 'err_x' is needed for 'loss_err_x'; found drive, frame"),
+        (
+            ("theirs.csv",),
+            (
+                "--losses SMALL,LARGE (or --rewards) reads columns that are named "
+                "after the modes."
+            ),
+        ),
+        (
+            ("theirs.csv", "--losses", "err_s,err_x"),
+            "column 'err_x' is needed for 'loss_err_x'; found drive, frame",
+        ),
         (
             ("theirs.csv", *WORDS[2:]),
-            "column 'unit' is needed; found drive, input, loss_small, loss_large. --column unit=",
+            (
+                "column 'unit' is needed; found drive, input, loss_small, loss_large. "
+                "--column unit="
+            ),
         ),
-        (("ours.csv", "--column", "unit=drivee"), "column 'drivee' is needed for 'unit'"),
-        (("ours.csv", "--column", "order=loss_small", "--column", "unit"), "--column must be OURS=YOURS, each once"),
+        (
+            ("ours.csv", "--column", "unit=drivee"),
+            "column 'drivee' is needed for 'unit'",
+        ),
+        (
+            ("ours.csv", "--column", "order=loss_small", "--column", "unit"),
+            "--column must be OURS=YOURS, each once",
+        ),
         (
             ("ours.csv", "--column", "unit=input", "--losses", "loss_small"),
             "'input' is to be 'unit', and there is a column",
         ),
-        (("ours.csv", "--losses", "loss_small"), "losses of a cheap and a full mode are needed; found 1 mode"),
+        (
+            ("ours.csv", "--losses", "loss_small"),
+            "losses of a cheap and a full mode are needed; found 1 mode",
+        ),
         (
             ("ours.csv", "--losses", "a,b", "--rewards", "a,b"),
             "--losses) or of rewards (--rewards) are needed; found both",
         ),
         (("ours.csv", "--sep", ";;"), "(--sep) must be one character"),
         (("ours.csv", "--decimal", ";"), "(--decimal) . or ,; found"),
-        (("ours.csv", "--column", "score=conf"), "column 'conf' is needed for 'score'; found input, score"),
+        (
+            ("ours.csv", "--column", "score=conf"),
+            "column 'conf' is needed for 'score'; found input, score",
+        ),
     ],
 )
 def test_errors_name_the_option(words, sentence):
@@ -122,10 +192,23 @@ def test_errors_name_the_option(words, sentence):
 
 def test_a_score_of_another_name_is_refused_with_the_option():
     sentence = refusal(
-        "evaluate", "ours.csv", "-s", "scores.csv", "--sep", ";", "--decimal", ",", "--column", "input=frame"
+        "evaluate",
+        "ours.csv",
+        "-s",
+        "scores.csv",
+        "--sep",
+        ";",
+        "--decimal",
+        ",",
+        "--column",
+        "input=frame",
     )
-    assert sentence.endswith("found input, conf. --column score=COLUMN reads a column of another name.")
+    assert sentence.endswith(
+        "found input, conf. --column score=COLUMN reads a column of another name."
+    )
 
 
 def test_tables_in_pieces_have_our_columns():
-    assert "must have our columns" in refusal("evaluate", "theirs.parquet", "-s", "own.csv", *WORDS, "--memory", "0")
+    assert "must have our columns" in refusal(
+        "evaluate", "theirs.parquet", "-s", "own.csv", *WORDS, "--memory", "0"
+    )

@@ -1,4 +1,6 @@
-"""Money as a measured cost: the same arithmetic as of milliseconds, in dollars, by name everywhere."""
+"""Money as a measured cost: the same arithmetic as of milliseconds, in dollars, by name
+everywhere.
+"""
 
 import re
 from dataclasses import replace
@@ -23,10 +25,17 @@ FEW = {"small": 0.00004, "large": 0.0031}
 
 def priced(**allocators: float) -> dict:
     modes = {name: {"usd": usd, "ms": 1e5 * usd} for name, usd in FEW.items()}
-    return {"modes": modes, "allocators": {n: {"usd": usd, "ms": 1e5 * usd} for n, usd in allocators.items()}}
+    return {
+        "modes": modes,
+        "allocators": {
+            n: {"usd": usd, "ms": 1e5 * usd} for n, usd in allocators.items()
+        },
+    }
 
 
-def asked(rng: np.random.Generator, inputs: int = 60, modes=("small", "large")) -> deepval.ValueTable:
+def asked(
+    rng: np.random.Generator, inputs: int = 60, modes=("small", "large")
+) -> deepval.ValueTable:
     return random_table(rng, inputs=inputs, units=5, modes=modes)
 
 
@@ -43,30 +52,52 @@ def test_a_money_budget_is_a_latency_budget_in_another_unit():
                 one, other = (result.row(name, kind.kind, alpha) for kind in kinds)
                 cost_ms, cost_usd = one.cost, other.cost
                 assert cost_ms is None or cost_ms == pytest.approx(1e5 * cost_usd)
-                told = {"kind": "money", "convention": "usd", "cost": other.cost, "reason": other.reason}
+                told = {
+                    "kind": "money",
+                    "convention": "usd",
+                    "cost": other.cost,
+                    "reason": other.reason,
+                }
                 assert replace(one, **told) == other
 
 
 def test_money_pays_for_the_judge_before_it_escalates():
-    # 0.2 of 0.0031 leaves 0.00062 per call; the judge takes 0.0002 of it, and 0.00042/0.0031 = 13.5 % can be asked.
+    # 0.2 of 0.0031 leaves 0.00062 per call; the judge takes 0.0002 of it, and
+    # 0.00042/0.0031 = 13.5 % can be asked.
     allowed = allowance(deepval.Money(0.2, priced(judge=0.0002)), ("small", "large"))
-    assert allowed.share(allowed.cost_of("judge")) == pytest.approx(0.2 - 0.0002 / 0.0031)
+    assert allowed.share(allowed.cost_of("judge")) == pytest.approx(
+        0.2 - 0.0002 / 0.0031
+    )
     assert int(allowed.slots(1000, 0.0002)) == 135
     assert not allowed.feasible(0.00063)
-    row = judge(asked(np.random.default_rng(1)), {"judge": np.arange(60.0)}, [deepval.Money(0.05, priced(judge=0.001))])
+    row = judge(
+        asked(np.random.default_rng(1)),
+        {"judge": np.arange(60.0)},
+        [deepval.Money(0.05, priced(judge=0.001))],
+    )
     assert row.row("judge").verdict == "infeasible"
-    assert row.row("judge").reason == "infeasible: costs 0.001 usd per input, the budget leaves 0.000155"
+    assert (
+        row.row("judge").reason
+        == "infeasible: costs 0.001 usd per input, the budget leaves 0.000155"
+    )
 
 
 def test_the_knapsack_counts_nanodollars():
     costs = {"modes": {"s": {"usd": 2e-7}, "m": {"usd": 1.4e-6}, "l": {"usd": 3.1e-3}}}
     allowed = allowance(deepval.Money(0.2, costs), ("s", "m", "l"))
     assert mode_costs(allowed, ("s", "m", "l")).tolist() == [0, 1400, 3_100_000]
-    assert allowed_spend(allowed, 10**6) == 620_000 * 10**6  # the last digits of 0.2 * 0.0031 cost nothing
+    # the last digits of 0.2 * 0.0031 cost nothing
+    assert allowed_spend(allowed, 10**6) == 620_000 * 10**6
     assert allowed_spend(allowed, 7, 1e-4) == 7 * 520_000
-    unpayable = {"modes": {"s": {"usd": 0.0}, "m": {"usd": 1e-12}, "l": {"usd": 3.1e-3}}}
-    with pytest.raises(InputError, match=r"'m' has usd = 1e-12, less than can be counted"):
-        mode_costs(allowance(deepval.Money(0.2, unpayable), ("s", "m", "l")), ("s", "m", "l"))
+    unpayable = {
+        "modes": {"s": {"usd": 0.0}, "m": {"usd": 1e-12}, "l": {"usd": 3.1e-3}}
+    }
+    with pytest.raises(
+        InputError, match=r"'m' has usd = 1e-12, less than can be counted"
+    ):
+        mode_costs(
+            allowance(deepval.Money(0.2, unpayable), ("s", "m", "l")), ("s", "m", "l")
+        )
 
 
 def test_three_models_under_money_equal_three_modes_under_latency():
@@ -79,11 +110,18 @@ def test_three_models_under_money_equal_three_modes_under_latency():
     }
     table = asked(rng, 20, modes)
     result = judge(
-        table, {"mine": rng.normal(size=(20, 2))}, [k(0.3, costs) for k in (deepval.Latency, deepval.Money)], draws=10
+        table,
+        {"mine": rng.normal(size=(20, 2))},
+        [k(0.3, costs) for k in (deepval.Latency, deepval.Money)],
+        draws=10,
     )
     for name in ("mine", "oracle-ladder", "random-ladder"):
         one, other = (result.row(name, kind) for kind in ("latency", "money"))
-        assert (one.gain, one.ndg, one.verdict) == (other.gain, other.ndg, other.verdict)
+        assert (one.gain, one.ndg, one.verdict) == (
+            other.gain,
+            other.ndg,
+            other.verdict,
+        )
     assert [entry.convention for entry in result.ladder] == ["ms", "usd"]
     assert {item["convention"] for item in result.ladder[1].spent} == {"ms", "usd"}
 
@@ -93,9 +131,18 @@ def test_every_kind_is_named_and_built():
     assert set(UNITS) == set(CONVENTIONS)
     for kind, unit in conventions("mj_gpu").items():
         made = measured(kind, 0.3, accounting="skipping", rails="mj_gpu")
-        assert (made.kind, made.convention, made.accounting, made.alpha) == (kind, unit, "skipping", 0.3)
-    assert BudgetKey("money", 0.2, "usd", "skipping").label == "money 20% (USD, skipping)"
-    with pytest.raises(InputError, match=r"A money budget needs costs; none were given"):
+        assert (made.kind, made.convention, made.accounting, made.alpha) == (
+            kind,
+            unit,
+            "skipping",
+            0.3,
+        )
+    assert (
+        BudgetKey("money", 0.2, "usd", "skipping").label == "money 20% (USD, skipping)"
+    )
+    with pytest.raises(
+        InputError, match=r"A money budget needs costs; none were given"
+    ):
         allowance(deepval.Money(0.2), ("small", "large"))
 
 
@@ -119,5 +166,7 @@ def test_dollars_are_small_and_are_still_read():
 
 def test_costs_without_dollars_say_so():
     table = random_table(np.random.default_rng(0), inputs=6, units=2)
-    with pytest.raises(InputError, match=r"a measured budget needs 'usd' of mode 'cheap'"):
+    with pytest.raises(
+        InputError, match=r"a measured budget needs 'usd' of mode 'cheap'"
+    ):
         judge(table, {"light": np.arange(6.0)}, [deepval.Money(0.2, COSTS)])

@@ -1,4 +1,6 @@
-"""Losses from logs in which one mode ran: unbiased by enumeration, exact where the model is right, told everywhere."""
+"""Losses from logs in which one mode ran: unbiased by enumeration, exact where the
+model is right, told everywhere.
+"""
 
 import itertools
 
@@ -15,10 +17,14 @@ MODES = ["small", "large"]
 
 
 def log_of(losses, chance, ran, *, units=None, **more):
-    """A log of these true losses in which `ran` says which mode ran, `chance` the probability of large."""
+    """A log of these true losses in which `ran` says which mode ran, `chance` the
+    probability of large.
+    """
     rows = np.arange(len(losses))
     told = {
-        "unit": np.repeat(["a", "b"], len(losses))[::2][: len(losses)] if units is None else units,
+        "unit": np.repeat(["a", "b"], len(losses))[::2][: len(losses)]
+        if units is None
+        else units,
         "input": rows,
         "mode": np.array(MODES)[ran],
         "loss": losses[rows, ran],
@@ -29,19 +35,34 @@ def log_of(losses, chance, ran, *, units=None, **more):
 
 @pytest.mark.parametrize("method", ["ipw", "doubly-robust"])
 def test_the_mean_over_all_logs_is_the_loss_itself(method):
-    """Every way in which modes could have been chosen, with its probability: the estimates average to the losses."""
+    """Every way in which modes could have been chosen, with its probability: the
+    estimates average to the losses.
+    """
     rng = np.random.default_rng(1)
     losses, chance = rng.exponential(size=(4, 2)), np.array([0.5, 0.2, 0.7, 0.4])
-    wrong = {f"predicted_{mode}": rng.normal(size=4) for mode in MODES}  # any model will do
+    # any model will do
+    wrong = {f"predicted_{mode}": rng.normal(size=4) for mode in MODES}
     mean = np.zeros((4, 2))
     for ran in itertools.product([0, 1], repeat=4):
         ran = np.array(ran)
-        if len(set(ran.tolist())) < 2:  # a mode that never ran is refused; its estimate is its guess
-            guess = np.column_stack(list(wrong.values())) if method == "doubly-robust" else np.zeros((4, 2))
-            weight = (ran[:, None] == [0, 1]) / np.where(ran == 1, chance, 1 - chance)[:, None]
+        # a mode that never ran is refused; its estimate is its guess
+        if len(set(ran.tolist())) < 2:
+            guess = (
+                np.column_stack(list(wrong.values()))
+                if method == "doubly-robust"
+                else np.zeros((4, 2))
+            )
+            weight = (ran[:, None] == [0, 1]) / np.where(ran == 1, chance, 1 - chance)[
+                :, None
+            ]
             found = guess + weight * (losses[np.arange(4), ran][:, None] - guess)
         else:
-            found = quietly(values_from_log, log_of(losses, chance, ran, **wrong), MODES, method=method).losses
+            found = quietly(
+                values_from_log,
+                log_of(losses, chance, ran, **wrong),
+                MODES,
+                method=method,
+            ).losses
         mean += np.prod(np.where(ran == 1, chance, 1 - chance)) * found
     np.testing.assert_allclose(mean, losses, atol=1e-12)
 
@@ -70,8 +91,17 @@ def test_a_ridge_on_other_units_finds_a_straight_line():
 
 def test_self_normalised_weights_have_mean_one():
     rng = np.random.default_rng(4)
-    losses, chance, ran = rng.exponential(size=(50, 2)), rng.uniform(0.2, 0.8, 50), rng.integers(0, 2, 50)
-    table = quietly(values_from_log, log_of(np.ones((50, 2)), chance, ran), MODES, method="self-normalised")
+    losses, chance, ran = (
+        rng.exponential(size=(50, 2)),
+        rng.uniform(0.2, 0.8, 50),
+        rng.integers(0, 2, 50),
+    )
+    table = quietly(
+        values_from_log,
+        log_of(np.ones((50, 2)), chance, ran),
+        MODES,
+        method="self-normalised",
+    )
     np.testing.assert_allclose(
         table.losses.mean(axis=0), 1.0
     )  # a loss that is 1 everywhere is estimated as 1 in the mean
@@ -84,13 +114,30 @@ def test_self_normalised_weights_have_mean_one():
 def test_results_say_that_values_are_estimates(tmp_path):
     rng = np.random.default_rng(5)
     units = np.repeat([f"u{i}" for i in range(10)], 20)
-    losses, chance, ran = rng.exponential(size=(200, 2)), rng.uniform(0.2, 0.8, 200), rng.integers(0, 2, 200)
+    losses, chance, ran = (
+        rng.exponential(size=(200, 2)),
+        rng.uniform(0.2, 0.8, 200),
+        rng.integers(0, 2, 200),
+    )
     losses[:, 0] += 2.0
     table = values_from_log(
-        log_of(losses, chance, ran, units=units, cost_small=1.0 + 0 * chance, cost_large=3.0 + chance), MODES
+        log_of(
+            losses,
+            chance,
+            ran,
+            units=units,
+            cost_small=1.0 + 0 * chance,
+            cost_large=3.0 + chance,
+        ),
+        MODES,
     )
     assert table.input_costs["usd"][:, 0].tolist() == [1.0] * 200
-    with pytest.warns(InputWarning, match=r"doubly robust estimates from a log in which one mode ran on each of 200"):
+    with pytest.warns(
+        InputWarning,
+        match=(
+            r"doubly robust estimates from a log in which one mode ran on each of 200"
+        ),
+    ):
         result = deepval.evaluate(table, {"mine": rng.normal(size=200)}, 0.2, draws=20)
     assert any("not measured" in note for note in result.warnings)
     assert "not measured" in result.to_json()
@@ -104,53 +151,112 @@ def test_results_say_that_values_are_estimates(tmp_path):
 
 
 def test_gains_of_a_score_are_found_again():
-    """With half the inputs run at random, the estimated gain of a fixed score is near the true one."""
+    """With half the inputs run at random, the estimated gain of a fixed score is near
+    the true one.
+    """
     rng = np.random.default_rng(6)
     units = np.repeat([f"u{i:03d}" for i in range(100)], 40)
     hard = rng.normal(size=4000)
-    losses = np.column_stack([np.clip(0.5 + 0.3 * hard, 0, 2), np.clip(0.3 + 0.1 * hard, 0, 2)])
+    losses = np.column_stack(
+        [np.clip(0.5 + 0.3 * hard, 0, 2), np.clip(0.3 + 0.1 * hard, 0, 2)]
+    )
     chance, ran = np.full(4000, 0.5), rng.integers(0, 2, 4000)
-    true = quietly(deepval.ValueTable.from_columns, unit=units, losses=dict(zip(MODES, losses.T, strict=True)))
+    true = quietly(
+        deepval.ValueTable.from_columns,
+        unit=units,
+        losses=dict(zip(MODES, losses.T, strict=True)),
+    )
     log = log_of(losses, chance, ran, units=units, hard=hard)
     for method in METHODS:
-        found = values_from_log(log, MODES, method=method, features=["hard"] if method == "doubly-robust" else ())
-        one, other = (judge(t, {"mine": hard}, 0.2, draws=0).row("mine") for t in (true, found))
+        found = values_from_log(
+            log,
+            MODES,
+            method=method,
+            features=["hard"] if method == "doubly-robust" else (),
+        )
+        one, other = (
+            judge(t, {"mine": hard}, 0.2, draws=0).row("mine") for t in (true, found)
+        )
         close = 0.03 if method == "doubly-robust" else 0.25
         assert other.gain == pytest.approx(one.gain, rel=close)
 
 
-GOOD = {"unit": ["a", "a", "b"], "input": [1, 2, 3], "mode": ["small", "large", "small"], "loss": [1.0, 0.5, 0.2],
-        "propensity": [0.5, 0.5, 0.5]}  # fmt: skip
+GOOD = {
+    "unit": ["a", "a", "b"],
+    "input": [1, 2, 3],
+    "mode": ["small", "large", "small"],
+    "loss": [1.0, 0.5, 0.2],
+    "propensity": [0.5, 0.5, 0.5],
+}
 WRONG = {
     "no propensity": ({"propensity": None}, {}, "column 'propensity' is needed"),
-    "zero": ({"propensity": [0.5, 0.0, 0.5]}, {}, "above 0 and at most 1; row 2 (input '2') holds 0"),
+    "zero": (
+        {"propensity": [0.5, 0.0, 0.5]},
+        {},
+        "above 0 and at most 1; row 2 (input '2') holds 0",
+    ),
     "above one": ({"propensity": [0.5, 0.5, 1.5]}, {}, "row 3 (input '3') holds 1.5"),
     "near zero": (
         {"propensity": [0.5, 0.001, 0.5]},
         {},
         "makes an input count for 1000; row 2 (input '2') holds 0.001",
     ),
-    "mode": ({"mode": ["small", "huge", "small"]}, {}, "column 'mode' must hold modes of small, large; row 2"),
-    "never": ({"mode": ["small"] * 3}, {}, "every mode must have run on some input; 'large' never did"),
-    "method": ({}, {"method": "magic"}, "The method must be one of doubly-robust, ipw, self-normalised; found 'magic'"),
-    "loss": ({"loss": [1.0, float("inf"), 0.0]}, {}, "the loss of the mode that ran must be finite; row 2"),
-    "half a model": ({"predicted_small": [1.0, 1.0, 1.0]}, {}, "column 'predicted_large' is needed"),
+    "mode": (
+        {"mode": ["small", "huge", "small"]},
+        {},
+        "column 'mode' must hold modes of small, large; row 2",
+    ),
+    "never": (
+        {"mode": ["small"] * 3},
+        {},
+        "every mode must have run on some input; 'large' never did",
+    ),
+    "method": (
+        {},
+        {"method": "magic"},
+        "The method must be one of doubly-robust, ipw, self-normalised; found 'magic'",
+    ),
+    "loss": (
+        {"loss": [1.0, float("inf"), 0.0]},
+        {},
+        "the loss of the mode that ran must be finite; row 2",
+    ),
+    "half a model": (
+        {"predicted_small": [1.0, 1.0, 1.0]},
+        {},
+        "column 'predicted_large' is needed",
+    ),
     "feature": ({}, {"features": ["size"]}, "column 'size' is needed"),
-    "clip": ({}, {"clip": 2.0}, "Propensities are clipped at a number between 0 and 1; found 2.0"),
+    "clip": (
+        {},
+        {"clip": 2.0},
+        "Propensities are clipped at a number between 0 and 1; found 2.0",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_logs_that_cannot_be_are_refused(case):
     change, options, told = WRONG[case]
-    log = {name: column for name, column in (GOOD | change).items() if column is not None}
+    log = {
+        name: column for name, column in (GOOD | change).items() if column is not None
+    }
     with pytest.raises(InputError) as caught:
         quietly(values_from_log, log, MODES, **options)
     assert told in str(caught.value)
 
 
 def test_clipping_is_told():
-    table = quietly(values_from_log, GOOD | {"propensity": [0.5, 0.001, 0.5]}, MODES, method="ipw", clip=0.05)
+    table = quietly(
+        values_from_log,
+        GOOD | {"propensity": [0.5, 0.001, 0.5]},
+        MODES,
+        method="ipw",
+        clip=0.05,
+    )
     assert table.losses[1].tolist() == [0.0, 0.5 / 0.05]
-    assert "smallest propensity 0.05, 1 clipped up to it, which biases" in table.estimated
-    quietly(values_from_log, GOOD | {"reward": [1, 2, 3]}, MODES)  # rewards instead of losses
+    assert (
+        "smallest propensity 0.05, 1 clipped up to it, which biases" in table.estimated
+    )
+    # rewards instead of losses
+    quietly(values_from_log, GOOD | {"reward": [1, 2, 3]}, MODES)

@@ -1,4 +1,6 @@
-"""Logs in the formats of public router benchmarks: what comes out of each is what was put in."""
+"""Logs in the formats of public router benchmarks: what comes out of each is what was
+put in.
+"""
 
 import json
 import warnings
@@ -8,7 +10,12 @@ import pytest
 
 import deepval
 from deepval.errors import InputError, InputWarning
-from deepval.tables.router_logs import attribute_scores, import_router_log, write_scores, write_values
+from deepval.tables.router_logs import (
+    attribute_scores,
+    import_router_log,
+    write_scores,
+    write_values,
+)
 from project import ROOT
 
 PROMPTS = ("p1", "p2", "p3", "p4")
@@ -20,7 +27,11 @@ LOSSES = [[1.0, 0.0], [0.0, 0.0], [0.5, 1.0], [0.0, 0.0]]
 
 
 def routerbench():
-    wide = {"sample_id": list(PROMPTS), "prompt": ["a", "ab", "abc", "abcd"], "eval_name": list(SETS)}
+    wide = {
+        "sample_id": list(PROMPTS),
+        "prompt": ["a", "ab", "abc", "abcd"],
+        "eval_name": list(SETS),
+    }
     for model in QUALITY:
         wide |= {model: list(QUALITY[model]), f"{model}|model_response": ["?"] * 4}
         wide |= {f"{model}|total_cost": list(COST[model])}
@@ -36,11 +47,16 @@ def long_rows():
 def routerarena():
     return [
         {
-            "global index": f"{SETS[i]}_{i}", "prompt": "x" * (i + 1), "prediction": model,
-            "generated_result": {"success": True}, "cost": cost, "accuracy": score, "for_optimality": model == "big",
+            "global index": f"{SETS[i]}_{i}",
+            "prompt": "x" * (i + 1),
+            "prediction": model,
+            "generated_result": {"success": True},
+            "cost": cost,
+            "accuracy": score,
+            "for_optimality": model == "big",
         }
         for model, i, _, score, cost in long_rows()
-    ]  # fmt: skip
+    ]
 
 
 def same(table, *, priced=True):
@@ -50,7 +66,9 @@ def same(table, *, priced=True):
     assert list(table.unit_ids) == ["law", "math"]
     assert list(table.unit_ids[table.unit[order]]) == list(SETS)
     if priced:
-        np.testing.assert_allclose(table.input_costs["usd"][order].T, [COST["small"], COST["big"]])
+        np.testing.assert_allclose(
+            table.input_costs["usd"][order].T, [COST["small"], COST["big"]]
+        )
     else:
         assert not table.input_costs
 
@@ -67,43 +85,72 @@ def test_wide_tables_as_of_routerbench(tmp_path):
 
         content = pa.table(routerbench())
         path = tmp_path / name
-        pa.csv.write_csv(content, path) if name.endswith("csv") else pa.parquet.write_table(content, path)
+        pa.csv.write_csv(content, path) if name.endswith(
+            "csv"
+        ) else pa.parquet.write_table(content, path)
         same(import_router_log(path))
-    with pytest.raises(InputError, match=r"the full mode must cost more than the cheap one on average"):
+    with pytest.raises(
+        InputError, match=r"the full mode must cost more than the cheap one on average"
+    ):
         import_router_log(routerbench(), models=["big", "small"])
 
 
 def test_right_and_wrong_as_of_routellm(tmp_path):
     path = tmp_path / "mmlu_law.csv"
-    path.write_text('prompt,mixtral,gpt-4\n"Is it?\nA. yes",True,True\n"And this?",False,True\n')
-    with pytest.warns(InputWarning, match=r"has no groups of inputs, so each input is its own unit"):
+    path.write_text(
+        'prompt,mixtral,gpt-4\n"Is it?\nA. yes",True,True\n"And this?",False,True\n'
+    )
+    with pytest.warns(
+        InputWarning, match=r"has no groups of inputs, so each input is its own unit"
+    ):
         table = import_router_log(path, models=["mixtral", "gpt-4"])
     assert table.losses.tolist() == [[0.0, 0.0], [1.0, 0.0]]
     assert list(table.unit_ids) == ["0", "1"]
     assert not table.input_costs
-    with pytest.warns(InputWarning, match=r"no groups|has no costs, so models are ordered by rising mean quality"):
+    with pytest.warns(
+        InputWarning,
+        match=r"no groups|has no costs, so models are ordered by rising mean quality",
+    ):
         assert import_router_log(path).modes == ("mixtral", "gpt-4")
 
 
 def test_weak_and_strong_in_groups_as_of_routellm():
-    log = {"dataset": ["mmlu"] * 3, "group": ["law", "law", "math"], "prompt_chars": [9, 8, 7],
-           "strong_b": [True, False, True], "weak_a": [False, True, True]}  # fmt: skip
+    log = {
+        "dataset": ["mmlu"] * 3,
+        "group": ["law", "law", "math"],
+        "prompt_chars": [9, 8, 7],
+        "strong_b": [True, False, True],
+        "weak_a": [False, True, True],
+    }
     table = import_router_log(log)
     assert table.modes == ("weak_a", "strong_b")  # by their names, not by their order
     assert table.losses.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
     assert list(table.unit_ids[table.unit]) == ["law", "law", "math"]
-    assert {name: column.tolist() for name, column in table.attributes.items()} == {"prompt_length": [9, 8, 7]}
+    assert {name: column.tolist() for name, column in table.attributes.items()} == {
+        "prompt_length": [9, 8, 7]
+    }
 
 
 def test_models_without_prices_as_of_routerdc():
-    log = {"dataset": ["x", "x", "y", "y"], "i": [0, 1, 0, 1], "question_chars": [5, 6, 7, 8], "tokens": [2, 3, 4, 5],
-           "good": [1.0, 1.0, 0.0, 1.0], "bad": [0.0, 0.0, 1.0, 0.0], "fair": [0.5, 0.5, 0.5, 0.5]}  # fmt: skip
-    with pytest.warns(InputWarning, match=r"has no costs, so models are ordered by rising mean quality"):
+    log = {
+        "dataset": ["x", "x", "y", "y"],
+        "i": [0, 1, 0, 1],
+        "question_chars": [5, 6, 7, 8],
+        "tokens": [2, 3, 4, 5],
+        "good": [1.0, 1.0, 0.0, 1.0],
+        "bad": [0.0, 0.0, 1.0, 0.0],
+        "fair": [0.5, 0.5, 0.5, 0.5],
+    }
+    with pytest.warns(
+        InputWarning,
+        match=r"has no costs, so models are ordered by rising mean quality",
+    ):
         table = import_router_log(log)
     assert table.modes == ("bad", "fair", "good")
     assert list(table.input) == ["x/0", "x/1", "y/0", "y/1"]
     assert list(table.unit_ids) == ["x", "y"]
-    assert sorted(table.attributes) == ["prompt_length", "tokens"]  # counts are no quality from 0 to 1
+    # counts are no quality from 0 to 1
+    assert sorted(table.attributes) == ["prompt_length", "tokens"]
     assert import_router_log(log, models=["good", "bad"]).modes == ("good", "bad")
 
 
@@ -115,12 +162,16 @@ def frugalml(folder, name="apis_faces.parquet"):
     log = {"true": [3, 1, 2, 2]}
     correct = {"free": (1, 0, 0, 1), "mid": (1, 1, 0, 0), "dear": (0, 1, 1, 1)}
     for model, confidence in (("dear", 0.9), ("free", 0.25), ("mid", 0.5)):
-        log |= {f"conf|{model}": [confidence, 0.5, 0.75, 1.0], f"pred|{model}": [3, 3, 3, 3]}
+        log |= {
+            f"conf|{model}": [confidence, 0.5, 0.75, 1.0],
+            f"pred|{model}": [3, 3, 3, 3],
+        }
         log |= {f"correct|{model}": list(correct[model])}
     pa.parquet.write_table(pa.table(log), folder / name)
     prices = "dataset,model,cost_per_10k,cost_unit\n"
     prices += "".join(
-        f"FACES,{m},{c},x\nother_faces,{m},{3 * c},x\n" for m, c in (("free", 1), ("mid", 5), ("dear", 20))
+        f"FACES,{m},{c},x\nother_faces,{m},{3 * c},x\n"
+        for m, c in (("free", 1), ("mid", 5), ("dear", 20))
     )
     (folder / "prices.csv").write_text(prices)
     return folder / name
@@ -134,7 +185,8 @@ def test_prediction_apis_with_confidence_and_a_list_of_prices_as_of_frugalml(tmp
     assert table.losses.T.tolist() == [[0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 0]]
     np.testing.assert_allclose(table.input_costs["usd"], [[1e-4, 5e-4, 20e-4]] * 4)
     assert len(table.unit_ids) == 4
-    # The confidence of the cheap model alone; neither the answer nor another model's confidence.
+    # The confidence of the cheap model alone; neither the answer nor another model's
+    # confidence.
     assert {name: column.tolist() for name, column in table.attributes.items()} == {
         "confidence": [0.25, 0.5, 0.75, 1.0]
     }
@@ -144,34 +196,52 @@ def test_prediction_apis_with_confidence_and_a_list_of_prices_as_of_frugalml(tmp
     np.testing.assert_allclose(pair.input_costs["usd"][0], [5e-4, 20e-4])
     named = import_router_log(path, dataset="other_faces")
     np.testing.assert_allclose(named.input_costs["usd"][0], [3e-4, 15e-4, 60e-4])
-    longer = import_router_log(frugalml(tmp_path, "apis_other-faces.parquet"))  # the longest name that fits
+    # the longest name that fits
+    longer = import_router_log(frugalml(tmp_path, "apis_other-faces.parquet"))
     np.testing.assert_allclose(longer.input_costs["usd"][0], [3e-4, 15e-4, 60e-4])
 
 
 @pytest.mark.filterwarnings("ignore:.*has no groups of inputs", "ignore:.*has no costs")
 def test_lists_of_prices_that_do_not_fit_are_refused(tmp_path):
     path = frugalml(tmp_path, "apis_dogs.parquet")
-    with pytest.raises(InputError, match=r"must list the price of 'dear' .* its data sets are FACES, other_faces"):
+    with pytest.raises(
+        InputError,
+        match=r"must list the price of 'dear' .* its data sets are FACES, other_faces",
+    ):
         import_router_log(path)
     with pytest.raises(InputError, match=r"on data set 'dogs'"):
         import_router_log(path, dataset="dogs")
     (tmp_path / "more.csv").write_text((tmp_path / "prices.csv").read_text())
-    with pytest.raises(InputError, match=r"one list of prices is needed; found .*more.csv, .*prices.csv"):
+    with pytest.raises(
+        InputError,
+        match=r"one list of prices is needed; found .*more.csv, .*prices.csv",
+    ):
         import_router_log(path)
-    assert import_router_log(path, prices=tmp_path / "more.csv", dataset="FACES").input_costs
+    assert import_router_log(
+        path, prices=tmp_path / "more.csv", dataset="FACES"
+    ).input_costs
     (tmp_path / "more.csv").unlink()
     (tmp_path / "prices.csv").write_text("dataset,model,cost_per_10k\nFACES,others,1\n")
     assert not import_router_log(path).input_costs  # the list is about other models
     with pytest.raises(InputError, match=r"one list of prices is needed; found none"):
         import_router_log(path, dataset="FACES")
-    with pytest.raises(InputError, match=r"has its own costs, so it takes no list of prices"):
+    with pytest.raises(
+        InputError, match=r"has its own costs, so it takes no list of prices"
+    ):
         import_router_log(routerbench(), prices=tmp_path / "prices.csv")
 
 
 def test_planners_in_logs_as_of_navsim(tmp_path):
-    log = {"token": ["a", "b", "c"], "log_name": ["l1", "l1", "l2"], "start_time": [20.0, 10.0, 5.0],
-           "slow|score": [0.5, 1.0, 0.0], "slow|comfort": [1.0, 1.0, 1.0], "fast|score": [0.25, 0.0, 0.5],
-           "fast|comfort": [0.0, 0.0, 0.0], "ego_speed_mps": [3.0, 2.0, 1.0]}  # fmt: skip
+    log = {
+        "token": ["a", "b", "c"],
+        "log_name": ["l1", "l1", "l2"],
+        "start_time": [20.0, 10.0, 5.0],
+        "slow|score": [0.5, 1.0, 0.0],
+        "slow|comfort": [1.0, 1.0, 1.0],
+        "fast|score": [0.25, 0.0, 0.5],
+        "fast|comfort": [0.0, 0.0, 0.0],
+        "ego_speed_mps": [3.0, 2.0, 1.0],
+    }
     with pytest.warns(InputWarning, match=r"has no costs"):
         table = import_router_log(log)
     assert table.modes == ("fast", "slow")
@@ -183,14 +253,17 @@ def test_planners_in_logs_as_of_navsim(tmp_path):
     assert list(table.attributes) == ["ego_speed_mps"]
     (path,) = write_scores(table, tmp_path / "scores")
     assert path.name == "ego_speed_mps.parquet"
-    result = deepval.evaluate(table, {"speed": path}, 0.4, draws=0)  # one input: a, the fastest
+    # one input: a, the fastest
+    result = deepval.evaluate(table, {"speed": path}, 0.4, draws=0)
     assert result.row("speed").gain == 0.75 - 0.5
 
 
 def test_prompts_without_a_price_are_left_out():
     log = routerbench()
     log["big|total_cost"][1] = None
-    with pytest.warns(InputWarning, match=r"1 of 4 prompts lack a score or price of a chosen model"):
+    with pytest.warns(
+        InputWarning, match=r"1 of 4 prompts lack a score or price of a chosen model"
+    ):
         table = import_router_log(log)
     assert list(table.input) == ["p1", "p3", "p4"]
     assert table.input_costs["usd"].shape == (3, 2)
@@ -207,23 +280,49 @@ def test_long_tables_as_of_routerarena(tmp_path):
 
 def test_long_tables_and_folders_as_of_llmrouterbench(tmp_path):
     records = [
-        {"dataset_id": SETS[i], "split": "test", "model_name": model, "record_index": i, "prompt": "?",
-         "prediction": "4", "score": score, "cost": cost}
+        {
+            "dataset_id": SETS[i],
+            "split": "test",
+            "model_name": model,
+            "record_index": i,
+            "prompt": "?",
+            "prediction": "4",
+            "score": score,
+            "cost": cost,
+        }
         for model, i, _, score, cost in long_rows()
-    ]  # fmt: skip
+    ]
     path = tmp_path / "records.jsonl"
     path.write_text("\n".join(map(json.dumps, records)))
     same(import_router_log(path))
     for record in records:
-        folder = tmp_path / "bench" / record["dataset_id"] / "test" / record["model_name"]
+        folder = (
+            tmp_path / "bench" / record["dataset_id"] / "test" / record["model_name"]
+        )
         folder.mkdir(parents=True, exist_ok=True)
         mine = [
-            r for r in records if (r["dataset_id"], r["model_name"]) == (record["dataset_id"], record["model_name"])
+            r
+            for r in records
+            if (r["dataset_id"], r["model_name"])
+            == (record["dataset_id"], record["model_name"])
         ]
-        told = [{"index": r["record_index"], "prompt": "?", "prediction": "4", "score": r["score"], "cost": r["cost"],
-                 "raw_output": {"a": 1}} for r in mine]  # fmt: skip
-        (folder / "20260101.json").write_text(json.dumps({"performance": 0.1, "records": []}))
-        (folder / "20260202.json").write_text(json.dumps({"performance": 0.5, "records": told}))
+        told = [
+            {
+                "index": r["record_index"],
+                "prompt": "?",
+                "prediction": "4",
+                "score": r["score"],
+                "cost": r["cost"],
+                "raw_output": {"a": 1},
+            }
+            for r in mine
+        ]
+        (folder / "20260101.json").write_text(
+            json.dumps({"performance": 0.1, "records": []})
+        )
+        (folder / "20260202.json").write_text(
+            json.dumps({"performance": 0.5, "records": told})
+        )
     same(import_router_log(tmp_path / "bench"))
 
 
@@ -233,15 +332,27 @@ def test_what_is_written_is_read_again(tmp_path):
         write_values(table, tmp_path / name)
         again = deepval.read_values(tmp_path / name)
         assert again.digest == table.digest
-        assert again.attributes["prompt_length"].tolist() == table.attributes["prompt_length"].tolist()
+        assert (
+            again.attributes["prompt_length"].tolist()
+            == table.attributes["prompt_length"].tolist()
+        )
     with pytest.raises(InputError, match=r"must end in .csv or .parquet"):
         write_values(table, tmp_path / "values.xlsx")
 
 
 def test_prompts_without_an_answer_are_left_out_and_counted():
-    rows = [row for row in routerarena() if (row["prediction"], row["global index"]) != ("big", "law_3")]
-    columns = {name: [row[name] for row in rows] for name in ("global index", "prediction", "accuracy", "cost")}
-    with pytest.warns(InputWarning, match=r"1 of 4 prompts lack a score or price of a chosen model"):
+    rows = [
+        row
+        for row in routerarena()
+        if (row["prediction"], row["global index"]) != ("big", "law_3")
+    ]
+    columns = {
+        name: [row[name] for row in rows]
+        for name in ("global index", "prediction", "accuracy", "cost")
+    }
+    with pytest.warns(
+        InputWarning, match=r"1 of 4 prompts lack a score or price of a chosen model"
+    ):
         table = import_router_log(columns)
     assert len(table) == 3
 
@@ -249,21 +360,47 @@ def test_prompts_without_an_answer_are_left_out_and_counted():
 WRONG = {
     "pickle": ("routerbench.pkl", b"\x80", "a pickle can run code, so none is read"),
     "no json": ("log.json", b"{", "must be a JSON file"),
-    "no records": ("log.json", b'{"a": 1}', "must be a list of records, or have one as 'records'"),
+    "no records": (
+        "log.json",
+        b'{"a": 1}',
+        "must be a list of records, or have one as 'records'",
+    ),
     "twice": (
-        "log.csv", b"model_name,index,dataset,score\na,1,x,1\na,1,x,0\n",
+        "log.csv",
+        b"model_name,index,dataset,score\na,1,x,1\na,1,x,0\n",
         "a prompt has one row per model; 'x/1' and 'a' are there twice (row 2)",
     ),
     "costs of one": (
-        "log.csv", b"model_name,index,dataset,score,cost\na,1,x,1,1\nb,1,x,0,\na,1,y,1,1\nb,1,y,0,\n",
+        "log.csv",
+        b"model_name,index,dataset,score,cost\na,1,x,1,1\nb,1,x,0,\na,1,y,1,1\nb,1,y,0,\n",
         "models are ordered by their cost, and 'b' has none",
     ),
-    "one model": ("log.csv", b"model_name,index,dataset,score,cost\na,1,x,1,1\na,1,y,1,1\n", "two or more models are"),
-    "values": ("log.csv", b"unit,input,loss_a,loss_b\nu,1,0,1\n", "a table of models has columns '<model>' and"),
-    "above 1": ("log.csv", b"model_name,index,dataset,score,cost\na,1,x,7,1\nb,1,x,9,2\n", "found 9: give best="),
-    "no quality": ("log.csv", b"sample_id,a|total_cost\n1,2\n", "a column 'a' of its quality is needed"),
-    "none whole": ("log.csv", b"model,index,dataset,score,cost\na,1,x,1,1\nb,2,x,0,2\n", "some prompt must have an"),
-}  # fmt: skip
+    "one model": (
+        "log.csv",
+        b"model_name,index,dataset,score,cost\na,1,x,1,1\na,1,y,1,1\n",
+        "two or more models are",
+    ),
+    "values": (
+        "log.csv",
+        b"unit,input,loss_a,loss_b\nu,1,0,1\n",
+        "a table of models has columns '<model>' and",
+    ),
+    "above 1": (
+        "log.csv",
+        b"model_name,index,dataset,score,cost\na,1,x,7,1\nb,1,x,9,2\n",
+        "found 9: give best=",
+    ),
+    "no quality": (
+        "log.csv",
+        b"sample_id,a|total_cost\n1,2\n",
+        "a column 'a' of its quality is needed",
+    ),
+    "none whole": (
+        "log.csv",
+        b"model,index,dataset,score,cost\na,1,x,1,1\nb,2,x,0,2\n",
+        "some prompt must have an",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -278,9 +415,13 @@ def test_logs_that_cannot_be_are_refused(tmp_path, case):
 
 
 def test_models_that_are_not_there_and_best_are_refused():
-    with pytest.raises(InputError, match=r"models must be among big, small; found 'tiny'"):
+    with pytest.raises(
+        InputError, match=r"models must be among big, small; found 'tiny'"
+    ):
         import_router_log(routerbench(), models=["tiny", "big"])
-    with pytest.raises(InputError, match=r"no quality can exceed the best, 0.5; found 1"):
+    with pytest.raises(
+        InputError, match=r"no quality can exceed the best, 0.5; found 1"
+    ):
         import_router_log(routerbench(), best=0.5)
     assert import_router_log(routerbench(), best=10).losses.min() == 9.0
 
@@ -298,7 +439,9 @@ def test_the_command_writes_a_values_file(tmp_path, capsys):
     table = deepval.read_values(tmp_path / "values.csv")
     assert (facts["inputs"], facts["units"]) == (4, 2)
     assert [model["mode"] for model in facts["models"]] == list(table.modes)
-    assert [model["mean_loss"] for model in facts["models"]] == table.losses.mean(axis=0).tolist()
+    assert [model["mean_loss"] for model in facts["models"]] == table.losses.mean(
+        axis=0
+    ).tolist()
 
 
 def test_the_command_writes_scores_beside_the_values(tmp_path, capsys):
@@ -306,9 +449,13 @@ def test_the_command_writes_scores_beside_the_values(tmp_path, capsys):
 
     log = tmp_path / "predictions.json"
     log.write_text(json.dumps(routerarena()))
-    import_log(log, out=tmp_path / "values.csv", scores_out=tmp_path / "scores", json=True)
+    import_log(
+        log, out=tmp_path / "values.csv", scores_out=tmp_path / "scores", json=True
+    )
     (written,) = json.loads(capsys.readouterr().out)["scores"]
-    result = deepval.evaluate(tmp_path / "values.csv", {"length": written}, 0.25, draws=0)
+    result = deepval.evaluate(
+        tmp_path / "values.csv", {"length": written}, 0.25, draws=0
+    )
     assert result.row("length").gain == 0.0  # law_3, the longest: both are right
     with pytest.raises(InputError, match=r"must be a folder that can be written"):
         import_log(log, out=tmp_path / "more.csv", scores_out=log)
@@ -320,13 +467,17 @@ def test_the_command_writes_scores_beside_the_values(tmp_path, capsys):
 def test_every_shared_table_of_models_is_read():
     from shared import shared_data
 
-    files = sorted(shared_data("routing").glob("*.parquet")) + sorted(shared_data("navsim").glob("*.parquet"))
+    files = sorted(shared_data("routing").glob("*.parquet")) + sorted(
+        shared_data("navsim").glob("*.parquet")
+    )
     tables = {file.stem: import_router_log(file) for file in files}
     assert sum(map(len, tables.values())) > 320_000
     for name, table in tables.items():
         assert len(table.modes) >= 2, name
         assert attribute_scores(table), name
-        assert bool(table.input_costs) == name.startswith(("frugalml", "routerbench")), name
+        assert bool(table.input_costs) == name.startswith(
+            ("frugalml", "routerbench")
+        ), name
         assert (len(table.unit_ids) < len(table)) == (not table.input_costs), name
 
 
@@ -341,13 +492,28 @@ def test_the_page_on_results_tells_of_the_published_log_what_the_tool_finds():
     from published_log import figures
 
     found = figures(shared_data("bgt_ada", "target_distributions.csv"))
-    told = (root / "docs" / "results.md").read_text().partition("## A published routing log")[2]
+    told = (
+        (root / "docs" / "results.md")
+        .read_text()
+        .partition("## A published routing log")[2]
+    )
     assert f"{found['affected']:,} of 3,105" in told
-    assert f"{100 * found['harm rate']:.1f} % of them worse (harm ratio {found['harm ratio']:.3f})" in told
-    for name, line in (("oracle", "oracle, here (mean ΔAP)"), ("random", "random, here")):
-        cells = " | ".join(f"{gain:.4f}" for gain in [*found["gain"][name], found["all-full"]])
+    assert (
+        f"{100 * found['harm rate']:.1f} % of them "
+        f"worse (harm ratio {found['harm ratio']:.3f})"
+    ) in told
+    for name, line in (
+        ("oracle", "oracle, here (mean ΔAP)"),
+        ("random", "random, here"),
+    ):
+        cells = " | ".join(
+            f"{gain:.4f}" for gain in [*found["gain"][name], found["all-full"]]
+        )
         assert f"| {line} | {cells} |" in told
-    for name, line in (("MORIC+", "target MORIC⁺"), ("OffloadBin", "target OffloadBin")):
+    for name, line in (
+        ("MORIC+", "target MORIC⁺"),
+        ("OffloadBin", "target OffloadBin"),
+    ):
         pairs = zip(found["gain"][name], found["ndg"][name], strict=True)
         cells = " | ".join(f"{gain:.4f} ({ndg:.2f})" for gain, ndg in pairs)
         assert f"| {line} as a score, here (nDG) | {cells} | |" in told

@@ -18,7 +18,8 @@ from deepval.tables.values import most_helpful
 
 CASES = 2_000
 
-# Ten inputs in three units. V = cheap - full: three help (3, 1, 2), two harm (-2, -1), five change nothing.
+# Ten inputs in three units. V = cheap - full: three help (3, 1, 2), two harm (-2, -1),
+# five change nothing.
 CHEAP = [5.0, 2.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 2.0, 2.0]
 FULL = [2.0, 1.0, 3.0, 1.0, 1.0, 2.0, 2.0, 1.0, 2.0, 2.0]
 UNITS = ["9", "10", "9", "10", "2", "2", "9", "10", "2", "9"]
@@ -44,7 +45,8 @@ def same(one: ValueTable, two: ValueTable) -> bool:
         and one.unit.tolist() == two.unit.tolist()
         and np.array_equal(one.losses, two.losses)
         and np.array_equal(one.order, two.order)
-        and [str(value) for value in one.attributes["weather"]] == [str(value) for value in two.attributes["weather"]]
+        and [str(value) for value in one.attributes["weather"]]
+        == [str(value) for value in two.attributes["weather"]]
     )
 
 
@@ -61,13 +63,19 @@ def test_every_form_gives_the_same_table(tmp_path):
         "parquet of polars": tmp_path / "polars.parquet",
         "parquet of arrow": tmp_path / "arrow.PARQUET",
         "pandas": frame,
-        "pandas, categories": frame.astype({"unit": "category", "input": "category", "weather": "category"}),
+        "pandas, categories": frame.astype(
+            {"unit": "category", "input": "category", "weather": "category"}
+        ),
         "pandas by input": frame.set_index("input"),
         "polars": pl.DataFrame(COLUMNS),
-        "polars, categories": pl.DataFrame(COLUMNS).with_columns(pl.col("unit", "weather").cast(pl.Categorical)),
+        "polars, categories": pl.DataFrame(COLUMNS).with_columns(
+            pl.col("unit", "weather").cast(pl.Categorical)
+        ),
         "arrow": table,
         "arrow stream": table.to_reader(),
-        "mapping of arrays": {name: np.array(column) for name, column in COLUMNS.items()},
+        "mapping of arrays": {
+            name: np.array(column) for name, column in COLUMNS.items()
+        },
     }
     expected = by_hand()
     for form, source in forms.items():
@@ -86,17 +94,27 @@ def test_from_columns_is_the_table_that_is_read():
 
 
 def test_integer_ids_are_the_same_table_in_every_form(tmp_path):
-    ids = COLUMNS | {"input": list(range(90, 100)), "unit": [int(unit) for unit in UNITS]}
+    ids = COLUMNS | {
+        "input": list(range(90, 100)),
+        "unit": [int(unit) for unit in UNITS],
+    }
     pd.DataFrame(ids).to_csv(tmp_path / "values.csv", index=False)
     text = read_values(tmp_path / "values.csv")
-    for source in (ids, pd.DataFrame(ids), pd.DataFrame(ids).astype({"input": "Int64"}), pl.DataFrame(ids)):
+    for source in (
+        ids,
+        pd.DataFrame(ids),
+        pd.DataFrame(ids).astype({"input": "Int64"}),
+        pl.DataFrame(ids),
+    ):
         assert same(read_values(source), text)
     assert text.input.tolist() == [str(number) for number in range(90, 100)]
     assert read_values(ids).input.dtype == np.int64
 
 
 def test_inputs_are_numbered_where_they_have_no_id():
-    table = ValueTable.from_columns(unit=["u", "u"], losses={"cheap": [1, 2], "full": [0, 2]})
+    table = ValueTable.from_columns(
+        unit=["u", "u"], losses={"cheap": [1, 2], "full": [0, 2]}
+    )
     assert table.input.tolist() == [0, 1]
     assert table.losses.dtype == np.float64
     assert table.order is None
@@ -106,33 +124,50 @@ def test_columns_may_stand_in_any_order_but_modes_keep_theirs():
     names = ["weather", "loss_cheap", "order", "input", "loss_full", "unit"]
     shuffled = read_values({name: COLUMNS[name] for name in names})
     assert same(shuffled, by_hand())
-    swapped = read_values({name: COLUMNS[name] for name in ("unit", "input", "loss_full", "loss_cheap")})
+    swapped = read_values(
+        {name: COLUMNS[name] for name in ("unit", "input", "loss_full", "loss_cheap")}
+    )
     assert swapped.modes == ("full", "cheap")
-    assert swapped.decision_values.tolist() == [-value for value in by_hand().decision_values]
+    assert swapped.decision_values.tolist() == [
+        -value for value in by_hand().decision_values
+    ]
 
 
 def test_further_columns_are_attributes():
     assert list(by_hand().attributes) == ["weather"]
-    assert by_hand(speed_mps=range(10), loss=[0.0] * 10).attributes.keys() == {"weather", "speed_mps", "loss"}
+    assert by_hand(speed_mps=range(10), loss=[0.0] * 10).attributes.keys() == {
+        "weather",
+        "speed_mps",
+        "loss",
+    }
 
 
 def test_units_are_sorted_as_text():
     table = by_hand()
     assert table.unit_ids.tolist() == ["10", "2", "9"]
     assert table.unit.tolist() == [2, 0, 2, 0, 1, 1, 2, 0, 1, 2]
-    assert by_hand(unit=[int(unit) for unit in UNITS]).unit_ids.tolist() == ["10", "2", "9"]
+    assert by_hand(unit=[int(unit) for unit in UNITS]).unit_ids.tolist() == [
+        "10",
+        "2",
+        "9",
+    ]
 
 
 def test_contiguous_and_scattered_units_are_the_same_setting():
     scattered = by_hand()
     rows = np.argsort(scattered.unit, kind="stable")
-    contiguous = by_hand(**{name: [column[row] for row in rows] for name, column in COLUMNS.items()})
+    contiguous = by_hand(
+        **{name: [column[row] for row in rows] for name, column in COLUMNS.items()}
+    )
     assert contiguous.unit_ids.tolist() == scattered.unit_ids.tolist()
     assert contiguous.unit.tolist() == scattered.unit[rows].tolist()
     assert contiguous.summary(0.3) == scattered.summary(0.3)
     scores = {"mine": {"input": COLUMNS["input"], "score": CHEAP}}
     budgets = [deepval.Selection(0.3)]
-    one, two = (deepval.evaluate(table, scores, budgets, draws=20) for table in (contiguous, scattered))
+    one, two = (
+        deepval.evaluate(table, scores, budgets, draws=20)
+        for table in (contiguous, scattered)
+    )
     assert one.rows == two.rows
 
 
@@ -165,7 +200,9 @@ def test_summary_where_the_budget_is_slack():
     assert summary.oracle_share == (3 + 2 + 1) / 20
     assert not summary.budget_binds
     # In a slack setting the harm ratio is what all-full loses of the oracle.
-    assert summary.harm_ratio == pytest.approx(1 - summary.all_full_share / summary.oracle_share, rel=1e-9)
+    assert summary.harm_ratio == pytest.approx(
+        1 - summary.all_full_share / summary.oracle_share, rel=1e-9
+    )
 
 
 def test_quota_is_capacity_while_there_are_inputs_without_harm():
@@ -180,9 +217,15 @@ def test_the_quota_rounds_half_up():
 
 
 def test_the_summary_says_no_more_than_evaluate():
-    result = deepval.evaluate(by_hand(), {"mine": CHEAP}, [deepval.Selection(0.3)], draws=0)
-    assert result.row("oracle", alpha=0.3).gain_share == pytest.approx(by_hand().summary(0.3).oracle_share, rel=1e-9)
-    assert result.row("all-full", alpha=0.3).gain_share == pytest.approx(by_hand().summary(0.3).all_full_share)
+    result = deepval.evaluate(
+        by_hand(), {"mine": CHEAP}, [deepval.Selection(0.3)], draws=0
+    )
+    assert result.row("oracle", alpha=0.3).gain_share == pytest.approx(
+        by_hand().summary(0.3).oracle_share, rel=1e-9
+    )
+    assert result.row("all-full", alpha=0.3).gain_share == pytest.approx(
+        by_hand().summary(0.3).all_full_share
+    )
 
 
 def test_nothing_affected_leaves_shares_undefined():
@@ -262,18 +305,25 @@ def test_restrict_chooses_units():
 
 def test_restrict_takes_integers_and_refuses_units_that_are_not_there():
     assert by_hand().restrict([9, 9]).unit_ids.tolist() == ["9"]
-    with pytest.raises(InputError, match=r"Named units must be in the table; 77, sX are not\. It has 10, "):
+    with pytest.raises(
+        InputError,
+        match=r"Named units must be in the table; 77, sX are not\. It has 10, ",
+    ):
         by_hand().restrict(["9", "77", "sX"])
 
 
 def test_listed_units_may_be_without_inputs_and_are_kept():
     listed = by_hand().with_units([9, 77, 78])
-    assert listed.unit_ids.tolist() == sorted({*by_hand().unit_ids.tolist(), "77", "78"})
+    assert listed.unit_ids.tolist() == sorted(
+        {*by_hand().unit_ids.tolist(), "77", "78"}
+    )
     assert same(listed.restrict(by_hand().unit_ids), by_hand())
     part = listed.restrict([9, 77])
     assert part.unit_ids.tolist() == ["77", "9"]
     assert set(part.unit) == {1}
-    with pytest.raises(InputError, match=r"Named units must hold inputs; none of 77, 78 does"):
+    with pytest.raises(
+        InputError, match=r"Named units must hold inputs; none of 77, 78 does"
+    ):
         listed.restrict(["77", "78"])
 
 
@@ -284,22 +334,41 @@ def test_restrict_refuses_what_names_no_unit(units):
 
 
 def test_modes_choose_order_and_subset(tmp_path):
-    unit, losses = ["a", "a", "b"], {"large": [1.0, 2.0, 0.0], "mid": [2.0, 2.0, 1.0], "small": [3.0, 4.0, 1.0]}
-    wanted = ValueTable.from_columns(unit=unit, losses={name: losses[name] for name in ("small", "large")})
+    unit, losses = (
+        ["a", "a", "b"],
+        {"large": [1.0, 2.0, 0.0], "mid": [2.0, 2.0, 1.0], "small": [3.0, 4.0, 1.0]},
+    )
+    wanted = ValueTable.from_columns(
+        unit=unit, losses={name: losses[name] for name in ("small", "large")}
+    )
     named = ValueTable.from_columns(unit=unit, losses=losses, modes=["small", "large"])
     assert named.modes == ("small", "large")
     assert named.digest == wanted.digest
     frame = pd.DataFrame(
-        {"unit": unit, "input": [0, 1, 2]} | {f"loss_{name}": column for name, column in losses.items()}
+        {"unit": unit, "input": [0, 1, 2]}
+        | {f"loss_{name}": column for name, column in losses.items()}
     )
     assert read_values(frame, modes=["small", "large"]).digest == wanted.digest
     assert read_values(frame).with_modes(["small", "large"]).digest == wanted.digest
     assert read_values(frame, modes=["small", "large"]).attributes == {}
-    judged = deepval.evaluate(frame, {"mine": [3.0, 2.0, 1.0]}, draws=5, modes=["small", "large"])
-    assert judged.rows == deepval.evaluate(wanted, {"mine": [3.0, 2.0, 1.0]}, draws=5).rows
+    judged = deepval.evaluate(
+        frame, {"mine": [3.0, 2.0, 1.0]}, draws=5, modes=["small", "large"]
+    )
+    assert (
+        judged.rows == deepval.evaluate(wanted, {"mine": [3.0, 2.0, 1.0]}, draws=5).rows
+    )
     assert judged.setting["modes"] == ("small", "large")
-    for modes in (["small"], ["small", "huge"], ["small", "large", "small"], [], "small,large"):
-        for read in (lambda m: read_values(frame, modes=m), read_values(frame).with_modes):
+    for modes in (
+        ["small"],
+        ["small", "huge"],
+        ["small", "large", "small"],
+        [],
+        "small,large",
+    ):
+        for read in (
+            lambda m: read_values(frame, modes=m),
+            read_values(frame).with_modes,
+        ):
             with pytest.raises(InputError, match="mode"):
                 read(modes)
 
@@ -313,11 +382,18 @@ def test_rewards_are_losses_the_other_way_round():
     columns = {"unit": ["a", "a", "b"], "input": [0, 1, 2]}
     named = {f"reward_{mode}": column for mode, column in rewards.items()}
     assert read_values(columns | named).digest == table.digest
-    assert read_values(columns | named, modes=["large", "small"]).modes == ("large", "small")
-    with pytest.raises(InputError, match="'loss_<mode>' or 'reward_<mode>' are needed, not both"):
+    assert read_values(columns | named, modes=["large", "small"]).modes == (
+        "large",
+        "small",
+    )
+    with pytest.raises(
+        InputError, match="'loss_<mode>' or 'reward_<mode>' are needed, not both"
+    ):
         read_values(columns | named | {"loss_small": [1, 2, 3]})
     with pytest.raises(InputError, match="not both; found both"):
-        ValueTable.from_columns(unit=["a"], losses={"c": [1], "f": [1]}, rewards={"c": [1], "f": [1]})
+        ValueTable.from_columns(
+            unit=["a"], losses={"c": [1], "f": [1]}, rewards={"c": [1], "f": [1]}
+        )
     with pytest.raises(InputError, match="not both; found neither"):
         ValueTable.from_columns(unit=["a"])
     with pytest.raises(InputError, match="column 'reward_large' must be finite"):
@@ -327,31 +403,60 @@ def test_rewards_are_losses_the_other_way_round():
 def test_modes_that_seem_to_stand_the_wrong_way_round_are_warned_of():
     unit, losses = ["a", "a", "b"], {"large": [1.0, 2.0, 0.5], "small": [3.0, 4.0, 0.0]}
     costs = {"modes": {"small": {"ms": 5}, "large": {"ms": 20}}}
-    told = r"'small', costs less than 'large' \(5 against 20 ms\) and harms more than it helps \(harm ratio 8"
+    told = (
+        r"'small', costs less than 'large' \(5 against 20 ms\) and harms more than it "
+        r"helps \(harm ratio 8"
+    )
     with pytest.warns(InputWarning, match=told) as caught:
-        result = deepval.evaluate(ValueTable.from_columns(unit=unit, losses=losses, costs=costs), {}, draws=0)
+        result = deepval.evaluate(
+            ValueTable.from_columns(unit=unit, losses=losses, costs=costs), {}, draws=0
+        )
     assert "is 'small' really the full mode" in str(caught[0].message)
     assert result.warnings == (str(caught[0].message),)
-    with pytest.warns(InputWarning, match="The last mode, 'small', harms more than it helps"):
+    with pytest.warns(
+        InputWarning, match="The last mode, 'small', harms more than it helps"
+    ):
         deepval.evaluate(ValueTable.from_columns(unit=unit, losses=losses), {}, draws=0)
     mild = {"large": [1.0, 2.0, 0.5], "small": [1.5, 2.0, 0.1]}
-    assert deepval.evaluate(ValueTable.from_columns(unit=unit, losses=mild), {}, draws=0).warnings == ()
-    with pytest.warns(InputWarning, match=r"costs less than .* and harms more than it helps \(harm ratio 1.25"):
-        deepval.evaluate(ValueTable.from_columns(unit=unit, losses=mild, costs=costs), {}, draws=0)
-    right = ValueTable.from_columns(unit=unit, losses=losses, costs=costs, modes=["small", "large"])
+    assert (
+        deepval.evaluate(
+            ValueTable.from_columns(unit=unit, losses=mild), {}, draws=0
+        ).warnings
+        == ()
+    )
+    with pytest.warns(
+        InputWarning,
+        match=r"costs less than .* and harms more than it helps \(harm ratio 1.25",
+    ):
+        deepval.evaluate(
+            ValueTable.from_columns(unit=unit, losses=mild, costs=costs), {}, draws=0
+        )
+    right = ValueTable.from_columns(
+        unit=unit, losses=losses, costs=costs, modes=["small", "large"]
+    )
     assert deepval.evaluate(right, {}, draws=0).warnings == ()
 
 
 def test_one_unit_per_row_looks_like_frames():
-    with pytest.warns(InputWarning, match=r"column 'unit' is different in every row; are these frames\?"):
+    with pytest.warns(
+        InputWarning,
+        match=r"column 'unit' is different in every row; are these frames\?",
+    ):
         by_hand(unit=[f"u{row}" for row in range(10)])
     ValueTable.from_columns(unit=["u"], losses={"cheap": [1], "full": [2]})
 
 
 def test_the_digest_is_the_hash_of_what_it_says():
-    table = ValueTable.from_columns(unit=["v", "u"] * 2, input=list("dbca"), losses={"c": [1, 2, 3, 4], "f": [0] * 4})
+    table = ValueTable.from_columns(
+        unit=["v", "u"] * 2,
+        input=list("dbca"),
+        losses={"c": [1, 2, 3, 4], "f": [0] * 4},
+    )
     content = b"c\nf\nu\nv\n" + b"d\nb\nc\na"
-    content += np.array([1, 0, 1, 0], "<i4").tobytes() + np.array([1, 2, 3, 4, 0, 0, 0, 0], "<f8").tobytes()
+    content += (
+        np.array([1, 0, 1, 0], "<i4").tobytes()
+        + np.array([1, 2, 3, 4, 0, 0, 0, 0], "<f8").tobytes()
+    )
     assert table.digest == hashlib.sha256(content).hexdigest()
 
 
@@ -364,8 +469,12 @@ def test_the_digest_sees_every_change_but_attributes():
         by_hand(loss_full=[2.5, *FULL[1:]]),
         by_hand(order=rows),
         by_hand(loss_more=FULL),
-        by_hand(**{name: [column[row] for row in rows] for name, column in COLUMNS.items()}),
-        read_values({name: column for name, column in COLUMNS.items() if name != "order"}),
+        by_hand(
+            **{name: [column[row] for row in rows] for name, column in COLUMNS.items()}
+        ),
+        read_values(
+            {name: column for name, column in COLUMNS.items() if name != "order"}
+        ),
     ]
     digests = {base, *(table.digest for table in changed)}
     assert len(digests) == 1 + len(changed)
@@ -377,8 +486,12 @@ def test_the_digest_of_integers_is_that_of_their_spelling(ids):
     losses = {"cheap": [1.0] * len(ids), "full": [0.0] * len(ids)}
     unit = ["u"] * len(ids)
     as_numbers = ValueTable.from_columns(unit=unit, input=np.array(ids), losses=losses)
-    as_words = ValueTable.from_columns(unit=unit, input=[str(value) for value in ids], losses=losses)
-    padded = ValueTable.from_columns(unit=unit, input=[f"0{value}" for value in ids], losses=losses)
+    as_words = ValueTable.from_columns(
+        unit=unit, input=[str(value) for value in ids], losses=losses
+    )
+    padded = ValueTable.from_columns(
+        unit=unit, input=[f"0{value}" for value in ids], losses=losses
+    )
     assert as_numbers.digest == as_words.digest != padded.digest
 
 
@@ -391,30 +504,54 @@ def test_inputs_are_not_modified():
     assert all(np.array_equal(array, COLUMNS[name]) for name, array in arrays.items())
 
 
-@given(st.lists(st.tuples(st.integers(-40, 40), st.integers(-40, 40)), min_size=1, max_size=30), st.integers(1, 8))
+@given(
+    st.lists(
+        st.tuples(st.integers(-40, 40), st.integers(-40, 40)), min_size=1, max_size=30
+    ),
+    st.integers(1, 8),
+)
 def test_laws_of_a_summary(losses, tenths):
     cheap, full = (np.array(column) / 4 for column in zip(*losses, strict=True))
-    table = ValueTable.from_columns(unit=["u"] * len(cheap), losses={"cheap": cheap, "full": full})
+    table = ValueTable.from_columns(
+        unit=["u"] * len(cheap), losses={"cheap": cheap, "full": full}
+    )
     summary = table.summary(tenths / 10)
     gained = cheap - full
     assert summary.affected == sum(value != 0 for value in gained)
     if cheap.sum() > 0:
-        assert summary.oracle_share >= max(0.0, summary.all_full_share if not summary.budget_binds else 0.0)
+        assert summary.oracle_share >= max(
+            0.0, summary.all_full_share if not summary.budget_binds else 0.0
+        )
         assert summary.oracle_share == pytest.approx(
-            sum(sorted((value for value in gained if value > 0), reverse=True)[: summary.quota]) / cheap.sum(), rel=1e-9
+            sum(
+                sorted((value for value in gained if value > 0), reverse=True)[
+                    : summary.quota
+                ]
+            )
+            / cheap.sum(),
+            rel=1e-9,
         )
     assert summary.budget_binds == (sum(value > 0 for value in gained) > summary.quota)
-    assert summary.quota_is_capacity == (sum(value >= 0 for value in gained) >= summary.quota)
+    assert summary.quota_is_capacity == (
+        sum(value >= 0 for value in gained) >= summary.quota
+    )
 
 
-def test_what_a_setting_says_of_several_budgets_takes_one_sort_of_the_values(monkeypatch):
+def test_what_a_setting_says_of_several_budgets_takes_one_sort_of_the_values(
+    monkeypatch,
+):
     rng = np.random.default_rng(5)
     cheap = rng.exponential(size=500)
     table = deepval.ValueTable.from_columns(
-        unit=np.arange(500) // 50, losses={"cheap": cheap, "full": cheap - rng.normal(0.1, 1.0, 500)}
+        unit=np.arange(500) // 50,
+        losses={"cheap": cheap, "full": cheap - rng.normal(0.1, 1.0, 500)},
     )
     sorts = []
-    monkeypatch.setattr(values, "most_helpful", lambda *args: sorts.append(len(args)) or most_helpful(*args))
+    monkeypatch.setattr(
+        values,
+        "most_helpful",
+        lambda *args: sorts.append(len(args)) or most_helpful(*args),
+    )
     setting = audits.setting(table)
     assert sorts == [1]
     for item in setting.budgets:

@@ -1,4 +1,6 @@
-"""A profile and the outcomes it was fitted on -> simulated and measured figures side by side."""
+"""A profile and the outcomes it was fitted on -> simulated and measured figures side by
+side.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +22,9 @@ VEHICLES = ("Car", "Van", "Truck", "Misc")
 
 
 class ProfileFigure(NamedTuple):
-    """One measured figure, its simulated value, and the number of objects, boxes or frames behind it."""
+    """One measured figure, its simulated value, and the number of objects, boxes or
+    frames behind it.
+    """
 
     name: str
     measured: float
@@ -37,7 +41,9 @@ def above(detections: Detections, threshold: float) -> Detections:
 
 
 def hits(detections: Detections, truth: Truth) -> np.ndarray:
-    """Per reference object: 1 detected, 0 missed, -1 not judged (too small, too hidden, mode not run)."""
+    """Per reference object: 1 detected, 0 missed, -1 not judged (too small, too hidden,
+    mode not run).
+    """
     match = matching(detections, truth)
     result = np.full(len(truth), -1)
     result[match.missed] = 0
@@ -45,7 +51,9 @@ def hits(detections: Detections, truth: Truth) -> np.ndarray:
     return result
 
 
-def tallies(samples: Sequence[Specimen], source: Source, *, threshold: float) -> dict[str, tuple[float, float]]:
+def tallies(
+    samples: Sequence[Specimen], source: Source, *, threshold: float
+) -> dict[str, tuple[float, float]]:
     """Sums and counts behind every figure, on one set of detections."""
     sums: dict[str, list[float]] = {}
 
@@ -70,12 +78,28 @@ def tallies(samples: Sequence[Specimen], source: Source, *, threshold: float) ->
         add(f"recall person at {label}", hit[judged & ~vehicle] == 1)
         wrong = matching(detections, truth).false_positive
         run = sample.detections.run
-        add(f"false positives per frame at {label}", np.bincount(detections.frame[wrong], minlength=len(run))[run])
-        add(f"boxes per frame at {label}", np.bincount(detections.frame, minlength=len(run))[run])
-        third = run & np.concatenate([[False], run[:-1]]) & np.concatenate([[False] * 2, run[:-2]])
-        add(f"boxes that persist at {label}", persistent(detections)[third[detections.frame]])
+        add(
+            f"false positives per frame at {label}",
+            np.bincount(detections.frame[wrong], minlength=len(run))[run],
+        )
+        add(
+            f"boxes per frame at {label}",
+            np.bincount(detections.frame, minlength=len(run))[run],
+        )
+        third = (
+            run
+            & np.concatenate([[False], run[:-1]])
+            & np.concatenate([[False] * 2, run[:-2]])
+        )
+        add(
+            f"boxes that persist at {label}",
+            persistent(detections)[third[detections.frame]],
+        )
         both = np.isin(truth.frame - 1, np.flatnonzero(run))
-        add("objects seen again in the next frame", next_frame(hit, truth)[both & (hit == 1)])
+        add(
+            "objects seen again in the next frame",
+            next_frame(hit, truth)[both & (hit == 1)],
+        )
     for (unit, size), hit in hits_by.items():
         full = hits_by.get((unit, 2 * size))
         if full is not None:
@@ -88,8 +112,17 @@ def tallies(samples: Sequence[Specimen], source: Source, *, threshold: float) ->
 
 def next_frame(hit: np.ndarray, truth: Truth) -> np.ndarray:
     """Whether the same track was detected one frame earlier, per object."""
-    earlier = {(int(t), int(f)) for t, f, h in zip(truth.objects.track, truth.frame, hit, strict=True) if h == 1}
-    return np.array([(int(t), int(f) - 1) in earlier for t, f in zip(truth.objects.track, truth.frame, strict=True)])
+    earlier = {
+        (int(t), int(f))
+        for t, f, h in zip(truth.objects.track, truth.frame, hit, strict=True)
+        if h == 1
+    }
+    return np.array(
+        [
+            (int(t), int(f) - 1) in earlier
+            for t, f in zip(truth.objects.track, truth.frame, strict=True)
+        ]
+    )
 
 
 def goodness(
@@ -101,7 +134,8 @@ def goodness(
     streets: Mapping[str, Conditions] | None = None,
     threshold: float = 0.25,
 ) -> list[ProfileFigure]:
-    """Measured figures and their mean over simulated draws on the same objects and frames.
+    """Measured figures and their mean over simulated draws on the same objects and
+    frames.
 
     `streets` are the units' own conditions; a unit without an entry draws them.
     """
@@ -114,30 +148,45 @@ def goodness(
             if unit not in drawn:
                 rng = np.random.default_rng([seed, number, len(drawn)])
                 own = (streets or {}).get(unit)
-                drawn[unit] = draw(profile, sample.scene, truth=sample.truth, rng=rng, conditions=own)
+                drawn[unit] = draw(
+                    profile, sample.scene, truth=sample.truth, rng=rng, conditions=own
+                )
 
         def simulated(sample: Specimen, drawn: dict = drawn) -> Detections:
             reported = detections_at(drawn[sample.scene.unit], sample.size)
             on_run_frames = reported.where(sample.detections.run[reported.frame])
             return replace(on_run_frames, status=sample.detections.status)
 
-        for name, (value, count) in tallies(samples, simulated, threshold=threshold).items():
+        for name, (value, count) in tallies(
+            samples, simulated, threshold=threshold
+        ).items():
             entry = total.setdefault(name, [0.0, 0.0])
             entry[0] += value
             entry[1] += count
     return [
-        ProfileFigure(name, value / max(count, 1), total[name][0] / max(total[name][1], 1), int(count))
+        ProfileFigure(
+            name,
+            value / max(count, 1),
+            total[name][0] / max(total[name][1], 1),
+            int(count),
+        )
         for name, (value, count) in measured.items()
     ]
 
 
 def agreement(
-    cheap: Sequence[Detections], full: Sequence[Detections], *, size: int, sure: float = 0.5, threshold: float = 0.25
+    cheap: Sequence[Detections],
+    full: Sequence[Detections],
+    *,
+    size: int,
+    sure: float = 0.5,
+    threshold: float = 0.25,
 ) -> dict[str, tuple[int, int]]:
-    """Of the full mode's sure boxes, how many the cheap mode has too (IoU >= 0.5), and how many there are.
+    """Of the full mode's sure boxes, how many the cheap mode has too (IoU >= 0.5), and
+    how many there are.
 
-    By height band in pixels at the cheap mode, whose long side is `size`. It needs no reference, so it works on
-    pictures without labels.
+    By height band in pixels at the cheap mode, whose long side is `size`. It needs no
+    reference, so it works on pictures without labels.
     """
     counts: dict[str, tuple[int, int]] = {}
     for weak, strong in zip(cheap, full, strict=True):
@@ -145,16 +194,24 @@ def agreement(
         pairs = frame_pairs(strong.frame, weak.frame)
         overlap = iou(strong.box_px[pairs.first], weak.box_px[pairs.second])
         shared = best_partner(pairs, overlap, len(strong)).overlap >= 0.5
-        height_px = (strong.box_px[:, 3] - strong.box_px[:, 1]) * size / KITTI_SIZE_PX[0]
+        height_px = (
+            (strong.box_px[:, 3] - strong.box_px[:, 1]) * size / KITTI_SIZE_PX[0]
+        )
         for low, high in pairwise(BANDS_PX):
             band = (height_px >= low) & (height_px < high)
             hits, count = counts.get(f"{low:g}-{high:g} px", (0, 0))
-            counts[f"{low:g}-{high:g} px"] = (hits + int(shared[band].sum()), count + int(band.sum()))
+            counts[f"{low:g}-{high:g} px"] = (
+                hits + int(shared[band].sum()),
+                count + int(band.sum()),
+            )
     return counts
 
 
 def goodness_lines(figures: Sequence[ProfileFigure]) -> list[str]:
     """Figures as lines of text, in the order of their names."""
     lines = [f"{'figure':44s} measured simulated   rests on"]
-    lines += [f"{f.name:44s} {f.measured:8.3f} {f.simulated:9.3f} {f.rests_on:10d}" for f in sorted(figures)]
+    lines += [
+        f"{f.name:44s} {f.measured:8.3f} {f.simulated:9.3f} {f.rests_on:10d}"
+        for f in sorted(figures)
+    ]
     return lines

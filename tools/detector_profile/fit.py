@@ -1,7 +1,9 @@
-"""Matched outcomes of a detector at several resolutions -> its profile: docs/definitions.md, Simulated detector.
+"""Matched outcomes of a detector at several resolutions -> its profile:
+docs/definitions.md, Simulated detector.
 
-The latent score is fitted by censored maximum likelihood (unreported objects lie below the floor), its shares over
-objects, time and resolution by the likelihood of pairs, phantoms by their counts over resolution, score and height.
+The latent score is fitted by censored maximum likelihood (unreported objects lie below
+the floor), its shares over objects, time and resolution by the likelihood of pairs,
+phantoms by their counts over resolution, score and height.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,19 +16,31 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.files.writing import write_atomically
 from deepval.geometry.boxes import frame_pairs
-from deepval.perception.profile import Boxes, Conditions, Edges, Noise, Profile, ScoreLaw, is_person, logit
+from deepval.perception.profile import (
+    Boxes,
+    Conditions,
+    Edges,
+    Noise,
+    Profile,
+    ScoreLaw,
+    is_person,
+    logit,
+)
 from detector_profile.outcomes import Outcome, Specimen, all_outcomes, unit_names
 from detector_profile.strays import FLOOR, TOP, fit_doubles, fit_ghosts, fit_phantoms
 
 HEIGHT_KNOTS_PX = (4.0, 7.0, 10.0, 15.0, 25.0, 50.0)
-# Range adds hardly anything to height, and in these data it also separates the picture sets: the prior keeps it near 0.
+# Range adds hardly anything to height, and in these data it also separates the picture
+# sets: the prior keeps it near 0.
 RANGE_PRIOR = 500.0
 FREEDOM = 4
 LAGS = (0, 1, 2, 4, 8, 16)
 
 
 def basis(height_px: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row knot"]:
-    """Weights of the height knots for piecewise linear interpolation in ln height, extrapolated below the first."""
+    """Weights of the height knots for piecewise linear interpolation in ln height,
+    extrapolated below the first.
+    """
     ln_knots = np.log(HEIGHT_KNOTS_PX)
     x = np.minimum(np.log(height_px), ln_knots[-1])
     low = np.clip(np.searchsorted(ln_knots, x, side="right") - 1, 0, len(ln_knots) - 2)
@@ -38,39 +52,55 @@ def basis(height_px: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row knot"]:
 
 
 def fit_scores(rows: Outcome) -> tuple[ScoreLaw, Float[np.ndarray, "row"]]:
-    """The latent score by censored maximum likelihood, and each row's standardised residual or its bound."""
+    """The latent score by censored maximum likelihood, and each row's standardised
+    residual or its bound.
+    """
     from scipy.optimize import minimize
     from scipy.special import log_ndtr
 
     classes = [str(name) for name in np.unique(rows.cls) if name != "Car"]
     heights, knots = basis(rows.height_px), len(HEIGHT_KNOTS_PX)
     by_class = np.stack([rows.cls == name for name in classes], axis=-1).astype(float)
-    hidden = np.stack([np.clip(rows.occlusion, 0, 3) >= level for level in (1, 2)], axis=-1).astype(float)
+    hidden = np.stack(
+        [np.clip(rows.occlusion, 0, 3) >= level for level in (1, 2)], axis=-1
+    ).astype(float)
     far = np.log(np.clip(rows.range_m, 2.0, 200.0) / 20.0)
     design = np.column_stack([heights, by_class, hidden, far])
     seen, least = rows.seen, logit(FLOOR, top=TOP)
     target = np.where(seen, logit(np.where(seen, rows.score, FLOOR), top=TOP), least)
 
-    # Sums of exponentials: the score rises with height for every x, without constraints.
+    # Sums of exponentials: the score rises with height for every x, without
+    # constraints.
     def coefficients(x: np.ndarray) -> np.ndarray:
-        return np.concatenate([np.cumsum(np.concatenate([x[:1], np.exp(x[1:knots])])), x[knots:-1]])
+        return np.concatenate(
+            [np.cumsum(np.concatenate([x[:1], np.exp(x[1:knots])])), x[knots:-1]]
+        )
 
     def loss(x: np.ndarray) -> float:
         spread = np.exp(x[-1])
         away = (target - design @ coefficients(x)) / spread
         likelihood = np.where(seen, -0.5 * away**2 - x[-1], log_ndtr(away))
-        shrink = (x[knots:-1] ** 2).sum() * 2.0 + RANGE_PRIOR * x[-2] ** 2 + ((x[1:knots] + 0.5) ** 2).sum() * 0.5
+        shrink = (
+            (x[knots:-1] ** 2).sum() * 2.0
+            + RANGE_PRIOR * x[-2] ** 2
+            + ((x[1:knots] + 0.5) ** 2).sum() * 0.5
+        )
         return float(shrink - likelihood.sum())
 
-    start = np.concatenate([[-4.0], np.zeros(knots - 1), np.zeros(len(classes) + 3), [0.3]])
-    x = minimize(loss, start, method="L-BFGS-B", options={"maxiter": 500, "maxfun": 100000}).x
+    start = np.concatenate(
+        [[-4.0], np.zeros(knots - 1), np.zeros(len(classes) + 3), [0.3]]
+    )
+    x = minimize(
+        loss, start, method="L-BFGS-B", options={"maxiter": 500, "maxfun": 100000}
+    ).x
     fitted, spread = coefficients(x), float(np.exp(x[-1]))
     effects = fitted[knots:]
     levels = np.cumsum(effects[len(classes) : len(classes) + 2])
     scores = ScoreLaw(
         height_px=HEIGHT_KNOTS_PX,
         height_logit=tuple(fitted[:knots]),
-        class_logit={"Car": 0.0} | dict(zip(classes, map(float, effects[: len(classes)]), strict=True)),
+        class_logit={"Car": 0.0}
+        | dict(zip(classes, map(float, effects[: len(classes)]), strict=True)),
         occlusion_logit=(0.0, float(levels[0]), float(levels[1]), float(levels[1])),
         range_logit=float(effects[-1]),
         spread=spread,
@@ -82,7 +112,9 @@ def fit_scores(rows: Outcome) -> tuple[ScoreLaw, Float[np.ndarray, "row"]]:
 
 
 class RowPairs(NamedTuple):
-    """Pairs of rows of one object: the number of frames and the ln resolution between them."""
+    """Pairs of rows of one object: the number of frames and the ln resolution between
+    them.
+    """
 
     first: Int[np.ndarray, "pair"]
     second: Int[np.ndarray, "pair"]
@@ -91,8 +123,12 @@ class RowPairs(NamedTuple):
 
 
 def row_pairs(rows: Outcome) -> RowPairs:
-    """All pairs of rows of one track that lie one of `LAGS` frames apart, at any two resolutions."""
-    thing = np.unique(np.column_stack([rows.unit, rows.track]), axis=0, return_inverse=True)[1].reshape(-1)
+    """All pairs of rows of one track that lie one of `LAGS` frames apart, at any two
+    resolutions.
+    """
+    thing = np.unique(
+        np.column_stack([rows.unit, rows.track]), axis=0, return_inverse=True
+    )[1].reshape(-1)
     key = thing * 100_000 + rows.frame
     order = np.argsort(key, kind="stable")
     parts = []
@@ -102,7 +138,9 @@ def row_pairs(rows: Outcome) -> RowPairs:
         keep = first < second if lag == 0 else np.ones(len(first), dtype=bool)
         parts.append((first[keep], second[keep], np.full(keep.sum(), lag)))
     first, second, lag = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return RowPairs(first, second, lag, np.abs(np.log(rows.size[first] / rows.size[second])))
+    return RowPairs(
+        first, second, lag, np.abs(np.log(rows.size[first] / rows.size[second]))
+    )
 
 
 def both_below(h: np.ndarray, k: np.ndarray, correlation: np.ndarray) -> np.ndarray:
@@ -112,15 +150,23 @@ def both_below(h: np.ndarray, k: np.ndarray, correlation: np.ndarray) -> np.ndar
     node, weight = np.polynomial.legendre.leggauss(12)
     angle = np.arcsin(correlation)[:, None] * (node + 1) / 2
     sin, cos = np.sin(angle), np.cos(angle)
-    inner = np.exp(-(h[:, None] ** 2 + k[:, None] ** 2 - 2 * (h * k)[:, None] * sin) / (2 * cos**2))
-    return ndtr(h) * ndtr(k) + (inner @ weight) * np.arcsin(correlation) / 2 / (2 * np.pi)
+    inner = np.exp(
+        -(h[:, None] ** 2 + k[:, None] ** 2 - 2 * (h * k)[:, None] * sin) / (2 * cos**2)
+    )
+    return ndtr(h) * ndtr(k) + (inner @ weight) * np.arcsin(correlation) / 2 / (
+        2 * np.pi
+    )
 
 
-def pair_correlation(x: np.ndarray, pairs: RowPairs, dt_s: float) -> tuple[Noise, np.ndarray]:
+def pair_correlation(
+    x: np.ndarray, pairs: RowPairs, dt_s: float
+) -> tuple[Noise, np.ndarray]:
     """The noise of unbounded parameters, and the correlation of each pair under it."""
     share = np.exp(np.append(x[:2], 0.0))
     share = share / share.sum()
-    noise = Noise(float(share[0]), float(share[1]), float(np.exp(x[2])), float(np.exp(x[3])))
+    noise = Noise(
+        float(share[0]), float(share[1]), float(np.exp(x[2])), float(np.exp(x[3]))
+    )
     drift = np.exp(-pairs.lag * dt_s / noise.memory_s - pairs.apart / noise.size_scale)
     return noise, np.clip(noise.of_object + noise.drifting * drift, 1e-6, 0.995)
 
@@ -133,7 +179,9 @@ def fit_noise(
     rng: np.random.Generator,
     most_pairs: int = 20_000,
 ) -> Noise:
-    """Shares of the latent score's noise by the likelihood of pairs; unreported objects enter by their bounds."""
+    """Shares of the latent score's noise by the likelihood of pairs; unreported objects
+    enter by their bounds.
+    """
     from scipy.optimize import minimize
     from scipy.special import log_ndtr
 
@@ -152,7 +200,9 @@ def fit_noise(
         full = -0.5 * np.log(rest) - (a * a - 2 * r * a * b + b * b) / (2 * rest)
         half = -0.5 * observed**2 + log_ndtr((bound - r * observed) / np.sqrt(rest))
         likelihood = np.where(both, full, half)
-        likelihood[none] = np.log(np.maximum(both_below(a[none], b[none], r[none]), 1e-12))
+        likelihood[none] = np.log(
+            np.maximum(both_below(a[none], b[none], r[none]), 1e-12)
+        )
         return -float(likelihood.sum())
 
     start = np.array([0.5, 0.5, 0.0, 0.0])
@@ -169,7 +219,9 @@ class FittedEdges(NamedTuple):
 
 
 def fit_edges(rows: Outcome) -> FittedEdges:
-    """Edge bias, and scale by height, occlusion and score, by the likelihood of Student's t."""
+    """Edge bias, and scale by height, occlusion and score, by the likelihood of
+    Student's t.
+    """
     from scipy.optimize import minimize
 
     bias = np.median(rows.edges[(rows.occlusion == 0) & ~rows.cut], axis=0)
@@ -184,9 +236,15 @@ def fit_edges(rows: Outcome) -> FittedEdges:
     def loss(x: np.ndarray) -> float:
         size = spread(x)
         tails = (FREEDOM + 1) / 2 * np.log1p((away / size) ** 2 / FREEDOM)
-        return float((np.log(size) + tails).sum() + 20.0 * (x[4:] ** 2).sum() + 5.0 * (x[2:4] ** 2).sum())
+        return float(
+            (np.log(size) + tails).sum()
+            + 20.0 * (x[4:] ** 2).sum()
+            + 5.0 * (x[2:4] ** 2).sum()
+        )
 
-    x = minimize(loss, np.array([-3.5, -3.5, 0.0, 0.0, 0.2, 0.4, 0.1]), method="L-BFGS-B").x
+    x = minimize(
+        loss, np.array([-3.5, -3.5, 0.0, 0.0, 0.2, 0.4, 0.1]), method="L-BFGS-B"
+    ).x
     unit = away / spread(x)
     core = np.clip(unit, -3, 3)
     edges = Edges(
@@ -195,23 +253,36 @@ def fit_edges(rows: Outcome) -> FittedEdges:
         px=tuple(map(float, np.exp(x[2:4]))),
         occlusion_factor=(1.0, *map(float, np.exp(x[4:6])), float(np.exp(x[5]))),
         per_logit=float(x[6]),
-        together=tuple(float(np.corrcoef(core[:, i], core[:, i + 2])[0, 1]) for i in (0, 1)),
+        together=tuple(
+            float(np.corrcoef(core[:, i], core[:, i + 2])[0, 1]) for i in (0, 1)
+        ),
     )
     return FittedEdges(edges, unit)
 
 
 def fit_boxes(rows: Outcome, *, dt_s: float) -> Boxes:
-    """Edges of vehicles and persons, and the shares of their noise over objects, time and resolution."""
+    """Edges of vehicles and persons, and the shares of their noise over objects, time
+    and resolution.
+    """
     rows = rows.where(rows.seen)
     person = is_person(rows.cls)
     vehicle, walker = fit_edges(rows.where(~person)), fit_edges(rows.where(person))
     unit = np.zeros((len(rows.frame), 4))
     unit[~person], unit[person] = vehicle.unit, walker.unit
-    return Boxes(vehicle.edges, walker.edges, FREEDOM, edge_noise(rows, np.clip(unit, -3, 3), dt_s=dt_s))
+    return Boxes(
+        vehicle.edges,
+        walker.edges,
+        FREEDOM,
+        edge_noise(rows, np.clip(unit, -3, 3), dt_s=dt_s),
+    )
 
 
-def edge_noise(rows: Outcome, unit: Float[np.ndarray, "row 4"], *, dt_s: float) -> Noise:
-    """Shares of edge noise: least squares on mean products of pairs, by lag and distance in resolution."""
+def edge_noise(
+    rows: Outcome, unit: Float[np.ndarray, "row 4"], *, dt_s: float
+) -> Noise:
+    """Shares of edge noise: least squares on mean products of pairs, by lag and
+    distance in resolution.
+    """
     from scipy.optimize import least_squares
 
     pairs = row_pairs(rows)
@@ -232,43 +303,70 @@ def edge_noise(rows: Outcome, unit: Float[np.ndarray, "row 4"], *, dt_s: float) 
 
 
 def fit_confusion(rows: Outcome) -> dict[str, dict[str, float]]:
-    """Reported classes of each true class, as shares of the tracks' reports; below 1 % left out."""
+    """Reported classes of each true class, as shares of the tracks' reports; below 1 %
+    left out.
+    """
     confusion = {}
     for name in np.unique(rows.cls):
-        reported, count = np.unique(rows.reported[(rows.cls == name) & rows.seen], return_counts=True)
+        reported, count = np.unique(
+            rows.reported[(rows.cls == name) & rows.seen], return_counts=True
+        )
         share = count / max(count.sum(), 1)
         share = np.where(share >= 0.01, share, 0.0)
         if count.sum() >= 20:
-            confusion[str(name)] = {str(t): float(s) for t, s in zip(reported, share / share.sum(), strict=True) if s}
+            confusion[str(name)] = {
+                str(t): float(s)
+                for t, s in zip(reported, share / share.sum(), strict=True)
+                if s
+            }
     return confusion
 
 
-def frames_run(samples: Sequence[Specimen]) -> tuple[Int[np.ndarray, "unit size"], list[int]]:
+def frames_run(
+    samples: Sequence[Specimen],
+) -> tuple[Int[np.ndarray, "unit size"], list[int]]:
     """Frames run by unit and resolution, and the resolutions."""
     units, sizes = unit_names(samples), sorted({sample.size for sample in samples})
     frames = np.zeros((len(units), len(sizes)), dtype=int)
     for sample in samples:
-        frames[units.index(sample.scene.unit), sizes.index(sample.size)] += int(sample.detections.run.sum())
+        frames[units.index(sample.scene.unit), sizes.index(sample.size)] += int(
+            sample.detections.run.sum()
+        )
     return frames, sizes
 
 
 def streets(samples: Sequence[Specimen]) -> dict[str, Conditions]:
     """The number and size of phantoms by unit, relative to the profile's."""
     ghosts = fit_ghosts(all_outcomes(samples)[1], *frames_run(samples))
-    number, size = (np.exp(column - column.mean()) for column in (ghosts.ln_per_frame, ghosts.ln_height))
+    number, size = (
+        np.exp(column - column.mean())
+        for column in (ghosts.ln_per_frame, ghosts.ln_height)
+    )
     names = unit_names(samples)
     return {
-        u: Conditions(phantoms=float(n), phantom_size=float(z)) for u, n, z in zip(names, number, size, strict=True)
+        u: Conditions(phantoms=float(n), phantom_size=float(z))
+        for u, n, z in zip(names, number, size, strict=True)
     }
 
 
-def fit_profile(samples: Sequence[Specimen], *, name: str, fitted_on: str, seed: int = 0) -> Profile:
-    """The profile of a detector from its outcomes at several resolutions on units with a reference."""
+def fit_profile(
+    samples: Sequence[Specimen], *, name: str, fitted_on: str, seed: int = 0
+) -> Profile:
+    """The profile of a detector from its outcomes at several resolutions on units with
+    a reference.
+    """
     rows, stray = all_outcomes(samples)
     dt_s = float(np.median(np.diff(samples[0].scene.time_s)))
     scores, residual = fit_scores(rows)
-    scores = replace(scores, noise=fit_noise(rows, residual, dt_s=dt_s, rng=np.random.default_rng(seed)))
-    target = np.where(rows.seen, logit(np.where(rows.seen, rows.score, FLOOR), top=TOP), logit(FLOOR, top=TOP))
+    scores = replace(
+        scores,
+        noise=fit_noise(rows, residual, dt_s=dt_s, rng=np.random.default_rng(seed)),
+    )
+    target = np.where(
+        rows.seen,
+        logit(np.where(rows.seen, rows.score, FLOOR), top=TOP),
+        logit(FLOOR, top=TOP),
+    )
     ghosts = fit_ghosts(stray, *frames_run(samples))
     return Profile(
         name=name,
@@ -276,15 +374,23 @@ def fit_profile(samples: Sequence[Specimen], *, name: str, fitted_on: str, seed:
         scores=scores,
         boxes=fit_boxes(rows, dt_s=dt_s),
         confusion=fit_confusion(rows),
-        doubles=fit_doubles(rows, stray, scores, mean=target - residual * scores.spread),
-        phantoms=fit_phantoms(stray, ghosts, camera=samples[0].scene.camera, noise=scores.noise, dt_s=dt_s),
+        doubles=fit_doubles(
+            rows, stray, scores, mean=target - residual * scores.spread
+        ),
+        phantoms=fit_phantoms(
+            stray, ghosts, camera=samples[0].scene.camera, noise=scores.noise, dt_s=dt_s
+        ),
     )
 
 
 def write_profile(profile: Profile, path: Path | str, *, head: str) -> None:
     """Write a profile as TOML with `head` (its origin) as comments above."""
     lines = [f"# {line}".rstrip() for line in head.splitlines()]
-    lines += [f"{key} = {toml(value)}" for key, value in asdict(profile).items() if not isinstance(value, dict)]
+    lines += [
+        f"{key} = {toml(value)}"
+        for key, value in asdict(profile).items()
+        if not isinstance(value, dict)
+    ]
     for key, value in asdict(profile).items():
         if isinstance(value, dict):
             lines += ["", *section(key, value)]
@@ -297,11 +403,17 @@ def section(name: str, values: Mapping[str, Any]) -> list[str]:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML; numbers keep four significant digits, which is more than the data justify."""
+    """A value as TOML; numbers keep four significant digits, which is more than the
+    data justify.
+    """
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + " }"
+        return (
+            "{ "
+            + ", ".join(f"{key} = {toml(item)}" for key, item in value.items())
+            + " }"
+        )
     if isinstance(value, tuple | list):
         return "[" + ", ".join(toml(item) for item in value) + "]"
     return repr(float(f"{value:.4g}"))

@@ -1,4 +1,5 @@
-"""Detections and reference at several resolutions -> outcomes, the rows on which a profile is fitted.
+"""Detections and reference at several resolutions -> outcomes, the rows on which a
+profile is fitted.
 
 Every object at every resolution with its detection, and every box without an object.
 """
@@ -20,12 +21,18 @@ from deepval.perception.simulation import KITTI_SIZE_PX
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
-# A loose box on an object is a bad box, not a miss and a false positive: half of the unmatched boxes are loose.
-LOOSE = MatchSettings(least_iou=0.3, ignored_iou=0.3, least_height_px=10.0, most_occluded=3)
+# A loose box on an object is a bad box, not a miss and a false positive: half of the
+# unmatched boxes are loose.
+LOOSE = MatchSettings(
+    least_iou=0.3, ignored_iou=0.3, least_height_px=10.0, most_occluded=3
+)
 
 
 class Specimen(NamedTuple):
-    """One mode on one unit with its reference: the material of a fit. `size` is the long side in pixels."""
+    """One mode on one unit with its reference: the material of a fit.
+
+    `size` is the long side in pixels.
+    """
 
     size: int
     scene: Scene
@@ -35,7 +42,9 @@ class Specimen(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Every reference object at every resolution: its properties and its detection (score NaN: not detected)."""
+    """Every reference object at every resolution: its properties and its detection
+    (score NaN: not detected).
+    """
 
     size: Int[np.ndarray, "row"]
     unit: Int[np.ndarray, "row"]
@@ -62,10 +71,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Stray:
-    """Boxes without an object of their own: doubles lie on an object (`double`), phantoms do not.
+    """Boxes without an object of their own: doubles lie on an object (`double`),
+    phantoms do not.
 
-    `person`: the object of highest overlap is not a vehicle; `off`: the box's edges relative to it; `again`: the box
-    overlaps one of the frame before.
+    `person`: the object of highest overlap is not a vehicle; `off`: the box's edges
+    relative to it; `again`: the box overlaps one of the frame before.
     """
 
     size: Int[np.ndarray, "det"]
@@ -81,8 +91,12 @@ class Stray:
 
 
 def one_person(cls: Shaped[np.ndarray, "obj"]) -> Shaped[np.ndarray, "obj"]:
-    """COCO labels riders as persons: for matching, cyclists and sitting persons are persons."""
-    return np.where(np.isin(cls, ["Cyclist", "Person_sitting"]), "Pedestrian", cls).astype("<U14")
+    """COCO labels riders as persons: for matching, cyclists and sitting persons are
+    persons.
+    """
+    return np.where(
+        np.isin(cls, ["Cyclist", "Person_sitting"]), "Pedestrian", cls
+    ).astype("<U14")
 
 
 def outcome_of(sample: Specimen, unit: int) -> tuple[Outcome, Stray]:
@@ -104,23 +118,49 @@ def outcome_of(sample: Specimen, unit: int) -> tuple[Outcome, Stray]:
     unit_px = np.maximum(np.stack([wide_px, tall_px, wide_px, tall_px], axis=-1), 1.0)
     edges = np.full((len(truth), 4), np.nan)
     if len(detections):
-        edges = np.where(partner[:, None] >= 0, (detections.box_px[partner] - truth.box_px) / unit_px, np.nan)
+        edges = np.where(
+            partner[:, None] >= 0,
+            (detections.box_px[partner] - truth.box_px) / unit_px,
+            np.nan,
+        )
     width_px = sample.scene.camera.width_px or KITTI_SIZE_PX[0]
-    cut = (truth.box_px[:, 0] <= 1) | (truth.box_px[:, 2] >= width_px - 20) | (truth.box_px[:, 3] >= 366)
+    cut = (
+        (truth.box_px[:, 0] <= 1)
+        | (truth.box_px[:, 2] >= width_px - 20)
+        | (truth.box_px[:, 3] >= 366)
+    )
     judged = detections.run[truth.frame] & (truth.height_px >= LOOSE.least_height_px)
     scale = sample.size / width_px
     rows = Outcome(
-        np.full(len(truth), sample.size), np.full(len(truth), unit), truth.frame, truth.objects.track, truth.cls,
-        reported, truth.height_px * scale, truth.occlusion, truth.objects.near_m, score, edges, cut,
-    )  # fmt: skip
+        np.full(len(truth), sample.size),
+        np.full(len(truth), unit),
+        truth.frame,
+        truth.objects.track,
+        truth.cls,
+        reported,
+        truth.height_px * scale,
+        truth.occlusion,
+        truth.objects.near_m,
+        score,
+        edges,
+        cut,
+    )
     return rows.where(judged), strays(sample, loose.false_positive, unit=unit)
 
 
 def strays(sample: Specimen, wrong: Bool[np.ndarray, "det"], *, unit: int) -> Stray:
-    """The unmatched boxes of a mode; `bottom` is how far they end below the road contact of their height."""
-    boxes, truth, camera = sample.detections.where(wrong), sample.truth, sample.scene.camera
+    """The unmatched boxes of a mode; `bottom` is how far they end below the road
+    contact of their height.
+    """
+    boxes, truth, camera = (
+        sample.detections.where(wrong),
+        sample.truth,
+        sample.scene.camera,
+    )
     pairs = frame_pairs(boxes.frame, truth.frame)
-    best = best_partner(pairs, iou(boxes.box_px[pairs.first], truth.box_px[pairs.second]), len(boxes))
+    best = best_partner(
+        pairs, iou(boxes.box_px[pairs.first], truth.box_px[pairs.second]), len(boxes)
+    )
     near_px = truth.box_px[best.place]
     unit_px = np.tile(near_px[:, 2:] - near_px[:, :2], 2)
     tall_px = boxes.box_px[:, 3] - boxes.box_px[:, 1]
@@ -129,13 +169,25 @@ def strays(sample: Specimen, wrong: Bool[np.ndarray, "det"], *, unit: int) -> St
     whole = sample.detections
     before = frame_pairs(boxes.frame, whole.frame, lag=1)
     again = (
-        best_partner(before, iou(boxes.box_px[before.first], whole.box_px[before.second]), len(boxes)).overlap >= 0.3
+        best_partner(
+            before,
+            iou(boxes.box_px[before.first], whole.box_px[before.second]),
+            len(boxes),
+        ).overlap
+        >= 0.3
     )
     return Stray(
-        np.full(len(boxes), sample.size), np.full(len(boxes), unit), boxes.cls, boxes.score, boxes.box_px,
-        best.overlap >= 0.3, is_person(truth.cls)[best.place], (boxes.box_px - near_px) / np.maximum(unit_px, 1.0),
-        (boxes.box_px[:, 3] - contact_px) / tall_px, again,
-    )  # fmt: skip
+        np.full(len(boxes), sample.size),
+        np.full(len(boxes), unit),
+        boxes.cls,
+        boxes.score,
+        boxes.box_px,
+        best.overlap >= 0.3,
+        is_person(truth.cls)[best.place],
+        (boxes.box_px - near_px) / np.maximum(unit_px, 1.0),
+        (boxes.box_px[:, 3] - contact_px) / tall_px,
+        again,
+    )
 
 
 def unit_names(samples: Sequence[Specimen]) -> list[str]:
@@ -146,9 +198,22 @@ def unit_names(samples: Sequence[Specimen]) -> list[str]:
 def all_outcomes(samples: Sequence[Specimen]) -> tuple[Outcome, Stray]:
     """Outcomes and stray boxes of all samples, one after the other."""
     if not samples:
-        raise InputError("a profile needs matched outcomes; found no sample: give detections with their reference.")
+        raise InputError(
+            "a profile needs matched outcomes; found no sample: give detections with "
+            "their reference."
+        )
     units = unit_names(samples)
     parts = [outcome_of(sample, units.index(sample.scene.unit)) for sample in samples]
-    rows = Outcome(**{name: np.concatenate([vars(a)[name] for a, _ in parts]) for name in vars(parts[0][0])})
-    stray = Stray(**{name: np.concatenate([vars(b)[name] for _, b in parts]) for name in vars(parts[0][1])})
+    rows = Outcome(
+        **{
+            name: np.concatenate([vars(a)[name] for a, _ in parts])
+            for name in vars(parts[0][0])
+        }
+    )
+    stray = Stray(
+        **{
+            name: np.concatenate([vars(b)[name] for _, b in parts])
+            for name in vars(parts[0][1])
+        }
+    )
     return rows, stray

@@ -1,8 +1,10 @@
-"""Allocators, which score inputs before escalation: recipes that fit them, and their files.
+"""Allocators, which score inputs before escalation: recipes that fit them, and their
+files.
 
-A view -> a sight's glances -> rows of a feature set -> models -> a score; `router` turns scores into decisions. To add
-an allocator, add a row to RECIPES, and write a FeatureSet if it reads new inputs. To add another kind, such as the
-pixel router from a picture to a score, write a FittedAllocator and its Recipe in one file, and add the row.
+A view -> a sight's glances -> rows of a feature set -> models -> a score; `router`
+turns scores into decisions. To add an allocator, add a row to RECIPES, and write a
+FeatureSet if it reads new inputs. To add another kind, such as the pixel router from a
+picture to a score, write a FittedAllocator and its Recipe in one file, and add the row.
 """
 
 import inspect
@@ -25,8 +27,16 @@ from deepval.allocators.allocator import (
 from deepval.allocators.feature_sets import FEATURE_SETS, FeatureSet
 from deepval.allocators.models import Boosting, Mlp, Ridge
 from deepval.allocators.pixel import PixelRecipe, PixelRouter
-from deepval.allocators.row_allocator import ESTIMATES, EstimatorRecipe, Learned, RowRecipe
-from deepval.allocators.voi import SimulatedValueRecipe, SimulatedValueWithFeedbackRecipe
+from deepval.allocators.row_allocator import (
+    ESTIMATES,
+    EstimatorRecipe,
+    Learned,
+    RowRecipe,
+)
+from deepval.allocators.voi import (
+    SimulatedValueRecipe,
+    SimulatedValueWithFeedbackRecipe,
+)
 from deepval.errors import InputError, quote, suggestion
 
 __all__ = [
@@ -52,7 +62,9 @@ __all__ = [
 ]
 
 CAUTIOUS = Boosting(trees=40, depth=2, learning_rate=0.1, least_per_leaf=80, l2=10.0)
-"""Few, shallow, shrunk trees: chosen by cross-validation over the training and validation units of KITTI."""
+"""Few, shallow, shrunk trees: chosen by cross-validation over the training and
+validation units of KITTI.
+"""
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
@@ -66,13 +78,17 @@ RECIPES: dict[str, Recipe] = {
         RowRecipe("router-gbm-value", "detection-list", "value", Boosting()),
         RowRecipe("router-gbm-binary", "detection-list", "value-binary", Boosting()),
         RowRecipe("router-two-head", "cheap+memory", "value", Boosting(), "difference"),
-        RowRecipe("router-recall", "cheap+memory", "value-signed-cdf", CAUTIOUS, "recall"),
+        RowRecipe(
+            "router-recall", "cheap+memory", "value-signed-cdf", CAUTIOUS, "recall"
+        ),
         SimulatedValueRecipe("router-voi", CAUTIOUS),
         SimulatedValueWithFeedbackRecipe("router-voi-feedback", CAUTIOUS),
         PixelRecipe(),
     )
 }
-"""Name -> recipe of every learned allocator; a command adds those of the user's own code."""
+"""Name -> recipe of every learned allocator; a command adds those of the user's own
+code.
+"""
 BUILT_IN = tuple(RECIPES)
 
 
@@ -85,8 +101,15 @@ def recipe_by_name(name: str) -> Recipe:
     if name not in RECIPES:
         names = (*RECIPES, *plugins.installed("allocators"))
         near = suggestion(name, names)
-        allowed = "those that `deepval fit -h` lists" if near.endswith("?") else ", ".join(names)
-        raise InputError(f"A recipe must be one of {allowed}, or your own ({plugins.FORM}); found {name!r}{near}")
+        allowed = (
+            "those that `deepval fit -h` lists"
+            if near.endswith("?")
+            else ", ".join(names)
+        )
+        raise InputError(
+            f"A recipe must be one of {allowed}, or "
+            f"your own ({plugins.FORM}); found {name!r}{near}"
+        )
     return RECIPES[name]
 
 
@@ -107,57 +130,85 @@ def check_allocators(names: Sequence[str]) -> list[str]:
     unknown = next((name for name in names if name not in (*words, EVERYTHING)), None)
     if unknown is not None:
         raise InputError(
-            f"An allocator must be one of {', '.join(words)}, or {EVERYTHING}; found {unknown!r}"
-            f"{suggestion(unknown, (*words, EVERYTHING))}"
+            f"An allocator must be one of {', '.join(words)}, or {EVERYTHING}; found "
+            f"{unknown!r}{suggestion(unknown, (*words, EVERYTHING))}"
         )
-    return list(dict.fromkeys(word for name in names for word in (words if name == EVERYTHING else (name,))))
+    return list(
+        dict.fromkeys(
+            word
+            for name in names
+            for word in (words if name == EVERYTHING else (name,))
+        )
+    )
 
 
 def own_allocator(word: str) -> Allocator | Recipe | None:
-    """The allocator or recipe that a typed word names, as code or as an installed package's name; None for other words.
+    """The allocator or recipe that a typed word names, as code or as an installed
+    package's name; None for other words.
 
-    The word may name a function from a glance to a score, an allocator, a recipe, an estimator with `fit` and
-    `predict`, or a class or function that returns one of these. A recipe becomes a row of RECIPES while the command
-    runs, so that its files can be read.
+    The word may name a function from a glance to a score, an allocator, a recipe, an
+    estimator with `fit` and `predict`, or a class or function that returns one of
+    these. A recipe becomes a row of RECIPES while the command runs, so that its files
+    can be read.
     """
     value = plugins.find(word, "allocators")
     if value is None:
         return None
     name = word.rpartition(":")[2]
     if isinstance(value, type) and issubclass(value, FittedAllocator):
-        raise InputError(f"{word}: a fitted allocator is made by its recipe: name the recipe.")
+        raise InputError(
+            f"{word}: a fitted allocator is made by its recipe: name the recipe."
+        )
     value = plugins.create(word, value)
-    if hasattr(value, "fit") and not isinstance(value, Recipe) and any(hasattr(value, method) for method in ESTIMATES):
+    if (
+        hasattr(value, "fit")
+        and not isinstance(value, Recipe)
+        and any(hasattr(value, method) for method in ESTIMATES)
+    ):
         value = EstimatorRecipe(name, value)
     elif inspect.isroutine(value):
         if plugins.required_parameters(value) != 1:
-            raise InputError(f"{word}: a function that scores must take one argument, the view of a frame.")
-        value = OwnSignal(name, value, frozenset(getattr(value, "uses", OwnSignal.uses)))
+            raise InputError(
+                f"{word}: a function that scores must take one "
+                "argument, the view of a frame."
+            )
+        value = OwnSignal(
+            name, value, frozenset(getattr(value, "uses", OwnSignal.uses))
+        )
     if not isinstance(value, Allocator | Recipe):
         raise InputError(
-            f"{word}: must be a function from a view to a number, an Allocator, a Recipe, or an estimator with fit and "
-            f"predict; found {quote(value)}."
+            f"{word}: must be a function from a view to a number, an Allocator, a "
+            f"Recipe, or an estimator with fit and predict; found {quote(value)}."
         )
     if value.name in (*SIGNALS, *BUILT_IN):
-        raise InputError(f"{word}: deepval has an allocator {value.name!r}: choose another name.")
+        raise InputError(
+            f"{word}: deepval has an allocator {value.name!r}: choose another name."
+        )
     if isinstance(value, Recipe):
         RECIPES[value.name] = value
     return value
 
 
 def read_allocator(path: Path | str) -> FittedAllocator:
-    """The allocator in a file; files of another format or version and altered or truncated files are refused."""
+    """The allocator in a file; files of another format or version and altered or
+    truncated files are refused.
+    """
     return allocator_of(file_content(path), path)
 
 
 def allocator_of(content: Mapping[str, Any], path: Path | str) -> FittedAllocator:
     """The allocator from the content of its file; `path` names the file in messages."""
-    kinds = {name: recipe.makes for recipe in RECIPES.values() for name in recipe.makes.feature_sets()}
+    kinds = {
+        name: recipe.makes
+        for recipe in RECIPES.values()
+        for name in recipe.makes.feature_sets()
+    }
     name = str(content.get("front"))
     if name not in kinds:
         raise InputError(
-            f"{path}: 'front' must be one of {', '.join(kinds)}; found {content.get('front')!r}. If your own code "
-            f"fitted it, name that code ({plugins.FORM}) instead of the file."
+            f"{path}: 'front' must be one of {', '.join(kinds)}; found "
+            f"{content.get('front')!r}. If your own code fitted it, name that code "
+            f"({plugins.FORM}) instead of the file."
         )
     check_hash(content, str(path))
     try:
@@ -165,4 +216,7 @@ def allocator_of(content: Mapping[str, Any], path: Path | str) -> FittedAllocato
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(f"{path}: must contain {kinds[name].holds}; reading it failed with {error!r}.") from error
+        raise InputError(
+            f"{path}: must contain {kinds[name].holds}; reading "
+            f"it failed with {error!r}."
+        ) from error

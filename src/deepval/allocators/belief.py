@@ -1,8 +1,10 @@
-"""Glances in time order, and full outputs of escalated frames -> tracks of the objects that may be in the way.
+"""Glances in time order, and full outputs of escalated frames -> tracks of the objects
+that may be in the way.
 
-The cheap mode's objects are followed by their near face, lateral middle and half-width: constant velocity (a Kalman
-filter of the range and the object's own forward speed), the vehicle's own way taken off, so that an object that the
-cheap mode loses stays in mind for up to 60 frames. Everything is a column of one array, so that a frame takes a few
+The cheap mode's objects are followed by their near face, lateral middle and half-width:
+constant velocity (a Kalman filter of the range and the object's own forward speed), the
+vehicle's own way taken off, so that an object that the cheap mode loses stays in mind
+for up to 60 frames. Everything is a column of one array, so that a frame takes a few
 dozen array operations. Nothing here knows the reference.
 """
 
@@ -15,37 +17,98 @@ from deepval.arrays import Float, Int
 from deepval.features import Glance
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES, LENGTH_M, SUPER_CLASS
-from deepval.world.objects import BrakingSettings, Objects, Outlines, stopping_deceleration_mps2
+from deepval.world.objects import (
+    BrakingSettings,
+    Objects,
+    Outlines,
+    stopping_deceleration_mps2,
+)
 
 COLUMNS = (
-    *("x", "u", "xx", "xu", "uu", "y", "half", "hits", "misses", "age", "score", "height", "kind"),
+    *(
+        "x",
+        "u",
+        "xx",
+        "xu",
+        "uu",
+        "y",
+        "half",
+        "hits",
+        "misses",
+        "age",
+        "score",
+        "height",
+        "kind",
+    ),
     *("full_hits", "full_misses", "since_full", "seen_by_full"),
 )
 """Columns of a track.
 
-Range and own forward speed with their covariances; lateral middle and half-width; frames with and without a cheap
-object, frames since the first sighting; probability and height in pixels at the last cheap sighting; 0 for vehicles, 1
-for others; sightings and, since the last, misses of the full mode; frames since it last ran; whether it saw it then.
+Range and own forward speed with their covariances; lateral middle and half-width;
+frames with and without a cheap object, frames since the first sighting; probability and
+height in pixels at the last cheap sighting; 0 for vehicles, 1 for others; sightings
+and, since the last, misses of the full mode; frames since it last ran; whether it saw
+it then.
 """
-X, U, XX, XU, UU, Y, HALF, HITS, MISSES, AGE, SCORE, HEIGHT, KIND, FULL_HITS, FULL_MISSES, SINCE, SEEN = range(
-    len(COLUMNS)
-)
+(
+    X,
+    U,
+    XX,
+    XU,
+    UU,
+    Y,
+    HALF,
+    HITS,
+    MISSES,
+    AGE,
+    SCORE,
+    HEIGHT,
+    KIND,
+    FULL_HITS,
+    FULL_MISSES,
+    SINCE,
+    SEEN,
+) = range(len(COLUMNS))
 LONGEST = 60
-"""Frames for which a missing object, or the last run of the full mode, is remembered."""
+"""Frames for which a missing object, or the last run of the full mode, is
+remembered.
+"""
 MOST = 64
 """Largest number of tracks: the memory is bounded."""
 REMEMBERED = 20
-"""Frames for which a track that the full mode saw or missed stays, however long the cheap mode has missed it."""
+"""Frames for which a track that the full mode saw or missed stays, however long the
+cheap mode has missed it.
+"""
 BRAKING = BrakingSettings()
 OFFSET_M = 5.0
 """Ranges are compared by their logarithm after adding this."""
 GATE = 0.25
 LENGTHS_M = np.array([LENGTH_M[name] for name in CLASSES])
 KINDS = np.array([float(SUPER_CLASS[name] != "vehicle") for name in CLASSES])
-KIND_OF: Mapping[str, float] = {name: float(kind != "vehicle") for name, kind in SUPER_CLASS.items()} | {"": 0.0}
+KIND_OF: Mapping[str, float] = {
+    name: float(kind != "vehicle") for name, kind in SUPER_CLASS.items()
+} | {"": 0.0}
 FEATURES = (
-    *("hits", "misses", "age", "hit_share", "range_m", "lateral_m", "aside_m", "own_speed_mps", "ego_speed_mps"),
-    *("probability", "height_px", "occluders", "kind", "spread", "demand_mps2", "frame"),
+    *(
+        "hits",
+        "misses",
+        "age",
+        "hit_share",
+        "range_m",
+        "lateral_m",
+        "aside_m",
+        "own_speed_mps",
+        "ego_speed_mps",
+    ),
+    *(
+        "probability",
+        "height_px",
+        "occluders",
+        "kind",
+        "spread",
+        "demand_mps2",
+        "frame",
+    ),
     *("full_hits", "full_misses", "since_full", "seen_by_full"),
 )
 """Features of a track; the last four need feedback."""
@@ -53,7 +116,9 @@ WITHOUT_FEEDBACK = 16
 
 
 class Sightings(NamedTuple):
-    """The objects of one frame in canonical order, as columns; probability and height are NaN where unknown."""
+    """The objects of one frame in canonical order, as columns; probability and height
+    are NaN where unknown.
+    """
 
     obstacles: Outlines
     y_m: Float[np.ndarray, "obj"]
@@ -71,33 +136,65 @@ def sightings(glance: Glance) -> Sightings:
     code, near_m, camera = rows[5].astype(int), rows[6], glance.frame.camera
     probability = np.array([box.probability for box in glance.boxes if box.used], float)
     lateral_m = _lateral_m(rows, camera)
-    obstacles = Outlines(1, np.zeros(len(code), int), near_m, near_m + LENGTHS_M[code], lateral_m, rows[8])
+    obstacles = Outlines(
+        1,
+        np.zeros(len(code), int),
+        near_m,
+        near_m + LENGTHS_M[code],
+        lateral_m,
+        rows[8],
+    )
     return _sightings(obstacles, KINDS[code], probability, rows[3] - rows[1])
 
 
-def _lateral_m(rows: Float[np.ndarray, "9 obj"], camera: Camera) -> Float[np.ndarray, "obj 2"]:
+def _lateral_m(
+    rows: Float[np.ndarray, "9 obj"], camera: Camera
+) -> Float[np.ndarray, "obj 2"]:
     """Right and left end of lifted boxes, by their edges in the image."""
     depth_m = rows[6] - camera.ego_from_cam[0, 3]
-    ends_m = (camera.cx_px - rows[[2, 0]]) * (depth_m / camera.fx_px) + camera.ego_from_cam[1, 3]
+    ends_m = (camera.cx_px - rows[[2, 0]]) * (
+        depth_m / camera.fx_px
+    ) + camera.ego_from_cam[1, 3]
     return ends_m.T
 
 
 def sightings_of(objects: Objects) -> Sightings:
-    """The objects of a single frame, sorted so that their order in the report never matters."""
+    """The objects of a single frame, sorted so that their order in the report never
+    matters.
+    """
     kind = np.array([KIND_OF.get(name, 0.0) for name in objects.cls.tolist()], float)
     order = np.lexsort((kind, objects.closing_mps, *objects.corners_m.reshape(-1, 8).T))
-    columns = (objects.frame, objects.near_m, objects.far_m, objects.lateral_m, objects.closing_mps)
-    obstacles, unknown = Outlines(1, *(column[order] for column in columns)), np.full(len(order), np.nan)
+    columns = (
+        objects.frame,
+        objects.near_m,
+        objects.far_m,
+        objects.lateral_m,
+        objects.closing_mps,
+    )
+    obstacles, unknown = (
+        Outlines(1, *(column[order] for column in columns)),
+        np.full(len(order), np.nan),
+    )
     return _sightings(obstacles, kind[order], unknown, unknown)
 
 
-def _sightings(obstacles: Outlines, kind: np.ndarray, score: np.ndarray, height_px: np.ndarray) -> Sightings:
+def _sightings(
+    obstacles: Outlines, kind: np.ndarray, score: np.ndarray, height_px: np.ndarray
+) -> Sightings:
     right_m, left_m = obstacles.lateral_m.T
-    return Sightings(obstacles, (right_m + left_m) / 2, (left_m - right_m) / 2, kind, score, height_px)
+    return Sightings(
+        obstacles,
+        (right_m + left_m) / 2,
+        (left_m - right_m) / 2,
+        kind,
+        score,
+        height_px,
+    )
 
 
 class Belief:
-    """The tracks of one unit: `see` each glance in order, and `learn` the full output of an escalated frame.
+    """The tracks of one unit: `see` each glance in order, and `learn` the full output
+    of an escalated frame.
 
     Attributes:
         tracks: One column per track, rows as in COLUMNS.
@@ -141,10 +238,23 @@ class Belief:
             self._update(old, new, seen)
             tracks[HITS, old] += 1
             tracks[MISSES, old] = 0
-            tracks[SCORE, old], tracks[HEIGHT, old] = seen.score[new], seen.height_px[new]
+            tracks[SCORE, old], tracks[HEIGHT, old] = (
+                seen.score[new],
+                seen.height_px[new],
+            )
         recent = (tracks[MISSES] <= LONGEST) | (tracks[SINCE] < REMEMBERED)
         self.tracks = tracks[:, recent & (tracks[X] > -OFFSET_M) & (tracks[X] < 120.0)]
-        self._add(seen, new, {HITS: 1.0, SINCE: float(LONGEST), SEEN: 0.5, SCORE: seen.score, HEIGHT: seen.height_px})
+        self._add(
+            seen,
+            new,
+            {
+                HITS: 1.0,
+                SINCE: float(LONGEST),
+                SEEN: 0.5,
+                SCORE: seen.score,
+                HEIGHT: seen.height_px,
+            },
+        )
 
     def learn(self, full: Objects) -> None:
         """Take in the full mode's objects for the frame seen last."""
@@ -157,19 +267,31 @@ class Belief:
             self._update(old, new, seen)
             tracks[FULL_HITS, old] += 1
             tracks[FULL_MISSES, old], tracks[SEEN, old] = 0, 1
-        self._add(seen, new, {MISSES: 1.0, FULL_HITS: 1.0, SEEN: 1.0, SCORE: np.nan, HEIGHT: np.nan})
+        self._add(
+            seen,
+            new,
+            {MISSES: 1.0, FULL_HITS: 1.0, SEEN: 1.0, SCORE: np.nan, HEIGHT: np.nan},
+        )
 
-    def matches(self, objects: Objects) -> tuple[Int[np.ndarray, "pair"], Int[np.ndarray, "pair"], Sightings]:
-        """Tracks and sightings of other objects that belong together whatever their kind: labels of a fit."""
+    def matches(
+        self, objects: Objects
+    ) -> tuple[Int[np.ndarray, "pair"], Int[np.ndarray, "pair"], Sightings]:
+        """Tracks and sightings of other objects that belong together whatever their
+        kind: labels of a fit.
+        """
         seen = sightings_of(objects)
         return (*self._match(seen, any_kind=True), seen)
 
     def _match(
         self, seen: Sightings, *, penalty: float = 0.0, any_kind: bool = False
     ) -> tuple[Int[np.ndarray, "pair"], Int[np.ndarray, "pair"]]:
-        """Pairs of a track and a sighting, the nearest first; each belongs to one pair at most."""
+        """Pairs of a track and a sighting, the nearest first; each belongs to one pair
+        at most.
+        """
         tracks, near_m = self.tracks, np.maximum(seen.obstacles.near_m, 0.0)
-        apart = np.log(np.maximum(tracks[X], 0.0) + OFFSET_M)[:, None] - np.log(near_m + OFFSET_M)
+        apart = np.log(np.maximum(tracks[X], 0.0) + OFFSET_M)[:, None] - np.log(
+            near_m + OFFSET_M
+        )
         aside = (tracks[Y][:, None] - seen.y_m) / (1.0 + 0.05 * near_m)
         apart, aside = np.abs(apart) / GATE, np.abs(aside)
         fits = (apart < 1.0) & (aside < 1.0)
@@ -179,7 +301,12 @@ class Belief:
         cost = apart[old, new] + aside[old, new] + penalty * tracks[MISSES, old]
         return _first(old, new, np.argsort(cost, kind="stable"))
 
-    def _update(self, old: Int[np.ndarray, "pair"], new: Int[np.ndarray, "pair"], seen: Sightings) -> None:
+    def _update(
+        self,
+        old: Int[np.ndarray, "pair"],
+        new: Int[np.ndarray, "pair"],
+        seen: Sightings,
+    ) -> None:
         tracks, near_m = self.tracks, seen.obstacles.near_m[new]
         x, u, xx, xu, uu, y, half = tracks[: HALF + 1, old]
         total = xx + _noise_m2(near_m)
@@ -194,13 +321,22 @@ class Belief:
             half + 0.5 * (seen.half_m[new] - half),
         )
 
-    def _add(self, seen: Sightings, used: Int[np.ndarray, "pair"], values: Mapping[int, float | np.ndarray]) -> None:
+    def _add(
+        self,
+        seen: Sightings,
+        used: Int[np.ndarray, "pair"],
+        values: Mapping[int, float | np.ndarray],
+    ) -> None:
         """Begin a track for every sighting that belongs to none."""
         count = len(seen.y_m)
         if len(used) == count:
             return
         fresh = np.zeros((len(COLUMNS), count))
-        fresh[X], fresh[U], fresh[UU] = seen.obstacles.near_m, 0.5 * self.speed_mps, 64.0
+        fresh[X], fresh[U], fresh[UU] = (
+            seen.obstacles.near_m,
+            0.5 * self.speed_mps,
+            64.0,
+        )
         fresh[XX], fresh[Y], fresh[HALF] = _noise_m2(fresh[X]), seen.y_m, seen.half_m
         fresh[AGE], fresh[KIND] = 1.0, seen.kind
         for row, value in values.items():
@@ -209,13 +345,17 @@ class Belief:
         free[used] = False
         tracks = np.concatenate([self.tracks, fresh[:, free]], axis=1)
         if tracks.shape[1] > MOST:
-            tracks = tracks[:, np.sort(np.argsort(tracks[MISSES], kind="stable")[:MOST])]
+            tracks = tracks[
+                :, np.sort(np.argsort(tracks[MISSES], kind="stable")[:MOST])
+            ]
         self.tracks = tracks
 
     def features(
         self, reach_m: float, most: int, *, settings: BrakingSettings = BRAKING
     ) -> tuple[Int[np.ndarray, "chosen"], Float[np.ndarray, "chosen column"]]:
-        """The tracks ahead within reach that ask for most deceleration, at most `most`, and their features."""
+        """The tracks ahead within reach that ask for most deceleration, at most `most`,
+        and their features.
+        """
         tracks, speed_mps = self.tracks, self.speed_mps
         aside_m = np.abs(tracks[Y]) - tracks[HALF]
         within = ((tracks[X] < settings.farthest_m) & (aside_m < reach_m)).nonzero()[0]
@@ -228,18 +368,40 @@ class Belief:
         part, x, aside_m = tracks[:, chosen], x[first], aside_m[first]
         rows = np.empty((len(FEATURES), len(chosen)))
         rows[:3], rows[3] = part[HITS : AGE + 1], part[HITS] / part[AGE]
-        rows[4], rows[5], rows[6], rows[7], rows[8] = x, np.abs(part[Y]), aside_m, part[U], speed_mps
-        rows[9], rows[10], rows[11], rows[12] = part[SCORE], part[HEIGHT], self._occluders(part), part[KIND]
-        rows[13], rows[14], rows[15] = np.sqrt(part[XX]) / np.maximum(x, 1.0), demand[first], self.frames
+        rows[4], rows[5], rows[6], rows[7], rows[8] = (
+            x,
+            np.abs(part[Y]),
+            aside_m,
+            part[U],
+            speed_mps,
+        )
+        rows[9], rows[10], rows[11], rows[12] = (
+            part[SCORE],
+            part[HEIGHT],
+            self._occluders(part),
+            part[KIND],
+        )
+        rows[13], rows[14], rows[15] = (
+            np.sqrt(part[XX]) / np.maximum(x, 1.0),
+            demand[first],
+            self.frames,
+        )
         rows[16:] = part[FULL_HITS:]
         return chosen, np.minimum(rows, LARGEST).T
 
-    def _occluders(self, part: Float[np.ndarray, "row chosen"]) -> Int[np.ndarray, "chosen"]:
+    def _occluders(
+        self, part: Float[np.ndarray, "row chosen"]
+    ) -> Int[np.ndarray, "chosen"]:
         """Tracks seen now that are at least 2 m nearer and in the same direction."""
         seen = self.tracks[:, self.tracks[MISSES] == 0]
-        (bearing, width), (other, other_width) = (_directions(columns) for columns in (part, seen))
+        (bearing, width), (other, other_width) = (
+            _directions(columns) for columns in (part, seen)
+        )
         nearer = seen[X] < (part[X] - 2.0)[:, None]
-        return (nearer & (np.abs(bearing[:, None] - other) < 0.5 * width[:, None] + other_width)).sum(axis=1)
+        return (
+            nearer
+            & (np.abs(bearing[:, None] - other) < 0.5 * width[:, None] + other_width)
+        ).sum(axis=1)
 
 
 LARGEST = np.full((len(FEATURES), 1), np.inf)
@@ -247,7 +409,9 @@ LARGEST[[0, 2, 15, 16, 17, 18], 0] = 40.0, 60.0, 100.0, 20.0, 20.0, LONGEST
 """Largest value of each feature."""
 
 
-def _directions(tracks: Float[np.ndarray, "row track"]) -> tuple[np.ndarray, np.ndarray]:
+def _directions(
+    tracks: Float[np.ndarray, "row track"],
+) -> tuple[np.ndarray, np.ndarray]:
     """Tangent of the direction to each track, and its half-width as an angle."""
     range_m = np.maximum(tracks[X], 1.0)
     return tracks[Y] / range_m, tracks[HALF] / range_m
@@ -259,7 +423,9 @@ def _noise_m2(near_m: Float[np.ndarray, "obj"]) -> Float[np.ndarray, "obj"]:
 
 
 def _first(
-    old: Int[np.ndarray, "pair"], new: Int[np.ndarray, "pair"], order: Int[np.ndarray, "pair"]
+    old: Int[np.ndarray, "pair"],
+    new: Int[np.ndarray, "pair"],
+    order: Int[np.ndarray, "pair"],
 ) -> tuple[Int[np.ndarray, "chosen"], Int[np.ndarray, "chosen"]]:
     """The pairs in order, without those that repeat a member of an earlier one."""
     used_old: set[int] = set()

@@ -1,8 +1,11 @@
-"""Fitted models -> an ONNX graph from a row of numbers to a score, in double precision throughout.
+"""Fitted models -> an ONNX graph from a row of numbers to a score, in double precision
+throughout.
 
-Trees become one TreeEnsemble whose leaves are added in our order, so their sums are exact to the bit. Thresholds stay
-doubles, so every row takes the same path. ONNX Runtime may add other sums in another order, which changes the last
-digits. A graph is written as fields of protocol buffers: writing needs no library, and equal graphs have equal bytes.
+Trees become one TreeEnsemble whose leaves are added in our order, so their sums are
+exact to the bit. Thresholds stay doubles, so every row takes the same path. ONNX
+Runtime may add other sums in another order, which changes the last digits. A graph is
+written as fields of protocol buffers: writing needs no library, and equal graphs have
+equal bytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +27,23 @@ Attribute = int | list[int] | np.ndarray
 
 
 def node(
-    operator: str, inputs: Sequence[str], outputs: str | Sequence[str], *, domain: str = "", **attributes: Attribute
+    operator: str,
+    inputs: Sequence[str],
+    outputs: str | Sequence[str],
+    *,
+    domain: str = "",
+    **attributes: Attribute,
 ) -> bytes:
     """An operator from input signals to one or more output signals."""
     content = b"".join(field(1, signal.encode()) for signal in inputs)
-    content += b"".join(field(2, signal.encode()) for signal in ([outputs] if isinstance(outputs, str) else outputs))
+    content += b"".join(
+        field(2, signal.encode())
+        for signal in ([outputs] if isinstance(outputs, str) else outputs)
+    )
     content += field(4, operator.encode())
-    content += b"".join(field(5, _attribute(name, value)) for name, value in attributes.items())
+    content += b"".join(
+        field(5, _attribute(name, value)) for name, value in attributes.items()
+    )
     return content + (field(7, domain.encode()) if domain else b"")
 
 
@@ -38,33 +51,67 @@ def tensor(name: str, value: np.ndarray) -> bytes:
     """A constant."""
     lengths = b"".join(field(1, length) for length in value.shape)
     data = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()
-    return lengths + field(2, _TYPES[value.dtype.name]) + field(8, name.encode()) + field(9, data)
+    return (
+        lengths
+        + field(2, _TYPES[value.dtype.name])
+        + field(8, name.encode())
+        + field(9, data)
+    )
 
 
-def value_info(name: str, shape: Sequence[int | str], *, dtype: str = "float32") -> bytes:
+def value_info(
+    name: str, shape: Sequence[int | str], *, dtype: str = "float32"
+) -> bytes:
     """An input or output; a length may be a name, and is then free."""
-    lengths = b"".join(field(1, field(1, n) if isinstance(n, int) else field(2, n.encode())) for n in shape)
-    return field(1, name.encode()) + field(2, field(1, field(1, _TYPES[dtype]) + field(2, lengths)))
+    lengths = b"".join(
+        field(1, field(1, n) if isinstance(n, int) else field(2, n.encode()))
+        for n in shape
+    )
+    return field(1, name.encode()) + field(
+        2, field(1, field(1, _TYPES[dtype]) + field(2, lengths))
+    )
 
 
 def graph(
-    name: str, nodes: Sequence[bytes], constants: Mapping[str, np.ndarray], *, inputs: bytes, outputs: bytes
+    name: str,
+    nodes: Sequence[bytes],
+    constants: Mapping[str, np.ndarray],
+    *,
+    inputs: bytes,
+    outputs: bytes,
 ) -> bytes:
     """The graph of nodes and constants from its one input to its one output."""
     content = b"".join(field(1, part) for part in nodes) + field(2, name.encode())
-    content += b"".join(field(5, tensor(key, value)) for key, value in constants.items())
+    content += b"".join(
+        field(5, tensor(key, value)) for key, value in constants.items()
+    )
     return content + field(11, inputs) + field(12, outputs)
 
 
-def model(content: bytes, *, ir_version: int, opsets: Mapping[str, int], facts: Mapping[str, str]) -> bytes:
-    """The whole file: a graph, the versions of its operators by domain, and facts by name."""
+def model(
+    content: bytes,
+    *,
+    ir_version: int,
+    opsets: Mapping[str, int],
+    facts: Mapping[str, str],
+) -> bytes:
+    """The whole file: a graph, the versions of its operators by domain, and facts by
+    name.
+    """
     data = field(1, ir_version) + field(7, content)
-    data += b"".join(field(8, field(1, domain.encode()) + field(2, number)) for domain, number in opsets.items())
-    return data + b"".join(field(14, field(1, k.encode()) + field(2, v.encode())) for k, v in facts.items())
+    data += b"".join(
+        field(8, field(1, domain.encode()) + field(2, number))
+        for domain, number in opsets.items()
+    )
+    return data + b"".join(
+        field(14, field(1, k.encode()) + field(2, v.encode())) for k, v in facts.items()
+    )
 
 
 def field(number: int, value: int | bytes) -> bytes:
-    """A field of protocol buffers: its number and kind, then a varint, or a length and bytes."""
+    """A field of protocol buffers: its number and kind, then a varint, or a length and
+    bytes.
+    """
     if isinstance(value, int):
         return _varint(number << 3 | _VARINT) + _varint(value)
     return _varint(number << 3 | _BYTES) + _varint(len(value)) + value
@@ -72,9 +119,13 @@ def field(number: int, value: int | bytes) -> bytes:
 
 def _attribute(name: str, value: Attribute) -> bytes:
     if isinstance(value, np.ndarray):
-        return field(1, name.encode()) + field(5, tensor("", value)) + field(20, _TENSOR)
+        return (
+            field(1, name.encode()) + field(5, tensor("", value)) + field(20, _TENSOR)
+        )
     listed = isinstance(value, list)
-    numbers = b"".join(field(8, number) for number in value) if listed else field(3, value)
+    numbers = (
+        b"".join(field(8, number) for number in value) if listed else field(3, value)
+    )
     return field(1, name.encode()) + numbers + field(20, _INTS if listed else _INT)
 
 
@@ -93,7 +144,9 @@ ROW, RAW = "row", "raw"
 
 
 def tree_graph(trees: Trees) -> bytes:
-    """The graph: row [n, columns] -> raw [n, 1], the sum of the leaves that a row reaches."""
+    """The graph: row [n, columns] -> raw [n, 1], the sum of the leaves that a row
+    reaches.
+    """
     whole = graph(
         "trees",
         [node("TreeEnsemble", (ROW,), RAW, domain=ML, **tree_attributes(trees))],
@@ -105,17 +158,35 @@ def tree_graph(trees: Trees) -> bytes:
 
 
 def tree_attributes(head: Trees) -> dict[str, Any]:
-    """The attributes of a TreeEnsemble of all trees, after a first tree that adds the baseline."""
-    feature, threshold, gap_left, leaves = head.feature, head.threshold, head.gap_left, head.leaf
+    """The attributes of a TreeEnsemble of all trees, after a first tree that adds the
+    baseline.
+    """
+    feature, threshold, gap_left, leaves = (
+        head.feature,
+        head.threshold,
+        head.gap_left,
+        head.leaf,
+    )
     if not feature.size:  # a tree of depth 0 gets one split that sends every row left
         shape = len(leaves), 1
-        feature, threshold, gap_left = np.zeros(shape, np.int64), np.full(shape, np.inf), np.ones(shape, bool)
+        feature, threshold, gap_left = (
+            np.zeros(shape, np.int64),
+            np.full(shape, np.inf),
+            np.ones(shape, bool),
+        )
         leaves = np.repeat(leaves, 2, axis=1)
     trees, inner = feature.shape
-    roots, first = 1 + inner * np.arange(trees)[:, None], 1 + (inner + 1) * np.arange(trees)[:, None]
+    roots, first = (
+        1 + inner * np.arange(trees)[:, None],
+        1 + (inner + 1) * np.arange(trees)[:, None],
+    )
     left = 2 * np.arange(inner) + 1
-    last = left >= inner  # the level whose children are leaves, which have their own numbering
-    true, false = (np.where(last, first + child - inner, roots + child) for child in (left, left + 1))
+    # the level whose children are leaves, which have their own numbering
+    last = left >= inner
+    true, false = (
+        np.where(last, first + child - inner, roots + child)
+        for child in (left, left + 1)
+    )
     to_leaf = np.tile(last, (trees, 1))
 
     def as_list(start: int, rest: np.ndarray) -> list[int]:
@@ -143,9 +214,14 @@ SCORE = "score"
 
 
 def score_graph(
-    heads: Sequence[Model], *, columns: int, weights: Sequence[float] | None, facts: Mapping[str, str]
+    heads: Sequence[Model],
+    *,
+    columns: int,
+    weights: Sequence[float] | None,
+    facts: Mapping[str, str],
 ) -> bytes:
-    """The graph: row [n, columns] -> score [n, 1], the first head and the weighted others.
+    """The graph: row [n, columns] -> score [n, 1], the first head and the weighted
+    others.
 
     Without weights the scores are [n, heads], one per head.
     """
@@ -155,15 +231,23 @@ def score_graph(
         builder.add("Concat", signals, SCORE, axis=1)
     else:
         signal = signals[0]
-        for index, (other, weight) in enumerate(zip(signals[1:], weights, strict=False)):
-            signal = builder.add("Add", (signal, builder.add("Mul", (other, builder.number(weight)))), f"sum{index}")
+        for index, (other, weight) in enumerate(
+            zip(signals[1:], weights, strict=False)
+        ):
+            signal = builder.add(
+                "Add",
+                (signal, builder.add("Mul", (other, builder.number(weight)))),
+                f"sum{index}",
+            )
         builder.add("Identity", (signal,), SCORE)
     whole = graph(
         "allocator",
         builder.nodes,
         builder.constants,
         inputs=value_info(ROW, ("n", columns), dtype="float64"),
-        outputs=value_info(SCORE, ("n", len(heads) if weights is None else 1), dtype="float64"),
+        outputs=value_info(
+            SCORE, ("n", len(heads) if weights is None else 1), dtype="float64"
+        ),
     )
     return model(whole, ir_version=IR_VERSION, opsets=OPSETS, facts=facts)
 
@@ -176,7 +260,9 @@ class _Graph:
     constants: dict[str, np.ndarray] = dataclass_field(default_factory=dict)
     signals: int = 0
 
-    def add(self, operator: str, inputs: Any, output: str | None = None, **attributes: Any) -> str:
+    def add(
+        self, operator: str, inputs: Any, output: str | None = None, **attributes: Any
+    ) -> str:
         self.signals += 1
         output = output or f"signal{self.signals}"
         self.nodes.append(node(operator, tuple(inputs), output, **attributes))
@@ -194,7 +280,10 @@ class _Graph:
         """The prediction of a model for each row, [n, 1]."""
         match head:
             case Linear():
-                sums = self.add("MatMul", (self.standard(head.standard), self.constant(head.weight[:, None])))
+                sums = self.add(
+                    "MatMul",
+                    (self.standard(head.standard), self.constant(head.weight[:, None])),
+                )
                 return self.add("Add", (sums, self.number(head.intercept)))
             case Network():
                 return self.network(head)
@@ -203,18 +292,29 @@ class _Graph:
             case Quantile():
                 return self.quantile(head)
             case _:
-                raise InputError(f"A {type(head).__name__} has no ONNX form; write one in allocators/onnx_graph.py.")
+                raise InputError(
+                    f"A {type(head).__name__} has no ONNX form; write one in "
+                    "allocators/onnx_graph.py."
+                )
 
     def standard(self, standard: Standard) -> str:
         centred = self.add("Sub", (ROW, self.constant(standard.mean)))
         scaled = self.add("Mul", (centred, self.constant(standard.inverse_spread)))
-        return self.add("Where", (self.add("IsNaN", (scaled,)), self.number(0.0), scaled))
+        return self.add(
+            "Where", (self.add("IsNaN", (scaled,)), self.number(0.0), scaled)
+        )
 
     def network(self, head: Network) -> str:
         signal = self.standard(head.standard)
         for number, (weight, bias) in enumerate(head.layers):
             signal = self.add("Max", (signal, self.number(0.0))) if number else signal
-            signal = self.add("Add", (self.add("MatMul", (signal, self.constant(weight))), self.constant(bias)))
+            signal = self.add(
+                "Add",
+                (
+                    self.add("MatMul", (signal, self.constant(weight))),
+                    self.constant(bias),
+                ),
+            )
         scaled = self.add("Mul", (signal, self.number(head.scale)))
         return self.link(self.add("Add", (scaled, self.number(head.shift))), head.link)
 
@@ -225,19 +325,29 @@ class _Graph:
         above = self.add("GreaterOrEqual", (raw, self.number(0.0)))
         return self.add(
             "Div",
-            (self.add("Where", (above, self.number(1.0), small)), self.add("Add", (small, self.number(1.0)))),
+            (
+                self.add("Where", (above, self.number(1.0), small)),
+                self.add("Add", (small, self.number(1.0))),
+            ),
         )
 
     def trees(self, head: Trees) -> str:
-        """All trees as one operator; the baseline is its first tree, because our sum starts with it."""
+        """All trees as one operator; the baseline is its first tree, because our sum
+        starts with it.
+        """
         return self.add("TreeEnsemble", (ROW,), domain=ML, **tree_attributes(head))
 
     def quantile(self, head: Quantile) -> str:
         total = self.number(0.0)
         for index, weight in head.weight.items():
             column = self.add("Gather", (ROW, self.constant([index], np.int64)), axis=1)
-            total = self.add("Add", (total, self.add("Mul", (column, self.number(weight)))))
-        reference, axes = self.constant(head.reference[None]), self.constant([1], np.int64)
+            total = self.add(
+                "Add", (total, self.add("Mul", (column, self.number(weight))))
+            )
+        reference, axes = (
+            self.constant(head.reference[None]),
+            self.constant([1], np.int64),
+        )
         counts = []
         for operator in ("Less", "LessOrEqual"):
             below = self.add("Cast", (self.add(operator, (reference, total)),), to=7)

@@ -1,12 +1,15 @@
-"""Picture -> probability that escalation pays, by a small convolutional network in ONNX Runtime; and its plain file.
+"""Picture -> probability that escalation pays, by a small convolutional network in ONNX
+Runtime; and its plain file.
 
-The file is JSON like every allocator's file, with the network as an ONNX graph in base64: it loads without torch.
-Before the graph runs, `check_graph` compares it with the graph that training writes: a file can change the weights
-only. Frames are scored one at a time on one thread, so that a frame's score is bit-equal alone, in its unit and in any
-order.
+The file is JSON like every allocator's file, with the network as an ONNX graph in
+base64: it loads without torch. Before the graph runs, `check_graph` compares it with
+the graph that training writes: a file can change the weights only. Frames are scored
+one at a time on one thread, so that a frame's score is bit-equal alone, in its unit and
+in any order.
 
-Training needs torch: `PixelRecipe` turns pictures and labels of the fit inputs into a router. One thread and seeded
-random numbers: the same pictures, labels and seed give the same bytes of the file.
+Training needs torch: `PixelRecipe` turns pictures and labels of the fit inputs into a
+router. One thread and seeded random numbers: the same pictures, labels and seed give
+the same bytes of the file.
 """
 
 from base64 import b64decode, b64encode
@@ -33,11 +36,15 @@ SIZE_PX = 128
 """Side of the square that every picture is resized to."""
 STEM = 32
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1))
-"""Expansion, channels, number of blocks and stride of the first block, stage by stage."""
+"""Expansion, channels, number of blocks and stride of the first block, stage by
+stage.
+"""
 
 
 class Convolution(NamedTuple):
-    """A convolution with batch normalisation over separate `groups` of channels; `clipped` limits outputs to 0..6."""
+    """A convolution with batch normalisation over separate `groups` of channels;
+    `clipped` limits outputs to 0..6.
+    """
 
     inputs: int
     outputs: int
@@ -68,7 +75,12 @@ def _blocks() -> tuple[Block, ...]:
             widen = (Convolution(inputs, wide),) if expansion > 1 else ()
             depthwise = Convolution(wide, wide, 3, stride, wide)
             narrow = Convolution(wide, outputs, clipped=False)
-            blocks.append(Block((*widen, depthwise, narrow), residual=stride == 1 and inputs == outputs))
+            blocks.append(
+                Block(
+                    (*widen, depthwise, narrow),
+                    residual=stride == 1 and inputs == outputs,
+                )
+            )
             inputs = outputs
     return tuple(blocks)
 
@@ -85,7 +97,9 @@ OPERATORS = ("Conv", "Clip", "Add", "GlobalAveragePool", "Flatten", "Gemm")
 
 
 class Weights(NamedTuple):
-    """Weight and bias of every convolution in order, normalisation folded in, and of the head."""
+    """Weight and bias of every convolution in order, normalisation folded in, and of
+    the head.
+    """
 
     convolutions: list[tuple[Float[np.ndarray, "_ _ _ _"], Float[np.ndarray, "_"]]]
     head: tuple[Float[np.ndarray, "1 channel"], Float[np.ndarray, "1"]]
@@ -99,7 +113,9 @@ def onnx_bytes(weights: Weights) -> bytes:
     for index, block in enumerate(BLOCKS):
         block_input = signal
         for layer in block.convolutions:
-            constants[f"weight{number}"], constants[f"bias{number}"] = weights.convolutions[number]
+            constants[f"weight{number}"], constants[f"bias{number}"] = (
+                weights.convolutions[number]
+            )
             nodes.append(_convolution(layer, signal, number))
             signal = f"layer{number}"
             if layer.clipped:
@@ -126,24 +142,32 @@ def onnx_bytes(weights: Weights) -> bytes:
 
 
 def check_graph(content: bytes, name: str) -> None:
-    """Raise InputError unless a graph is the output of `onnx_bytes` for some finite weights."""
+    """Raise InputError unless a graph is the output of `onnx_bytes` for some finite
+    weights.
+    """
     ours = _layout()
     graph_bytes = np.frombuffer(content, np.uint8)
     requirement = (
-        f"{name}: its network must be the graph that `deepval fit` writes, which has {ours.content.size:,} bytes, the "
-        f"operators {', '.join(OPERATORS)} and no others, and may differ in its weights alone"
+        f"{name}: its network must be the graph that `deepval fit` writes, which has "
+        f"{ours.content.size:,} bytes, the operators {', '.join(OPERATORS)} and no "
+        "others, and may differ in its weights alone"
     )
     if graph_bytes.size != ours.content.size:
         raise InputError(
-            f"{requirement}; found {graph_bytes.size:,} bytes, and none of them is executed. Fit it again."
+            f"{requirement}; found {graph_bytes.size:,} bytes, and none of them is "
+            "executed. Fit it again."
         )
     strange = np.flatnonzero((graph_bytes != ours.content) & ~ours.is_weight)
     if strange.size:
         raise InputError(
-            f"{requirement}; found a different one at byte {strange[0]:,}, and it is not executed. Fit it again."
+            f"{requirement}; found a different one at byte {strange[0]:,}, and it is "
+            "not executed. Fit it again."
         )
     if not np.isfinite(graph_bytes[ours.is_weight].view("<f4")).all():
-        raise InputError(f"{name}: its network's weights must be finite numbers; found NaN or infinity. Fit it again.")
+        raise InputError(
+            f"{name}: its network's weights must be finite numbers; found NaN or "
+            "infinity. Fit it again."
+        )
 
 
 class _Layout(NamedTuple):
@@ -155,8 +179,13 @@ class _Layout(NamedTuple):
 
 @cache
 def _layout() -> _Layout:
-    """The layout of the graph: bytes that differ between all weight bits 0 and all 1 are weights."""
-    none, every = (np.frombuffer(onnx_bytes(_constant_weights(byte)), np.uint8) for byte in (b"\x00", b"\xff"))
+    """The layout of the graph: bytes that differ between all weight bits 0 and all 1
+    are weights.
+    """
+    none, every = (
+        np.frombuffer(onnx_bytes(_constant_weights(byte)), np.uint8)
+        for byte in (b"\x00", b"\xff")
+    )
     return _Layout(none, none != every)
 
 
@@ -165,7 +194,9 @@ def _constant_weights(byte: bytes) -> Weights:
         return np.frombuffer(byte * (4 * int(np.prod(shape))), "<f4").reshape(shape)
 
     layers = [layer for block in BLOCKS for layer in block.convolutions]
-    convolutions = [(array(*layer.weight_shape), array(layer.outputs)) for layer in layers]
+    convolutions = [
+        (array(*layer.weight_shape), array(layer.outputs)) for layer in layers
+    ]
     return Weights(convolutions, (array(1, CHANNELS), array(1)))
 
 
@@ -191,7 +222,8 @@ class PixelRouter(FittedAllocator):
     """A trained pixel router.
 
     Attributes:
-        model: The network, an ONNX graph as `onnx_bytes` writes it: [1, 3, 128, 128] -> the log-odds [1, 1].
+        model: The network, an ONNX graph as `onnx_bytes` writes it: [1, 3, 128, 128] ->
+            the log-odds [1, 1].
         training: The data and settings of its training.
     """
 
@@ -214,7 +246,8 @@ class PixelRouter(FittedAllocator):
     def _of_frame(self, glance: Glance) -> float:
         if glance.frame.image is None:
             raise InputError(
-                f"{NAME} looks at pictures, and frame {glance.past.frames} of the drive has none: give Frame its image."
+                f"{NAME} looks at pictures, and frame {glance.past.frames} of the "
+                "drive has none: give Frame its image."
             )
         return self.score_picture(glance.frame.image)
 
@@ -254,28 +287,46 @@ def check_picture(view: View, frame: int) -> None:
     """Raise InputError if a frame of a unit has no picture."""
     if not view.scene.has_image[frame]:
         raise InputError(
-            f"{NAME} looks at pictures, and {view.scene.inputs[frame]} has none: build the cell with --pictures from a "
-            "data set that has them, or choose another allocator."
+            f"{NAME} looks at pictures, and {view.scene.inputs[frame]} has none: "
+            "build the cell with --pictures from a data set that has them, or choose "
+            "another allocator."
         )
 
 
-def network_input(image: Shaped[np.ndarray, "h w 3"]) -> Float[np.ndarray, "3 size size"]:
-    """The network's input from a picture: every s-th pixel, resized to 128 x 128, levels centred; channels first.
+def network_input(
+    image: Shaped[np.ndarray, "h w 3"],
+) -> Float[np.ndarray, "3 size size"]:
+    """The network's input from a picture: every s-th pixel, resized to 128 x 128,
+    levels centred; channels first.
 
     A sampled picture from a cell gives the same bits as the camera's whole picture.
     """
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or min(image.shape[:2]) < 1:
-        raise InputError(f"a picture must be height x width x RGB of 8 bit; found {image.dtype} {image.shape}.")
+    if (
+        image.dtype != np.uint8
+        or image.ndim != 3
+        or image.shape[2] != 3
+        or min(image.shape[:2]) < 1
+    ):
+        raise InputError(
+            "a picture must be height x width x "
+            f"RGB of 8 bit; found {image.dtype} {image.shape}."
+        )
     part = np.asarray(sample_pixels(image), float)
     for axis in (0, 1):
         part = np.moveaxis(_resize(np.moveaxis(part, axis, 0)), 0, axis)
-    return np.ascontiguousarray(np.moveaxis((part / 255.0 - MEAN) / SPREAD, 2, 0), dtype=np.float32)
+    return np.ascontiguousarray(
+        np.moveaxis((part / 255.0 - MEAN) / SPREAD, 2, 0), dtype=np.float32
+    )
 
 
-def _resize(lines: Float[np.ndarray, "line across 3"]) -> Float[np.ndarray, "size across 3"]:
-    """The lines of a picture resized to 128: means of the lines near each centre, weighted by a tent.
+def _resize(
+    lines: Float[np.ndarray, "line across 3"],
+) -> Float[np.ndarray, "size across 3"]:
+    """The lines of a picture resized to 128: means of the lines near each centre,
+    weighted by a tent.
 
-    Taps are added in order, not as a matrix product, so that the bits are the same on every machine.
+    Taps are added in order, not as a matrix product, so that the bits are the same on
+    every machine.
     """
     resized = np.zeros((SIZE_PX, *lines.shape[1:]))
     for line, weight in zip(*_taps(len(lines)), strict=True):
@@ -283,8 +334,11 @@ def _resize(lines: Float[np.ndarray, "line across 3"]) -> Float[np.ndarray, "siz
     return resized
 
 
-def _taps(lines: int) -> tuple[Int[np.ndarray, "tap size"], Float[np.ndarray, "tap size"]]:
-    """Source lines and weights of each of the 128 lines; a tent reaches one new or one old line, whichever is wider.
+def _taps(
+    lines: int,
+) -> tuple[Int[np.ndarray, "tap size"], Float[np.ndarray, "tap size"]]:
+    """Source lines and weights of each of the 128 lines; a tent reaches one new or one
+    old line, whichever is wider.
 
     Lines beyond the border have weight 0.
     """
@@ -300,7 +354,8 @@ def _taps(lines: int) -> tuple[Int[np.ndarray, "tap size"], Float[np.ndarray, "t
 
 @dataclass(frozen=True)
 class PixelRecipe(Recipe):
-    """How to train the pixel router: Adam on the cross-entropy of 1[V > 0], with a step that falls linearly to 0.
+    """How to train the pixel router: Adam on the cross-entropy of 1[V > 0], with a step
+    that falls linearly to 0.
 
     Attributes:
         epochs: Number of passes over the fit inputs.
@@ -326,15 +381,25 @@ class PixelRecipe(Recipe):
         names = [field.name for field in fields(PixelRecipe)]
         values = {name: settings[name] for name in names if name in settings}
         recipe: PixelRecipe = check_form(PixelRecipe, values, f"the settings of {NAME}")
-        check_settings(recipe, {"epochs": (1, 10_000), "batch": (1, 65_536), "step": (1e-9, 1e3)})
+        check_settings(
+            recipe, {"epochs": (1, 10_000), "batch": (1, 65_536), "step": (1e-9, 1e3)}
+        )
         return recipe
 
-    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> PixelRouter:
+    def fit(
+        self, examples: Examples, training: Training, *, watch: Watch = unwatched
+    ) -> PixelRouter:
         """The pixel router, trained on the examples' pictures."""
         frames = examples.frames
         for view, frame in frames:
             check_picture(view, frame)
-        return fit_pixels(self, lambda row: picture_of(*frames[row]), examples.labels, training, watch=watch)
+        return fit_pixels(
+            self,
+            lambda row: picture_of(*frames[row]),
+            examples.labels,
+            training,
+            watch=watch,
+        )
 
 
 def fit_pixels(
@@ -358,20 +423,28 @@ def fit_pixels(
     if set(np.unique(labels).tolist()) != {0.0, 1.0}:
         first_labels = ", ".join(f"{label:g}" for label in np.unique(labels)[:3])
         raise InputError(
-            f"{NAME}: a classifier needs fit inputs of both labels, 0 and 1; found {first_labels or 'none'}."
+            f"{NAME}: a classifier needs fit inputs of both labels, "
+            f"0 and 1; found {first_labels or 'none'}."
         )
     with repeatable(torch, training.seed):
         network = new_network(torch, positive=float(labels.mean()))
         _train(torch, network, recipe, picture, labels=labels, watch=watch)
         _normalise(torch, network, recipe, picture, len(labels))
     settings = {"learner": "MobileNetV2", **asdict(recipe)}
-    return PixelRouter(onnx_bytes(weights_of(network)), replace(training, settings=settings))
+    return PixelRouter(
+        onnx_bytes(weights_of(network)), replace(training, settings=settings)
+    )
 
 
 def new_network(torch: Any, *, positive: float = 0.5) -> Any:
-    """The untrained network: a module per block, then the head, whose bias starts at the share of positive labels."""
+    """The untrained network: a module per block, then the head, whose bias starts at
+    the share of positive labels.
+    """
     nn = torch.nn
-    blocks = [nn.Sequential(*(_layer(nn, layer) for layer in block.convolutions)) for block in BLOCKS]
+    blocks = [
+        nn.Sequential(*(_layer(nn, layer) for layer in block.convolutions))
+        for block in BLOCKS
+    ]
     head = nn.Linear(CHANNELS, 1)
     nn.init.normal_(head.weight, std=0.01)
     nn.init.constant_(head.bias, float(np.log(positive / (1.0 - positive))))
@@ -388,26 +461,47 @@ def log_odds(network: Any, pictures: Any) -> Any:
 
 
 def weights_of(network: Any) -> Weights:
-    """The network's weights in plain numbers; batch normalisation becomes part of the convolution before it."""
+    """The network's weights in plain numbers; batch normalisation becomes part of the
+    convolution before it.
+    """
     *modules, head = network
     folded = []
     for convolution, norm in (layer[:2] for module in modules for layer in module):
         gamma, beta, mean, variance, weight = (
             tensor.detach().double().numpy()
-            for tensor in (norm.weight, norm.bias, norm.running_mean, norm.running_var, convolution.weight)
+            for tensor in (
+                norm.weight,
+                norm.bias,
+                norm.running_mean,
+                norm.running_var,
+                convolution.weight,
+            )
         )
         scale = gamma / np.sqrt(variance + norm.eps)
         folded.append((weight * scale[:, None, None, None], beta - mean * scale))
-    return Weights(folded, (head.weight.detach().double().numpy(), head.bias.detach().double().numpy()))
+    return Weights(
+        folded,
+        (head.weight.detach().double().numpy(), head.bias.detach().double().numpy()),
+    )
 
 
 def _layer(nn: Any, layer: Convolution) -> Any:
     padding = layer.kernel // 2
     convolution = nn.Conv2d(
-        layer.inputs, layer.outputs, layer.kernel, layer.stride, padding, groups=layer.groups, bias=False
+        layer.inputs,
+        layer.outputs,
+        layer.kernel,
+        layer.stride,
+        padding,
+        groups=layer.groups,
+        bias=False,
     )
     nn.init.kaiming_normal_(convolution.weight, mode="fan_out")
-    return nn.Sequential(convolution, nn.BatchNorm2d(layer.outputs), *([nn.ReLU6()] if layer.clipped else []))
+    return nn.Sequential(
+        convolution,
+        nn.BatchNorm2d(layer.outputs),
+        *([nn.ReLU6()] if layer.clipped else []),
+    )
 
 
 def _train(
@@ -419,9 +513,15 @@ def _train(
     labels: Float[np.ndarray, "input"],
     watch: Watch,
 ) -> None:
-    steps = [chosen for _ in range(recipe.epochs) for chosen in torch.randperm(len(labels)).split(recipe.batch)]
+    steps = [
+        chosen
+        for _ in range(recipe.epochs)
+        for chosen in torch.randperm(len(labels)).split(recipe.batch)
+    ]
     optimiser = torch.optim.Adam(network.parameters(), lr=recipe.step)
-    falling = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: 1.0 - done / len(steps))
+    falling = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda done: 1.0 - done / len(steps)
+    )
     network.train()
     for chosen in watch(steps, f"training {NAME}"):
         answer = log_odds(network, _batch(torch, picture, chosen))
@@ -433,10 +533,20 @@ def _train(
 
 
 def _normalise(
-    torch: Any, network: Any, recipe: PixelRecipe, picture: Callable[[int], np.ndarray], inputs: int
+    torch: Any,
+    network: Any,
+    recipe: PixelRecipe,
+    picture: Callable[[int], np.ndarray],
+    inputs: int,
 ) -> None:
-    """Measure means and variances over all fit inputs: the running ones lag behind the weights of the training."""
-    for norm in (module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)):
+    """Measure means and variances over all fit inputs: the running ones lag behind the
+    weights of the training.
+    """
+    for norm in (
+        module
+        for module in network.modules()
+        if isinstance(module, torch.nn.BatchNorm2d)
+    ):
         norm.reset_running_stats()
         norm.momentum = None
     with torch.no_grad():
@@ -445,5 +555,7 @@ def _normalise(
 
 
 def _batch(torch: Any, picture: Callable[[int], np.ndarray], chosen: Any) -> Any:
-    pictures = torch.from_numpy(np.stack([network_input(picture(index)) for index in chosen.tolist()]))
+    pictures = torch.from_numpy(
+        np.stack([network_input(picture(index)) for index in chosen.tolist()])
+    )
     return pictures.contiguous(memory_format=torch.channels_last)

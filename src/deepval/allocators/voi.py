@@ -1,10 +1,12 @@
-"""Tracks of a belief and the downstream rule -> the expected value of escalating: docs/simulated-value.md.
+"""Tracks of a belief and the downstream rule -> the expected value of escalating:
+docs/simulated-value.md.
 
-For every track two heads predict P(the full mode reports it) and P(it is there, given that). Fixed draws of both, with
-errors of range, position and closing speed as they occurred in the fit units, give pairs of a full output and a
-reference. The rule acts on each, and its loss gives the draw's value. Score = E[benefit] - 2 E[harm] + a prior for
-objects that were never seen: a weight times the squared speed where the cheap mode's action is none. No decision value
-is learned.
+For every track two heads predict P(the full mode reports it) and P(it is there, given
+that). Fixed draws of both, with errors of range, position and closing speed as they
+occurred in the fit units, give pairs of a full output and a reference. The rule acts on
+each, and its loss gives the draw's value. Score = E[benefit] - 2 E[harm] + a prior for
+objects that were never seen: a weight times the squared speed where the cheap mode's
+action is none. No decision value is learned.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +46,9 @@ DRAWS, TRACKS = 64, 8
 MARGIN_M = 1.3
 """Tracks count up to this far beyond the rule's reach."""
 BANDS_M = np.array([10.0, 20.0, 35.0, 55.0])
-"""Ranges at which the errors of the next band begin; each has two tables, for tracks seen now and for missing ones."""
+"""Ranges at which the errors of the next band begin; each has two tables, for tracks
+seen now and for missing ones.
+"""
 TABLES = 2 * (len(BANDS_M) + 1)
 ERRORS = ("log range", "middle", "half-width", "closing speed", "length")
 FEW = 10
@@ -52,17 +56,29 @@ FEW = 10
 LEAST_HALF_M = 0.1
 
 
-# Raw numbers of a generator never change between versions of NumPy. Sorting makes each column a shuffle of all rows.
-_SHUFFLES = np.random.PCG64(0).random_raw(4 * DRAWS * TRACKS).reshape(4, DRAWS, TRACKS).argsort(axis=1)
+# Raw numbers of a generator never change between versions of NumPy. Sorting makes each
+# column a shuffle of all rows.
+_SHUFFLES = (
+    np.random.PCG64(0)
+    .random_raw(4 * DRAWS * TRACKS)
+    .reshape(4, DRAWS, TRACKS)
+    .argsort(axis=1)
+)
 CHANCE = (_SHUFFLES[:2] + 0.5) / DRAWS
-"""By full mode and reference: the number that decides whether a track is there, by draw and track."""
+"""By full mode and reference: the number that decides whether a track is there, by draw
+and track.
+"""
 PICKS = _SHUFFLES[2:].reshape(2 * DRAWS, TRACKS)
-"""Which row of the table of errors is drawn, by draw of the full mode and then of the reference, and by track."""
+"""Which row of the table of errors is drawn, by draw of the full mode and then of the
+reference, and by track.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Trail(OwnMemory):
-    """The memory of a unit: its tracks, and the cheap mode's action in the last frame (NaN: none)."""
+    """The memory of a unit: its tracks, and the cheap mode's action in the last frame
+    (NaN: none).
+    """
 
     rule: Rule
     belief: Belief
@@ -78,7 +94,9 @@ class Trail(OwnMemory):
         return Trail(self.rule, self.belief.copy(), self.action).moved(glance)
 
     def moved(self, glance: Glance) -> "Trail":
-        """The memory after a glance, with the same belief, which takes the glance in."""
+        """The memory after a glance, with the same belief, which takes the glance
+        in.
+        """
         if not glance.frame.run:
             self.belief.see(glance)
             return replace(self, action=np.full_like(self.action, np.nan))
@@ -86,18 +104,25 @@ class Trail(OwnMemory):
         self.belief.see(glance, seen)
         speed_mps = np.array([glance.frame.ego_speed_mps])
         needs = self.rule.needs(seen.obstacles, speed_mps)
-        return Trail(self.rule, self.belief, self.rule.act(needs, speed_mps, previous=self.action[None])[0])
+        return Trail(
+            self.rule,
+            self.belief,
+            self.rule.act(needs, speed_mps, previous=self.action[None])[0],
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedValue(FittedAllocator):
-    """Expected benefit minus a multiple of the expected harm, by simulation of the downstream rule.
+    """Expected benefit minus a multiple of the expected harm, by simulation of the
+    downstream rule.
 
     Attributes:
         name: Its name.
         rule: What the downstream system does about objects.
-        heads: P(the full mode reports a track), and P(it is there, given its features and whether it is reported).
-        errors: By full mode and reference, table, row and kind of error: errors of tracks in the fit units.
+        heads: P(the full mode reports a track), and P(it is there, given its features
+            and whether it is reported).
+        errors: By full mode and reference, table, row and kind of error: errors of
+            tracks in the fit units.
         prior: The weight of the squared speed.
         penalty: The multiple of the expected harm.
         training: The data and settings of its fit.
@@ -113,12 +138,26 @@ class SimulatedValue(FittedAllocator):
     front: ClassVar[str] = "belief"
     columns: ClassVar[int] = WITHOUT_FEEDBACK
     holds = "a rule, two models and tables of errors in plain numbers"
-    uses = frozenset({"ego speed", "cheap boxes", "cheap objects", "cheap scores", "calibration", "previous frames"})
+    uses = frozenset(
+        {
+            "ego speed",
+            "cheap boxes",
+            "cheap objects",
+            "cheap scores",
+            "calibration",
+            "previous frames",
+        }
+    )
 
     def __post_init__(self) -> None:
-        shape, widths = (2, TABLES, DRAWS, len(ERRORS)), (self.columns, self.columns + 1)
+        shape, widths = (
+            (2, TABLES, DRAWS, len(ERRORS)),
+            (self.columns, self.columns + 1),
+        )
         if self.errors.shape != shape or not np.isfinite(self.errors).all():
-            raise ValueError(f"errors must be {shape} finite numbers; found {self.errors.shape}")
+            raise ValueError(
+                f"errors must be {shape} finite numbers; found {self.errors.shape}"
+            )
         if tuple(head.width for head in self.heads) != widths:
             raise ValueError(f"the models must take {widths} columns")
 
@@ -128,10 +167,14 @@ class SimulatedValue(FittedAllocator):
 
     def _of_frame(self, glance: Glance) -> float:
         before, now = glance.past.memory, glance.after.memory
-        if not isinstance(before, Trail) or not isinstance(now, Trail) or before.rule != self.rule:
+        if (
+            not isinstance(before, Trail)
+            or not isinstance(now, Trail)
+            or before.rule != self.rule
+        ):
             raise InputError(
-                f"{self.name} remembers tracks from the first frame on: begin each unit with its `past()`, or use "
-                "`Router`."
+                f"{self.name} remembers tracks from the first frame on: begin each "
+                "unit with its `past()`, or use `Router`."
             )
         return self.value(now, before.action)
 
@@ -146,7 +189,9 @@ class SimulatedValue(FittedAllocator):
         chosen, rows = belief.features(self.rule.reach_m + MARGIN_M, TRACKS)
         if not len(chosen):
             return prior
-        values = self.draw_values(belief, chosen, rows[:, : self.columns], actions=(trail.action, previous))
+        values = self.draw_values(
+            belief, chosen, rows[:, : self.columns], actions=(trail.action, previous)
+        )
         benefit, harm = np.maximum(values, 0.0).sum(), np.minimum(values, 0.0).sum()
         return float(benefit + self.penalty * harm) / DRAWS + prior
 
@@ -163,16 +208,25 @@ class SimulatedValue(FittedAllocator):
         *,
         actions: tuple[Float[np.ndarray, "act"], Float[np.ndarray, "act"]],
     ) -> Float[np.ndarray, "draw"]:
-        """Decision value of every draw; `actions` are those of the cheap mode now and before."""
+        """Decision value of every draw; `actions` are those of the cheap mode now and
+        before.
+        """
         count = len(chosen)
         reported = CHANCE[0, :, :count] < self.heads[0].predict(rows)
         both = np.zeros((2, count, self.columns + 1))
         both[..., :-1], both[1, :, -1] = rows, 1.0
-        absent, present = self.heads[1].predict(both.reshape(2 * count, -1)).reshape(2, count)
+        absent, present = (
+            self.heads[1].predict(both.reshape(2 * count, -1)).reshape(2, count)
+        )
         there = CHANCE[1, :, :count] < np.where(reported, present, absent)
         tracks, band = belief.tracks[:, chosen], _tables(rows)
         speed_mps, rule = np.array([belief.speed_mps]), self.rule
-        obstacles = self._obstacles(np.concatenate([reported, there]), tracks, band=band, speed_mps=belief.speed_mps)
+        obstacles = self._obstacles(
+            np.concatenate([reported, there]),
+            tracks,
+            band=band,
+            speed_mps=belief.speed_mps,
+        )
         needs = rule.needs(obstacles, speed_mps)
         cheap, previous = (action[None] for action in actions)
         pairs = needs.reshape(2, DRAWS, *needs.shape[1:])
@@ -186,16 +240,27 @@ class SimulatedValue(FittedAllocator):
         band: Int[np.ndarray, "track"],
         speed_mps: float,
     ) -> Outlines:
-        """The marked tracks of each draw of the full mode and then of the reference, with errors."""
+        """The marked tracks of each draw of the full mode and then of the reference,
+        with errors.
+        """
         draw, track = marks.nonzero()
         row = (band[track] + TABLES * (draw >= DRAWS)) * DRAWS + PICKS[draw, track]
-        log_range, middle, half, closing, length = self.errors.reshape(-1, len(ERRORS)).take(row, axis=0).T
+        log_range, middle, half, closing, length = (
+            self.errors.reshape(-1, len(ERRORS)).take(row, axis=0).T
+        )
         x_m, u_mps, y_m, own_half_m = tracks[[X, U, Y, HALF]].take(track, axis=1)
         near_m = (np.maximum(x_m, 0.0) + OFFSET_M) * np.exp(log_range) - OFFSET_M
         y_m = y_m + np.where(y_m < 0, -middle, middle)
         half_m = np.maximum(own_half_m + half, LEAST_HALF_M)
         lateral_m = np.array([y_m - half_m, y_m + half_m]).T
-        return Outlines(2 * DRAWS, draw, near_m, near_m + length, lateral_m, speed_mps - u_mps + closing)
+        return Outlines(
+            2 * DRAWS,
+            draw,
+            near_m,
+            near_m + length,
+            lateral_m,
+            speed_mps - u_mps + closing,
+        )
 
     @classmethod
     def feature_sets(cls) -> tuple[str, ...]:
@@ -203,13 +268,17 @@ class SimulatedValue(FittedAllocator):
         return (cls.front,)
 
     def content(self) -> dict[str, Any]:
-        """Rule, training, columns, models, tables of errors and settings in plain numbers."""
+        """Rule, training, columns, models, tables of errors and settings in plain
+        numbers.
+        """
         return {
             "name": self.name,
             "front": self.front,
             "training": plain(self.training),
             "columns": list(FEATURES[: self.columns]),
-            "rule": next(name for name, rule in RULES.items() if type(self.rule) is rule),
+            "rule": next(
+                name for name, rule in RULES.items() if type(self.rule) is rule
+            ),
             "constants": plain(self.rule),
             "prior": self.prior,
             "penalty": self.penalty,
@@ -242,7 +311,9 @@ FORGETS = 3.0
 
 @dataclass(frozen=True, eq=False)
 class SimulatedValueWithFeedback(FeedbackAllocator, SimulatedValue):
-    """The same with tracks that also learn from the full mode's objects in escalated frames."""
+    """The same with tracks that also learn from the full mode's objects in escalated
+    frames.
+    """
 
     front = "belief+feedback"
     columns = len(FEATURES)
@@ -272,8 +343,13 @@ class _TrailSession(Session):
 
 def _tables(rows: Float[np.ndarray, "track column"]) -> Int[np.ndarray, "track"]:
     """The table of errors of each track, by its range and whether it is missing."""
-    missing, range_m = rows[:, FEATURES.index("misses")], rows[:, FEATURES.index("range_m")]
-    return np.searchsorted(BANDS_M, range_m, side="right") + (len(BANDS_M) + 1) * (missing > 0)
+    missing, range_m = (
+        rows[:, FEATURES.index("misses")],
+        rows[:, FEATURES.index("range_m")],
+    )
+    return np.searchsorted(BANDS_M, range_m, side="right") + (len(BANDS_M) + 1) * (
+        missing > 0
+    )
 
 
 @dataclass(frozen=True)
@@ -296,44 +372,75 @@ class SimulatedValueRecipe(Recipe):
     needs_outputs = True
 
     def admits(self, target: str, *, classifies: bool) -> bool:
-        """Only the value itself, which the simulation estimates; no label is learned."""
+        """Only the value itself, which the simulation estimates; no label is
+        learned.
+        """
         del classifies
         return target == self.target
 
     def like(self, settings: Mapping[str, Any]) -> "SimulatedValueRecipe":
         """The recipe with the settings of a fit."""
-        return check_form(type(self), {"name": self.name, **settings}, f"the settings of {self.name}")
+        return check_form(
+            type(self), {"name": self.name, **settings}, f"the settings of {self.name}"
+        )
 
-    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> SimulatedValue:
-        """The allocator, fitted on what became of the tracks of the fit units in the full mode and the reference."""
+    def fit(
+        self, examples: Examples, training: Training, *, watch: Watch = unwatched
+    ) -> SimulatedValue:
+        """The allocator, fitted on what became of the tracks of the fit units in the
+        full mode and the reference.
+        """
         del watch
         if examples.rule is None or examples.outputs is None:
             raise InputError(
-                f"{self.name} simulates what the downstream system does about objects; only {' and '.join(RULES)} have "
-                "such a rule. Choose another allocator."
+                f"{self.name} simulates what the downstream system does about "
+                f"objects; only {' and '.join(RULES)} have such a rule. Choose "
+                "another allocator."
             )
         settings = plain(self)
         del settings["name"]
         return self._fitted(
-            _Replays.of(examples, examples.outputs, examples.rule), replace(training, settings=settings)
+            _Replays.of(examples, examples.outputs, examples.rule),
+            replace(training, settings=settings),
         )
 
     def _fitted(self, replays: "_Replays", training: Training) -> SimulatedValue:
-        return self._fitted_to(SimulatedValue, replays, [None] * len(replays.sights), training)
+        return self._fitted_to(
+            SimulatedValue, replays, [None] * len(replays.sights), training
+        )
 
     def _fitted_to(
-        self, kind: type[SimulatedValue], replays: "_Replays", masks: Sequence[Mask], training: Training
+        self,
+        kind: type[SimulatedValue],
+        replays: "_Replays",
+        masks: Sequence[Mask],
+        training: Training,
     ) -> SimulatedValue:
-        """The allocator, fitted on replays with these masks of escalated frames, one or more for each unit in turn."""
-        parts = [part for index, mask in enumerate(masks) for part in replays.tracks(index % len(replays.sights), mask)]
+        """The allocator, fitted on replays with these masks of escalated frames, one or
+        more for each unit in turn.
+        """
+        parts = [
+            part
+            for index, mask in enumerate(masks)
+            for part in replays.tracks(index % len(replays.sights), mask)
+        ]
         if not parts:
-            raise NothingToLearnError(f"{self.name}: the cheap mode reports no object ahead in the fit units.")
-        rows, full, reference = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+            raise NothingToLearnError(
+                f"{self.name}: the cheap mode reports no object ahead in the fit units."
+            )
+        rows, full, reference = (
+            np.concatenate(columns) for columns in zip(*parts, strict=True)
+        )
         rows = rows[:, : kind.columns]
         with_report = np.column_stack([rows, full[:, 0]])
-        heads = self._head(rows, full[:, 0], training.seed), self._head(with_report, reference[:, 0], training.seed)
+        heads = (
+            self._head(rows, full[:, 0], training.seed),
+            self._head(with_report, reference[:, 0], training.seed),
+        )
         errors = np.stack([_error_tables(rows, labels) for labels in (full, reference)])
-        return kind(self.name, replays.rule, heads, errors, self.prior, self.penalty, training)
+        return kind(
+            self.name, replays.rule, heads, errors, self.prior, self.penalty, training
+        )
 
     def _head(self, rows: np.ndarray, labels: np.ndarray, seed: int) -> Model:
         if labels.min() == labels.max():
@@ -343,7 +450,9 @@ class SimulatedValueRecipe(Recipe):
 
 @dataclass(frozen=True)
 class SimulatedValueWithFeedbackRecipe(SimulatedValueRecipe):
-    """The same on replays: some with the best-scored fifth escalated, some with bursts at random."""
+    """The same on replays: some with the best-scored fifth escalated, some with bursts
+    at random.
+    """
 
     makes = SimulatedValueWithFeedback
     rate: float = 0.2
@@ -356,7 +465,9 @@ class SimulatedValueWithFeedbackRecipe(SimulatedValueRecipe):
         scores = [first.score(sight) for sight in sights]
         bar = np.nanquantile(np.concatenate(scores), 1.0 - self.rate)
         bursts = [
-            np.repeat(rng.random(len(sight) // self.burst + 1) < self.bursts, self.burst)[: len(sight)]
+            np.repeat(
+                rng.random(len(sight) // self.burst + 1) < self.bursts, self.burst
+            )[: len(sight)]
             for sight in sights
         ]
         masks = [*(score > bar for score in scores), *bursts]
@@ -365,7 +476,9 @@ class SimulatedValueWithFeedbackRecipe(SimulatedValueRecipe):
 
 @dataclass(frozen=True, eq=False)
 class _Replays:
-    """The fit units, to be replayed: their sights and outputs, which frames are inputs, and the downstream rule."""
+    """The fit units, to be replayed: their sights and outputs, which frames are inputs,
+    and the downstream rule.
+    """
 
     sights: tuple[Sight, ...]
     outputs: tuple[Outputs, ...]
@@ -373,35 +486,59 @@ class _Replays:
     rule: Rule
 
     @classmethod
-    def of(cls, examples: Examples, outputs: tuple[Outputs, ...], rule: Rule) -> "_Replays":
+    def of(
+        cls, examples: Examples, outputs: tuple[Outputs, ...], rule: Rule
+    ) -> "_Replays":
         lengths = [len(sight) for sight in examples.sights]
         marks = np.zeros(sum(lengths), bool)
         marks[examples.chosen] = True
-        return cls(examples.sights, outputs, tuple(np.split(marks, np.cumsum(lengths)[:-1])), rule)
+        return cls(
+            examples.sights,
+            outputs,
+            tuple(np.split(marks, np.cumsum(lengths)[:-1])),
+            rule,
+        )
 
-    def tracks(self, unit: int, escalated: Mask) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Features of the tracks in each input of a unit, and what they are in the full mode and in the reference."""
+    def tracks(
+        self, unit: int, escalated: Mask
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Features of the tracks in each input of a unit, and what they are in the full
+        mode and in the reference.
+        """
         belief = Belief()
-        frames = zip(self.sights[unit].glances, *(objects.by_frame() for objects in self.outputs[unit]), strict=True)
+        frames = zip(
+            self.sights[unit].glances,
+            *(objects.by_frame() for objects in self.outputs[unit]),
+            strict=True,
+        )
         for frame, (glance, full, reference) in enumerate(frames):
             belief.see(glance)
             if not self.inputs[unit][frame]:
                 continue
             chosen, rows = belief.features(self.rule.reach_m + MARGIN_M, MOST)
             if len(chosen):
-                yield rows, _labels(belief, chosen, full), _labels(belief, chosen, reference)
+                yield (
+                    rows,
+                    _labels(belief, chosen, full),
+                    _labels(belief, chosen, reference),
+                )
             if escalated is not None and escalated[frame]:
                 belief.learn(full)
 
 
-def _labels(belief: Belief, chosen: Int[np.ndarray, "track"], objects: Objects) -> Float[np.ndarray, "track label"]:
+def _labels(
+    belief: Belief, chosen: Int[np.ndarray, "track"], objects: Objects
+) -> Float[np.ndarray, "track label"]:
     """Whether each track is among the objects, and its errors if it is."""
     old, new, seen = belief.matches(objects)
     labels = np.zeros((belief.tracks.shape[1], 1 + len(ERRORS)))
     tracks, found = belief.tracks[:, old], seen.obstacles
     near_m = found.near_m[new]
     errors = (
-        np.log((np.maximum(near_m, 1.0 - OFFSET_M) + OFFSET_M) / (np.maximum(tracks[X], 0.0) + OFFSET_M)),
+        np.log(
+            (np.maximum(near_m, 1.0 - OFFSET_M) + OFFSET_M)
+            / (np.maximum(tracks[X], 0.0) + OFFSET_M)
+        ),
         np.where(tracks[Y] < 0, -1.0, 1.0) * (seen.y_m[new] - tracks[Y]),
         seen.half_m[new] - tracks[HALF],
         found.closing_mps[new] - (belief.speed_mps - tracks[U]),
@@ -414,7 +551,9 @@ def _labels(belief: Belief, chosen: Int[np.ndarray, "track"], objects: Objects) 
 def _error_tables(
     rows: Float[np.ndarray, "track column"], labels: Float[np.ndarray, "track label"]
 ) -> Float[np.ndarray, "table row error"]:
-    """Evenly many errors of the tracks of each table, from short to far; no errors if no track is there."""
+    """Evenly many errors of the tracks of each table, from short to far; no errors if
+    no track is there.
+    """
     there = labels[:, 0] > 0
     errors, table = labels[there, 1:], _tables(rows[there])
     if not len(errors):

@@ -1,1 +1,3 @@
-"""A data set, two or more modes, a placing and a downstream system -> a cell: losses per input with their data."""
+"""A data set, two or more modes, a placing and a downstream system -> a cell: losses
+per input with their data.
+"""

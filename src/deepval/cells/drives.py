@@ -1,7 +1,9 @@
-"""Allocators in closed loop: a scene and arms -> one drive per arm, with the same traffic and the same noise.
+"""Allocators in closed loop: a scene and arms -> one drive per arm, with the same
+traffic and the same noise.
 
-An arm decides frame by frame which mode the downstream system sees; the system's action moves its ego, and the next
-frame is what that ego sees. The other road users follow their script and do not react. See docs/closed-loop.md.
+An arm decides frame by frame which mode the downstream system sees; the system's action
+moves its ego, and the next frame is what that ego sees. The other road users follow
+their script and do not react. See docs/closed-loop.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,14 +48,20 @@ from deepval.world.truth import Truth
 
 PerEgo = Float[np.ndarray, "ego"]
 EGO = Vehicle(front_m=2.0, rear_m=2.5, width_m=1.8, wheel_base_m=2.7)
-"""The ego's body in its frame: its front is where the braking controller's stand-off ends."""
+"""The ego's body in its frame: its front is where the braking controller's stand-off
+ends.
+"""
 COMFORT_MPS2, RETURN_MPS, HARD_MPS2 = 1.5, 0.5, 4.0
-"""Acceleration on a free road, sideways speed back to the scripted offset, and deceleration of a hard brake."""
+"""Acceleration on a free road, sideways speed back to the scripted offset, and
+deceleration of a hard brake.
+"""
 AIM = 10
 """Index of the first second in a plan of PDM-Closed, whose steps are 0.1 s."""
 NEVER, ALWAYS, RANDOM, PERFECT = "never", "always", "random", "perfect"
 PLAIN = (NEVER, ALWAYS, RANDOM)
-"""Arms without an allocator; the perfect one, which sees the truth, is driven in every scene as the reference."""
+"""Arms without an allocator; the perfect one, which sees the truth, is driven in every
+scene as the reference.
+"""
 CHEAP = CheapMode(threshold=DEFAULT_THRESHOLD)
 """How a router reads the cheap mode's report."""
 REFERENCE = "reference"
@@ -62,7 +70,8 @@ REFERENCE = "reference"
 
 @dataclass(frozen=True)
 class RoadIdm(Braking):
-    """IDM behind the nearest object in the corridor, judged by the loss of the braking controller.
+    """IDM behind the nearest object in the corridor, judged by the loss of the braking
+    controller.
 
     An action below 0 is an acceleration. `target_mps` is the desired speed.
     """
@@ -71,21 +80,43 @@ class RoadIdm(Braking):
     target_mps: float = 10.0
 
     def plan(
-        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: FrameFlags | None = None,
+        previous: Actions | None = None,
     ) -> Actions:
         """The deceleration in each frame."""
         right_m, left_m = perceived.lateral_m.T
-        inside = (perceived.near_m > 0) & (left_m > -self.required.corridor_m) & (right_m < self.required.corridor_m)
-        rows = np.flatnonzero(inside)[np.argsort(-perceived.near_m[inside], kind="stable")]
-        gap_m, lead_mps = np.full(len(scene), self.required.farthest_m), scene.ego_speed_mps.copy()
-        gap_m[perceived.frame[rows]] = perceived.near_m[rows]  # the nearest comes last and stays
+        inside = (
+            (perceived.near_m > 0)
+            & (left_m > -self.required.corridor_m)
+            & (right_m < self.required.corridor_m)
+        )
+        rows = np.flatnonzero(inside)[
+            np.argsort(-perceived.near_m[inside], kind="stable")
+        ]
+        gap_m, lead_mps = (
+            np.full(len(scene), self.required.farthest_m),
+            scene.ego_speed_mps.copy(),
+        )
+        # the nearest comes last and stays
+        gap_m[perceived.frame[rows]] = perceived.near_m[rows]
         lead_mps[perceived.frame[rows]] -= perceived.closing_mps[rows]
-        leads = zip(scene.ego_speed_mps.tolist(), gap_m.tolist(), lead_mps.tolist(), strict=True)
+        leads = zip(
+            scene.ego_speed_mps.tolist(), gap_m.tolist(), lead_mps.tolist(), strict=True
+        )
         follow = partial(self.idm.acceleration, target_mps=self.target_mps)
-        decelerations = -np.array([[follow(v, Lead("", gap, lead, EGO.front_m))] for v, gap, lead in leads])
-        return np.round(decelerations, 9)  # the last bits of an object depend on the number of egos
+        decelerations = -np.array(
+            [[follow(v, Lead("", gap, lead, EGO.front_m))] for v, gap, lead in leads]
+        )
+        # the last bits of an object depend on the number of egos
+        return np.round(decelerations, 9)
 
-    def terms(self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions) -> FrameValues:
+    def terms(
+        self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions
+    ) -> FrameValues:
         """Loss terms of the decelerations; acceleration counts as none."""
         own, before = np.maximum(plans[:, :1], 0.0), np.maximum(previous[:, :1], 0.0)
         return super().terms(own, scene, truth, previous=before)
@@ -95,39 +126,70 @@ class RoadIdm(Braking):
 class RoadPdm(RoadIdm):
     """PDM-Closed on the scripted road, judged by the loss of the braking controller.
 
-    The action is the mean deceleration in the first second of its plan, at which trackers aim too, and the offset of
-    the path that it follows.
+    The action is the mean deceleration in the first second of its plan, at which
+    trackers aim too, and the offset of the path that it follows.
     """
 
     pdm: PdmClosed = field(default_factory=PdmClosed)
     lane_map: LaneMap | None = None
 
     def plan(
-        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: FrameFlags | None = None,
+        previous: Actions | None = None,
     ) -> Actions:
-        """Deceleration and offset in each frame; an object moves along the lane at the speed that closing implies."""
+        """Deceleration and offset in each frame; an object moves along the lane at the
+        speed that closing implies.
+        """
         actions = []
         for frame, v in enumerate(scene.ego_speed_mps.tolist()):
             objects, situation = perceived.at(frame), situation_at(scene, frame)
             along_mps = v - np.nan_to_num(objects.closing_mps)
             velocity_mps = np.column_stack([along_mps, np.zeros(len(objects))])
-            agents = replace(agents_of(objects, situation.ego.pose), velocity_mps=velocity_mps)
+            agents = replace(
+                agents_of(objects, situation.ego.pose), velocity_mps=velocity_mps
+            )
             plan = self.pdm.plan(situation, agents)
-            brake_mps2 = -BRAKE_MPS2[0] if plan.emergency_brake else (v - plan.speed_mps[AIM]) / plan.times_s[AIM]
-            actions.append((round(float(brake_mps2), 9), self.pdm.left_m[plan.chosen // len(self.pdm.speed_shares)]))
+            brake_mps2 = (
+                -BRAKE_MPS2[0]
+                if plan.emergency_brake
+                else (v - plan.speed_mps[AIM]) / plan.times_s[AIM]
+            )
+            actions.append(
+                (
+                    round(float(brake_mps2), 9),
+                    self.pdm.left_m[plan.chosen // len(self.pdm.speed_shares)],
+                )
+            )
         return np.array(actions)
 
     def on_road(self, scene: Scene, d_m: PerEgo) -> Scene:
-        """The scene with the lanes around every ego; the road bends by its curvature."""
+        """The scene with the lanes around every ego; the road bends by its
+        curvature.
+        """
         world_from_ego = np.tile(np.eye(4), (len(scene), 1, 1))
         world_from_ego[:, 1, 3] = d_m
-        return replace(scene, world_from_ego=world_from_ego, lane_map=self.lane_map, route=("own",), vehicle=EGO)
+        return replace(
+            scene,
+            world_from_ego=world_from_ego,
+            lane_map=self.lane_map,
+            route=("own",),
+            vehicle=EGO,
+        )
 
 
 def _lanes(ride: Ride) -> LaneMap:
-    """The ego's lane and the oncoming one, as far as a plan reaches; the desired speed is the limit."""
+    """The ego's lane and the oncoming one, as far as a plan reaches; the desired speed
+    is the limit.
+    """
     x_m = np.arange(-60.0, 301.0, 5.0)
-    own_m, limit_mps = np.column_stack([x_m, ride.script.curvature_per_m * x_m**2 / 2]), desired_mps(ride)
+    own_m, limit_mps = (
+        np.column_stack([x_m, ride.script.curvature_per_m * x_m**2 / 2]),
+        desired_mps(ride),
+    )
     lines_m = {"own": own_m, "oncoming": own_m[::-1] + np.array([0.0, LANE_M])}
     lane = partial(Lane, half_width_m=LANE_M / 2, speed_limit_mps=limit_mps)
     return LaneMap({name: lane(name, line_m, name) for name, line_m in lines_m.items()})
@@ -145,7 +207,9 @@ CONTROLLERS: dict[str, Controller] = {
 
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """A way to choose the mode: never, always, at random, or an allocator with the routing of its scores."""
+    """A way to choose the mode: never, always, at random, or an allocator with the
+    routing of its scores.
+    """
 
     name: str
     allocator: Allocator | None = None
@@ -154,13 +218,18 @@ class Arm:
 
 @dataclass(frozen=True, eq=False)
 class DriveSetting:
-    """Everything that the drives of one world share: the world, two modes (cheap first), the system and the arms."""
+    """Everything that the drives of one world share: the world, two modes (cheap
+    first), the system and the arms.
+    """
 
     system: str
     arms: tuple[Arm, ...] = ()
     seed: int = 1
     settings: WorldSettings = field(default_factory=lambda: WorldSettings(200, 100))
-    modes: tuple[tuple[str, int | None], ...] = (("yolov8s-320", 320), ("yolov8s-640", 640))
+    modes: tuple[tuple[str, int | None], ...] = (
+        ("yolov8s-320", 320),
+        ("yolov8s-640", 640),
+    )
     alpha: float = 0.2
 
     def ride(self, unit: str) -> Ride:
@@ -171,12 +240,22 @@ class DriveSetting:
     def controller(self, ride: Ride) -> Controller:
         """The system; the desired speed is the highest of the scripted ego."""
         system = CONTROLLERS[self.system]
-        system = replace(system, target_mps=desired_mps(ride)) if isinstance(system, RoadIdm) else system
-        return replace(system, lane_map=_lanes(ride)) if isinstance(system, RoadPdm) else system
+        system = (
+            replace(system, target_mps=desired_mps(ride))
+            if isinstance(system, RoadIdm)
+            else system
+        )
+        return (
+            replace(system, lane_map=_lanes(ride))
+            if isinstance(system, RoadPdm)
+            else system
+        )
 
 
 def desired_mps(ride: Ride) -> float:
-    """The speed that an ego returns to on a free road: the highest of the scripted ego, and at least 1 m/s."""
+    """The speed that an ego returns to on a free road: the highest of the scripted ego,
+    and at least 1 m/s.
+    """
     return max(float(ride.script.speed_mps.max()), 1.0)
 
 
@@ -188,9 +267,17 @@ class ModeReports(NamedTuple):
 
 
 def perceive(
-    course: DriveSetting, ride: Ride, egos: Egos, truth: Truth, *, before: ModeReports | None, one_ego: bool = False
+    course: DriveSetting,
+    ride: Ride,
+    egos: Egos,
+    truth: Truth,
+    *,
+    before: ModeReports | None,
+    one_ego: bool = False,
 ) -> ModeReports:
-    """What the modes report around each ego; closing speeds come from the same mode's boxes one step earlier."""
+    """What the modes report around each ego; closing speeds come from the same mode's
+    boxes one step earlier.
+    """
     by_size, reports, objects = ride.detections(egos, truth), [], []
     for index, (_, size) in enumerate(course.modes):
         if size is None:
@@ -203,7 +290,9 @@ def perceive(
             objects.append(monocular_objects(used, ride.scene(egos.speed_mps)))
         else:
             old = None if before is None else before.reports[index]
-            both = followed(used, None if old is None else old.where(old.score >= DEFAULT_THRESHOLD))
+            both = followed(
+                used, None if old is None else old.where(old.score >= DEFAULT_THRESHOLD)
+            )
             lifted = monocular_objects(both, ride.scene(np.zeros(len(both.status))))
             now = lifted.where(lifted.frame % 2 == 1)
             objects.append(replace(now, frames=len(egos.step), frame=now.frame // 2))
@@ -213,13 +302,19 @@ def perceive(
 
 def _reference_report(truth: Truth) -> Detections:
     status = np.full(truth.frames, DONE)
-    return Detections(truth.unit, truth.frame, truth.cls, np.ones(len(truth)), truth.box_px, status)
+    return Detections(
+        truth.unit, truth.frame, truth.cls, np.ones(len(truth)), truth.box_px, status
+    )
 
 
 class Choice:
-    """The decisions of one arm in one scene; `router` is None for an arm without an allocator."""
+    """The decisions of one arm in one scene; `router` is None for an arm without an
+    allocator.
+    """
 
-    def __init__(self, arm: Arm, course: DriveSetting, unit: str, mode: CheapMode) -> None:
+    def __init__(
+        self, arm: Arm, course: DriveSetting, unit: str, mode: CheapMode
+    ) -> None:
         self.name, self.alpha, self.router = arm.name, course.alpha, None
         digest = int(sha256(f"{arm.name} {unit}".encode())[:16], 16)
         self.rng = np.random.default_rng([course.seed, digest])
@@ -227,9 +322,13 @@ class Choice:
             self.router = Router(arm.allocator, arm.routing, mode=mode)
 
     def escalates(self, frame: Frame, full: Callable[[], Objects]) -> bool:
-        """Whether the full mode is run on the next frame; its objects then go to an allocator with feedback."""
+        """Whether the full mode is run on the next frame; its objects then go to an
+        allocator with feedback.
+        """
         if self.router is None:
-            return {NEVER: False, ALWAYS: True}.get(self.name, bool(self.rng.random() < self.alpha))
+            return {NEVER: False, ALWAYS: True}.get(
+                self.name, bool(self.rng.random() < self.alpha)
+            )
         escalated = self.router.decide(frame) != self.router.modes[0]
         if escalated and isinstance(self.router.allocator, FeedbackAllocator):
             self.router.learn(full())
@@ -237,7 +336,9 @@ class Choice:
 
 
 class FirstContact(NamedTuple):
-    """The first contact with a road user: its frame, its kind, and whether the ego is at fault."""
+    """The first contact with a road user: its frame, its kind, and whether the ego is
+    at fault.
+    """
 
     frame: int
     how: str
@@ -246,9 +347,11 @@ class FirstContact(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Driven:
-    """The states of one arm's ego in one scene, step by step, and the road users that it touched.
+    """The states of one arm's ego in one scene, step by step, and the road users that
+    it touched.
 
-    `escalated` is by frame. `off_log` counts the steps on which detections of a log no longer apply.
+    `escalated` is by frame. `off_log` counts the steps on which detections of a log no
+    longer apply.
     """
 
     unit: str
@@ -271,52 +374,93 @@ def drive_scene(course: DriveSetting, unit: str) -> list[Driven]:
     ride, arms = course.ride(unit), [*(arm.name for arm in course.arms), PERFECT]
     system, script, count = course.controller(ride), ride.script, len(arms)
     choices = [Choice(arm, course, unit, CHEAP) for arm in course.arms]
-    s_m, d_m, speed_mps = (np.full(count, float(path[0])) for path in (script.s_m, script.d_m, script.speed_mps))
-    previous = np.full((count, 2 if isinstance(system, RecedingHorizon | RoadPdm) else 1), np.nan)
+    s_m, d_m, speed_mps = (
+        np.full(count, float(path[0]))
+        for path in (script.s_m, script.d_m, script.speed_mps)
+    )
+    previous = np.full(
+        (count, 2 if isinstance(system, RecedingHorizon | RoadPdm) else 1), np.nan
+    )
     view, seen, rows = None, None, []
     touched: list[dict[int, FirstContact]] = [{} for _ in arms]
     for step in range(ride.frames):
         egos = Egos(np.full(count, step), s_m, d_m, speed_mps)
         view, scene = ride.look(egos, view), ride.scene(speed_mps)
         seen = perceive(course, ride, egos, view.truth, before=seen)
-        frames = enumerate(zip(choices, frames_of(View(scene, seen.reports[0], CHEAP), images=False), strict=False))
+        frames = enumerate(
+            zip(
+                choices,
+                frames_of(View(scene, seen.reports[0], CHEAP), images=False),
+                strict=False,
+            )
+        )
         full = seen.objects[-1]
-        marks = [one.escalates(replace(frame, dt_s=ride.dt_s), partial(full.at, i)) for i, (one, frame) in frames]
+        marks = [
+            one.escalates(replace(frame, dt_s=ride.dt_s), partial(full.at, i))
+            for i, (one, frame) in frames
+        ]
         escalated = np.array([*marks, False])
         scene = system.on_road(scene, d_m) if isinstance(system, RoadPdm) else scene
-        action = system.plan(_chosen(seen, view.truth, escalated), scene, previous=previous)
-        loss = weighted_loss(system.terms(action, scene, view.truth, previous=previous), system.weights)
-        asked_mps2 = action[:, 0] if isinstance(system, RecedingHorizon) else -action[:, 0]
+        action = system.plan(
+            _chosen(seen, view.truth, escalated), scene, previous=previous
+        )
+        loss = weighted_loss(
+            system.terms(action, scene, view.truth, previous=previous), system.weights
+        )
+        asked_mps2 = (
+            action[:, 0] if isinstance(system, RecedingHorizon) else -action[:, 0]
+        )
         room_m = _contacts(touched, ride, egos, view)
-        rows.append((s_m, d_m, speed_mps, np.maximum(-asked_mps2, 0.0), escalated, loss, room_m))
+        rows.append(
+            (s_m, d_m, speed_mps, np.maximum(-asked_mps2, 0.0), escalated, loss, room_m)
+        )
         change_mps2, sideways_mps = _motion(system, action, asked_mps2, ride, egos)
         speed_mps = np.maximum(speed_mps + change_mps2 * ride.dt_s, 0.0)
-        s_m, d_m = s_m + speed_mps * ride.dt_s, d_m + np.where(speed_mps > 0, sideways_mps * ride.dt_s, 0.0)
+        s_m, d_m = (
+            s_m + speed_mps * ride.dt_s,
+            d_m + np.where(speed_mps > 0, sideways_mps * ride.dt_s, 0.0),
+        )
         previous = action
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     seconds = (ride.frames - 1) * ride.dt_s
     # Road users that overlap the ego at the first frame do not count.
-    contacts = [tuple(contact for contact in own.values() if contact.frame) for own in touched]
+    contacts = [
+        tuple(contact for contact in own.values() if contact.frame) for own in touched
+    ]
     return [
-        Driven(unit, arm, *(column[:, i] for column in columns), contacts=contacts[i], seconds=seconds)
+        Driven(
+            unit,
+            arm,
+            *(column[:, i] for column in columns),
+            contacts=contacts[i],
+            seconds=seconds,
+        )
         for i, arm in enumerate(arms)
     ]
 
 
-def _motion(system: Controller, action: Actions, asked_mps2: PerEgo, ride: Ride, egos: Egos) -> tuple[PerEgo, PerEgo]:
+def _motion(
+    system: Controller, action: Actions, asked_mps2: PerEgo, ride: Ride, egos: Egos
+) -> tuple[PerEgo, PerEgo]:
     """The acceleration and the sideways speed of each ego until the next step."""
-    free_mps2 = np.minimum(COMFORT_MPS2, (desired_mps(ride) - egos.speed_mps) / ride.dt_s)
+    free_mps2 = np.minimum(
+        COMFORT_MPS2, (desired_mps(ride) - egos.speed_mps) / ride.dt_s
+    )
     if isinstance(system, RoadIdm):
         free_mps2 = np.minimum(free_mps2, asked_mps2)
     path_m = ride.script.d_m[np.minimum(egos.step + 1, ride.frames - 1)]
     back_m = (action[:, 1] if isinstance(system, RoadPdm) else path_m) - egos.d_m
     sideways_mps = np.clip(back_m / ride.dt_s, -RETURN_MPS, RETURN_MPS)
     if isinstance(system, RecedingHorizon):
-        sideways_mps = np.where(action[:, 1] == 0, sideways_mps, action[:, 1] / system.horizon_s)
+        sideways_mps = np.where(
+            action[:, 1] == 0, sideways_mps, action[:, 1] / system.horizon_s
+        )
     return np.where(asked_mps2 < 0, asked_mps2, free_mps2), sideways_mps
 
 
-def _chosen(seen: ModeReports, truth: Truth, escalated: Bool[np.ndarray, "ego"]) -> Objects:
+def _chosen(
+    seen: ModeReports, truth: Truth, escalated: Bool[np.ndarray, "ego"]
+) -> Objects:
     """The objects that each ego's system receives; the last ego receives the truth."""
     cheap, full = seen.objects
     last = len(escalated) - 1
@@ -328,28 +472,61 @@ def _chosen(seen: ModeReports, truth: Truth, escalated: Bool[np.ndarray, "ego"])
     return reduce(lambda one, other: merge(one, other)[0], parts)
 
 
-def _contacts(touched: list[dict[int, FirstContact]], ride: Ride, egos: Egos, view: Surroundings) -> PerEgo:
-    """The distance of each ego from the nearest road user; new contacts are added to `touched`."""
+def _contacts(
+    touched: list[dict[int, FirstContact]], ride: Ride, egos: Egos, view: Surroundings
+) -> PerEgo:
+    """The distance of each ego from the nearest road user; new contacts are added to
+    `touched`.
+    """
     bodies, step = view.bodies, int(egos.step[0])
     apart_m = clearance_m(EGO.corners_m(np.zeros(3)), bodies.corners_m)
     room_m = np.full(len(egos.step), np.inf)
     np.minimum.at(room_m, bodies.frame, apart_m)
     actors, earlier = ride.script.actors, max(step - 1, 0)
     for row in np.flatnonzero(apart_m <= 0).tolist():
-        ego, actor, corners_m = int(bodies.frame[row]), int(bodies.actor[row]), bodies.corners_m[row]
+        ego, actor, corners_m = (
+            int(bodies.frame[row]),
+            int(bodies.actor[row]),
+            bodies.corners_m[row],
+        )
         if actor not in touched[ego]:
-            moved_m = [path[actor, step] - path[actor, earlier] for path in (actors.s_m, actors.d_m)]
-            pose = np.array([[*corners_m.mean(axis=0), np.arctan2(*(corners_m[0] - corners_m[3])[::-1])]])
-            about = np.array([str(actor)]), np.array([VEHICLE]), pose, actors.size_m[actor, None, :2]
+            moved_m = [
+                path[actor, step] - path[actor, earlier]
+                for path in (actors.s_m, actors.d_m)
+            ]
+            pose = np.array(
+                [
+                    [
+                        *corners_m.mean(axis=0),
+                        np.arctan2(*(corners_m[0] - corners_m[3])[::-1]),
+                    ]
+                ]
+            )
+            about = (
+                np.array([str(actor)]),
+                np.array([VEHICLE]),
+                pose,
+                actors.size_m[actor, None, :2],
+            )
             other = Agents(*about, np.array([moved_m]) / ride.dt_s)
-            how = meeting(np.zeros(3), float(egos.speed_mps[ego]), vehicle=EGO, agents=other, place=0)
+            how = meeting(
+                np.zeros(3),
+                float(egos.speed_mps[ego]),
+                vehicle=EGO,
+                agents=other,
+                place=0,
+            )
             out_of_lane = bool(abs(egos.d_m[ego]) > (LANE_M - EGO.width_m) / 2)
-            touched[ego][actor] = FirstContact(step, how, blamed(how, lambda out=out_of_lane: out))
+            touched[ego][actor] = FirstContact(
+                step, how, blamed(how, lambda out=out_of_lane: out)
+            )
     return room_m
 
 
 class Followed(NamedTuple):
-    """A scene along its script: the scene, its truth, what both modes report, and what an allocator sees of it."""
+    """A scene along its script: the scene, its truth, what both modes report, and what
+    an allocator sees of it.
+    """
 
     scene: Scene
     truth: Truth
@@ -358,23 +535,49 @@ class Followed(NamedTuple):
 
 
 def follow_script(
-    course: DriveSetting, unit: str, *, ahead_m: float = 0.0, left_m: float = 0.0, faster_mps: float = 0.0
+    course: DriveSetting,
+    unit: str,
+    *,
+    ahead_m: float = 0.0,
+    left_m: float = 0.0,
+    faster_mps: float = 0.0,
 ) -> Followed:
-    """The scene as the scripted ego sees it, or one that is displaced from it in every frame."""
+    """The scene as the scripted ego sees it, or one that is displaced from it in every
+    frame.
+    """
     ride = course.ride(unit)
     script = ride.script
     speed_mps = np.maximum(script.speed_mps + faster_mps, 0.0)
-    egos = Egos(np.arange(ride.frames), script.s_m + ahead_m, script.d_m + left_m, speed_mps)
+    egos = Egos(
+        np.arange(ride.frames), script.s_m + ahead_m, script.d_m + left_m, speed_mps
+    )
     truth = ride.look(egos, None, one_ego=True).truth
-    seen, scene = perceive(course, ride, egos, truth, before=None, one_ego=True), ride.scene(speed_mps)
-    return Followed(scene, truth, seen, Sight(View(scene, seen.reports[0], CHEAP), images=False))
+    seen, scene = (
+        perceive(course, ride, egos, truth, before=None, one_ego=True),
+        ride.scene(speed_mps),
+    )
+    return Followed(
+        scene, truth, seen, Sight(View(scene, seen.reports[0], CHEAP), images=False)
+    )
 
 
 def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> PolicyTrace:
-    """The scores and choices of an arm along a script or log as the frames arrive; a score is NaN without one."""
-    choice, full = Choice(arm, course, along.scene.unit, along.sight.view.mode), along.seen.objects[-1]
-    score, escalated = np.full(len(along.scene), np.nan), np.zeros(len(along.scene), dtype=bool)
-    if arm.routing is not None and arm.allocator is not None and not isinstance(arm.allocator, FeedbackAllocator):
+    """The scores and choices of an arm along a script or log as the frames arrive; a
+    score is NaN without one.
+    """
+    choice, full = (
+        Choice(arm, course, along.scene.unit, along.sight.view.mode),
+        along.seen.objects[-1],
+    )
+    score, escalated = (
+        np.full(len(along.scene), np.nan),
+        np.zeros(len(along.scene), dtype=bool),
+    )
+    if (
+        arm.routing is not None
+        and arm.allocator is not None
+        and not isinstance(arm.allocator, FeedbackAllocator)
+    ):
         score = arm.allocator.score(along.sight)
         rows = np.flatnonzero(~np.isnan(score))
         escalated[rows] = arm.routing.replay(score[rows], np.zeros_like(rows), rows) > 0
@@ -385,18 +588,34 @@ def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> PolicyTrac
     return PolicyTrace(score, escalated)
 
 
-def calibrated(allocator: Allocator, course: DriveSetting, scenes: Sequence[Followed], *, policy: str) -> Arm:
-    """The allocator with a policy that escalates the course's share of these scenes, along their script or log."""
+def calibrated(
+    allocator: Allocator,
+    course: DriveSetting,
+    scenes: Sequence[Followed],
+    *,
+    policy: str,
+) -> Arm:
+    """The allocator with a policy that escalates the course's share of these scenes,
+    along their script or log.
+    """
     arm = Arm(allocator.name, allocator)
 
     def replay(threshold: FrozenThreshold) -> PolicyTrace:
         own = replace(arm, routing=Routing(threshold, allocator.modes))
-        score, escalated = map(np.concatenate, zip(*(choices_along(own, course, one) for one in scenes), strict=True))
+        score, escalated = map(
+            np.concatenate,
+            zip(*(choices_along(own, course, one) for one in scenes), strict=True),
+        )
         return PolicyTrace(score[~np.isnan(score)], escalated[~np.isnan(score)])
 
     threshold, scores = keep_rate(replay, course.alpha)
     chosen = threshold if policy.replace("-", " ") == FREE else policy
-    return replace(arm, routing=Routing.calibrate(scores, course.alpha, policy=chosen, modes=allocator.modes))
+    return replace(
+        arm,
+        routing=Routing.calibrate(
+            scores, course.alpha, policy=chosen, modes=allocator.modes
+        ),
+    )
 
 
 def time_lost_s(progress_m: float, perfect_m: float, seconds: float) -> float:
@@ -410,11 +629,15 @@ def onsets(decelerations_mps2: Float[np.ndarray, "time"]) -> int:
     return int((hard & ~np.concatenate([[False], hard[:-1]])).sum())
 
 
-def outcomes(driven: Sequence[Driven], modes: Sequence[str], costs: Costs) -> list[dict[str, Any]]:
-    """What came of the drives from one start, a row each; the last has perfect perception and no cost.
+def outcomes(
+    driven: Sequence[Driven], modes: Sequence[str], costs: Costs
+) -> list[dict[str, Any]]:
+    """What came of the drives from one start, a row each; the last has perfect
+    perception and no cost.
 
-    `time_lost_s` compares the way driven with that of perfect perception, at its mean speed. `loss` is the system's own
-    loss on the driven states, mean per frame; NaN on logged scenes. `compute_ms` is NaN where a cost is unknown.
+    `time_lost_s` compares the way driven with that of perfect perception, at its mean
+    speed. `loss` is the system's own loss on the driven states, mean per frame; NaN on
+    logged scenes. `compute_ms` is NaN where a cost is unknown.
     """
     way_m = [float(drive.s_m[-1] - drive.s_m[0]) for drive in driven]
     return [
@@ -432,66 +655,122 @@ def outcomes(driven: Sequence[Driven], modes: Sequence[str], costs: Costs) -> li
             "loss": float(drive.loss.mean()),
             "frames": len(drive.escalated),
             "escalations": int(drive.escalated.sum()),
-            "compute_ms": compute_ms(drive.arm, len(drive.escalated), int(drive.escalated.sum()), modes, costs),
+            "compute_ms": compute_ms(
+                drive.arm,
+                len(drive.escalated),
+                int(drive.escalated.sum()),
+                modes,
+                costs,
+            ),
             "off_log": drive.off_log,
         }
         for drive, own_m in zip(driven, way_m, strict=True)
     ]
 
 
-def compute_ms(arm: str, frames: int, escalations: int, modes: Sequence[str], costs: Costs) -> float:
-    """Latency of a drive: cheap mode and allocator on all frames, full mode on escalated ones; NaN if one is unknown.
+def compute_ms(
+    arm: str, frames: int, escalations: int, modes: Sequence[str], costs: Costs
+) -> float:
+    """Latency of a drive: cheap mode and allocator on all frames, full mode on
+    escalated ones; NaN if one is unknown.
 
     Always running the full mode needs neither the cheap one nor an allocator.
     """
     cheap, full = (costs.modes.get(mode, {}).get("ms", np.nan) for mode in modes)
     own = 0.0 if arm in PLAIN else costs.allocators.get(arm, {}).get("ms", np.nan)
-    return frames * full if arm == ALWAYS else frames * (cheap + own) + escalations * full
+    return (
+        frames * full if arm == ALWAYS else frames * (cheap + own) + escalations * full
+    )
 
 
-MEASURES = ("loss", "collisions", "at_fault", "hard_brakes", "progress_m", "time_lost_s", "compute_ms")
+MEASURES = (
+    "loss",
+    "collisions",
+    "at_fault",
+    "hard_brakes",
+    "progress_m",
+    "time_lost_s",
+    "compute_ms",
+)
 
 
 def summaries(rows: Sequence[Mapping[str, Any]], draws: Draws) -> list[dict[str, Any]]:
-    """Per arm, the mean of each measure per drive, its interval, and the paired difference from the first arm.
+    """Per arm, the mean of each measure per drive, its interval, and the paired
+    difference from the first arm.
 
-    Units are resampled. A measure that some drive lacks is None. Rows of all arms are in the same order of drives.
+    Units are resampled. A measure that some drive lacks is None. Rows of all arms are
+    in the same order of drives.
     """
-    base, names = rows[0]["allocator"], list(dict.fromkeys(row["allocator"] for row in rows))
+    base, names = (
+        rows[0]["allocator"],
+        list(dict.fromkeys(row["allocator"] for row in rows)),
+    )
     by_arm = {name: [row for row in rows if row["allocator"] == name] for name in names}
     unit = np.unique([row["unit"] for row in by_arm[base]], return_inverse=True)[1]
     drawn = draws.counts @ np.bincount(unit)
 
     def estimate(values: Float[np.ndarray, "drive"]) -> dict[str, float | None] | None:
-        bounds = draws.interval(draws.counts @ np.bincount(unit, weights=values) / drawn)
-        mean = {"mean": float(values.mean()), "low": known(bounds.low), "high": known(bounds.high)}
+        bounds = draws.interval(
+            draws.counts @ np.bincount(unit, weights=values) / drawn
+        )
+        mean = {
+            "mean": float(values.mean()),
+            "low": known(bounds.low),
+            "high": known(bounds.high),
+        }
         return None if np.isnan(values).any() else mean
 
     table = []
     for arm, drives in by_arm.items():
-        total = {name: sum(row[name] or 0 for row in drives) for name in ("escalations", "frames", "off_log")}
+        total = {
+            name: sum(row[name] or 0 for row in drives)
+            for name in ("escalations", "frames", "off_log")
+        }
         entry: dict[str, Any] = {"allocator": arm, "drives": len(drives), "base": base}
-        entry |= {"rate": total["escalations"] / total["frames"], "off_log": total["off_log"]}
+        entry |= {
+            "rate": total["escalations"] / total["frames"],
+            "off_log": total["off_log"],
+        }
         entry["clearance_m"] = min(row["clearance_m"] for row in drives)
         for name in MEASURES:
-            own, first = (np.array([row[name] for row in by_arm[who]], dtype=float) for who in (arm, base))
+            own, first = (
+                np.array([row[name] for row in by_arm[who]], dtype=float)
+                for who in (arm, base)
+            )
             entry |= {name: estimate(own), f"{name}_change": estimate(own - first)}
         table.append(entry)
     return table
 
 
-def playback(course: DriveSetting, by_scene: Sequence[Sequence[Driven]]) -> dict[str, Any]:
-    """Numbers for a page that plays the first two arms, or the first and perfect perception, where they differ most."""
-    driven = max(by_scene, key=lambda scene: abs(float((scene[0].loss - scene[1].loss).sum())))
+def playback(
+    course: DriveSetting, by_scene: Sequence[Sequence[Driven]]
+) -> dict[str, Any]:
+    """Numbers for a page that plays the first two arms, or the first and perfect
+    perception, where they differ most.
+    """
+    driven = max(
+        by_scene, key=lambda scene: abs(float((scene[0].loss - scene[1].loss).sum()))
+    )
     actors = course.ride(driven[0].unit).script.actors
 
     def plain(values: np.ndarray) -> list[Any]:
         return np.round(values.astype(float), 2).tolist()
 
     arms = [
-        {name: plain(getattr(drive, name)) for name in ("s_m", "d_m", "speed_mps", "action", "escalated", "loss")}
+        {
+            name: plain(getattr(drive, name))
+            for name in ("s_m", "d_m", "speed_mps", "action", "escalated", "loss")
+        }
         | {"name": drive.arm, "contacts": [list(contact) for contact in drive.contacts]}
         for drive in driven[:2]
     ]
-    others = {name: plain(getattr(actors, name)) for name in ("size_m", "s_m", "d_m", "heading_rad")}
-    return {"unit": driven[0].unit, "system": course.system, "arms": arms, "actors": others}
+    others = {
+        name: plain(getattr(actors, name))
+        for name in ("size_m", "s_m", "d_m", "heading_rad")
+    }
+    return {
+        "unit": driven[0].unit,
+        "system": course.system,
+        "arms": arms,
+        "actors": others,
+    }

@@ -1,7 +1,9 @@
-"""One unit of a cell -> its most harmed and most helped frame, with objects, plans and losses, ready to be drawn.
+"""One unit of a cell -> its most harmed and most helped frame, with objects, plans and
+losses, ready to be drawn.
 
-Everything is in the ego frame (x forward, y left, metres) or in pixels of the camera; undefined is null. Where a scene
-has a lane map, a frame also has a `road`, the poses of the plans and the corners of the perceived objects.
+Everything is in the ego frame (x forward, y left, metres) or in pixels of the camera;
+undefined is null. Where a scene has a lane map, a frame also has a `road`, the poses of
+the plans and the corners of the perceived objects.
 """
 
 import base64
@@ -41,7 +43,9 @@ TRUE_TO_M = 0.1
 
 
 def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
-    """Lanes, crosswalks, the vehicle and its logged path; None where the scene has no map or pose."""
+    """Lanes, crosswalks, the vehicle and its logged path; None where the scene has no
+    map or pose.
+    """
     if scene.lane_map is None or scene.world_from_ego is None or scene.vehicle is None:
         return None
     pose = ground_poses(scene.world_from_ego[frame])
@@ -63,51 +67,82 @@ def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
     }
 
 
-def planned(system: System, plan: Float[np.ndarray, "*plan"], scene: Scene) -> dict[str, Any]:
-    """The poses of a plan with their times, and the footprint at its end; null where the system plans no poses."""
+def planned(
+    system: System, plan: Float[np.ndarray, "*plan"], scene: Scene
+) -> dict[str, Any]:
+    """The poses of a plan with their times, and the footprint at its end; null where
+    the system plans no poses.
+    """
     poses = system.poses(plan)
     if poses is None or scene.vehicle is None:
         return {"poses": None, "footprint_m": None}
-    return {"poses": _rounded(poses), "footprint_m": _rounded(scene.vehicle.corners_m(poses[-1, 1:]))}
+    return {
+        "poses": _rounded(poses),
+        "footprint_m": _rounded(scene.vehicle.corners_m(poses[-1, 1:])),
+    }
 
 
 def _driven_path(truth: Truth, frame: int) -> list[list[float]]:
     if truth.future is None:
         return []
-    return [[0.0, 0.0], *_rounded(truth.future.pose[frame, truth.future.valid[frame], :2])]
+    return [
+        [0.0, 0.0],
+        *_rounded(truth.future.pose[frame, truth.future.valid[frame], :2]),
+    ]
 
 
-def _outlines(outlines_m: Iterable[Float[np.ndarray, "_ 2"]], pose: Float[np.ndarray, "3"]) -> list[Any]:
-    near = [_near_part(_closed_outline(to_ego_m(outline, pose))) for outline in outlines_m]
+def _outlines(
+    outlines_m: Iterable[Float[np.ndarray, "_ 2"]], pose: Float[np.ndarray, "3"]
+) -> list[Any]:
+    near = [
+        _near_part(_closed_outline(to_ego_m(outline, pose))) for outline in outlines_m
+    ]
     return [outline for outline in near if outline]
 
 
-def _closed_outline(outline_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "more 2"]:
+def _closed_outline(
+    outline_m: Float[np.ndarray, "point 2"],
+) -> Float[np.ndarray, "more 2"]:
     return np.concatenate([outline_m, outline_m[:1]])
 
 
 def _near_part(line_m: Float[np.ndarray, "point 2"]) -> list[list[float]]:
-    """The part of a line between its first and its last segment near the vehicle, thinned."""
+    """The part of a line between its first and its last segment near the vehicle,
+    thinned.
+    """
     if len(line_m) < 2:
         return []
     start, segment = line_m[:-1], np.diff(line_m, axis=0)
     along = -(start * segment).sum(axis=1) / np.maximum((segment**2).sum(axis=1), 1e-12)
-    distance_m = np.linalg.norm(start + np.clip(along, 0.0, 1.0)[:, None] * segment, axis=1)
+    distance_m = np.linalg.norm(
+        start + np.clip(along, 0.0, 1.0)[:, None] * segment, axis=1
+    )
     near_segments = np.flatnonzero(distance_m <= REACH_M)
-    return _rounded(thinned(line_m[near_segments[0] : near_segments[-1] + 2])) if len(near_segments) else []
+    return (
+        _rounded(thinned(line_m[near_segments[0] : near_segments[-1] + 2]))
+        if len(near_segments)
+        else []
+    )
 
 
 def thinned(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "fewer 2"]:
-    """The line without the points whose removal moves it by at most `TRUE_TO_M` (Douglas and Peucker)."""
+    """The line without the points whose removal moves it by at most `TRUE_TO_M`
+    (Douglas and Peucker).
+    """
     selected, spans = {0, len(line_m) - 1}, [(0, len(line_m) - 1)]
     while spans:
         first, last = spans.pop()
         between = line_m[first + 1 : last]
         if not len(between):
             continue
-        # Distance to the chord as a segment, not as a line: lanes may turn back beyond its ends.
+        # Distance to the chord as a segment, not as a line: lanes may turn back beyond
+        # its ends.
         chord = line_m[last] - line_m[first]
-        along = np.clip((between - line_m[first]) @ chord / max(float(chord @ chord), 1e-12), 0.0, 1.0)
+        along = np.clip(
+            (between - line_m[first]) @ chord / max(float(chord @ chord), 1e-12),
+            0.0,
+            1.0,
+        )
         off_m = np.linalg.norm(between - line_m[first] - along[:, None] * chord, axis=1)
         # Split at the farthest point, and check both halves again.
         if off_m.max() > TRUE_TO_M:
@@ -119,29 +154,55 @@ def thinned(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "fewer 2"
 
 def _rounded(numbers: np.ndarray) -> Any:
     """An array as lists, with None for numbers that are not finite: JSON has no NaN."""
-    return np.where(np.isfinite(numbers), np.round(numbers, DECIMALS) + 0.0, np.array(None)).tolist()
+    return np.where(
+        np.isfinite(numbers), np.round(numbers, DECIMALS) + 0.0, np.array(None)
+    ).tolist()
 
 
 WIDTH_PX, QUALITY = 720, 70
 FOLDERS = ("", "image_02", "training/image_02")
-"""Folders inside a data set's folder that may contain the pictures, which lie in folders of their units."""
-CAMERAS = ("samples/CAM_FRONT", "sensor_blobs/*/CAM_F0", "nuplan-v1.1/sensor_blobs/*/CAM_F0")
-"""Patterns of folders inside nuScenes and nuPlan that contain pictures, whose names are unique in the data set."""
+"""Folders inside a data set's folder that may contain the pictures, which lie in
+folders of their units.
+"""
+CAMERAS = (
+    "samples/CAM_FRONT",
+    "sensor_blobs/*/CAM_F0",
+    "nuplan-v1.1/sensor_blobs/*/CAM_F0",
+)
+"""Patterns of folders inside nuScenes and nuPlan that contain pictures, whose names are
+unique in the data set.
+"""
 
 
 def pictures(frames: Mapping[str, Any], *, root: Path | None = None) -> dict[str, str]:
     """A data address per data set and input, for the frames with a picture."""
     drawn = frames.get("pictures")
-    images = _drawn_pictures(frames["frames"], drawn) if drawn else _picture_files(frames["frames"], root)
-    return {f"{frames['dataset']}/{name}": data_address(image) for name, image in images.items()}
+    images = (
+        _drawn_pictures(frames["frames"], drawn)
+        if drawn
+        else _picture_files(frames["frames"], root)
+    )
+    return {
+        f"{frames['dataset']}/{name}": data_address(image)
+        for name, image in images.items()
+    }
 
 
-def _drawn_pictures(frames: list[Any], world: Mapping[str, int]) -> dict[str, np.ndarray]:
+def _drawn_pictures(
+    frames: list[Any], world: Mapping[str, int]
+) -> dict[str, np.ndarray]:
     units = sorted({frame["unit"] for frame in frames})
-    seed, scenes_there, frames_there = (int(world[name]) for name in ("seed", "scenes", "frames"))
+    seed, scenes_there, frames_there = (
+        int(world[name]) for name in ("seed", "scenes", "frames")
+    )
     if seed < 0:
-        raise InputError(f"pictures of frames must be of a world with a seed of 0 or more; found {quote(seed)}.")
-    source = Synthetic(seed=seed, settings=WorldSettings(scenes=scenes_there, frames=frames_there))
+        raise InputError(
+            "pictures of frames must be of a world with a seed "
+            f"of 0 or more; found {quote(seed)}."
+        )
+    source = Synthetic(
+        seed=seed, settings=WorldSettings(scenes=scenes_there, frames=frames_there)
+    )
     scenes = {unit: source.read_unit(unit)[0] for unit in source.select(units)}
     images = {}
     for frame in frames:
@@ -149,8 +210,9 @@ def _drawn_pictures(frames: list[Any], world: Mapping[str, int]) -> dict[str, np
         names = scene.frame_ids.tolist()
         if frame["frame"] not in names:
             raise InputError(
-                f"pictures of frames must be of the world's own; {scene.unit} has {names[0]} to {names[-1]}, and none "
-                f"is called {quote(frame['frame'])}."
+                f"pictures of frames must be of the world's own; {scene.unit} has "
+                f"{names[0]} to "
+                f"{names[-1]}, and none is called {quote(frame['frame'])}."
             )
         picture = scene.image_source(names.index(frame["frame"]))
         if isinstance(picture, np.ndarray):
@@ -161,14 +223,24 @@ def _drawn_pictures(frames: list[Any], world: Mapping[str, int]) -> dict[str, np
 def _picture_files(frames: list[Any], root: Path | None) -> dict[str, np.ndarray]:
     named = {frame["input"]: frame["image"] for frame in frames if frame["image"]}
     if named and root is None:
-        raise InputError("--images of a data set on disk needs --image-root, the folder that its pictures lie in.")
+        raise InputError(
+            "--images of a data set on disk needs --image-root, the folder that its "
+            "pictures lie in."
+        )
     images = {}
     for name, file_name in named.items():
-        path = next((path for path in _candidates(Path(root or ""), file_name) if reading.is_file(path)), None)
+        path = next(
+            (
+                path
+                for path in _candidates(Path(root or ""), file_name)
+                if reading.is_file(path)
+            ),
+            None,
+        )
         if path is None:
             raise InputError(
-                f"--image-root must hold the picture {file_name!r}; {root} does not: give the folder above "
-                "image_02, samples or sensor_blobs."
+                f"--image-root must hold the picture {file_name!r}; {root} does not: "
+                "give the folder above image_02, samples or sensor_blobs."
             )
         images[name] = reading.picture(path)
     return images
@@ -180,7 +252,9 @@ def _candidates(root: Path, name: str) -> Iterator[Path]:
         if reading.resolve(folder / name).is_relative_to(folder):
             yield folder / name
     for pattern in CAMERAS:
-        yield from reading.find(root, f"{pattern}/{glob.escape(PurePosixPath(name).name)}")
+        yield from reading.find(
+            root, f"{pattern}/{glob.escape(PurePosixPath(name).name)}"
+        )
 
 
 def data_address(picture: Shaped[np.ndarray, "height width 3"]) -> str:
@@ -188,7 +262,10 @@ def data_address(picture: Shaped[np.ndarray, "height width 3"]) -> str:
     Image = library("PIL.Image")
     image = Image.fromarray(picture)
     if image.width > WIDTH_PX:
-        image = image.resize((WIDTH_PX, round(image.height * WIDTH_PX / image.width)), Image.Resampling.BOX)
+        image = image.resize(
+            (WIDTH_PX, round(image.height * WIDTH_PX / image.width)),
+            Image.Resampling.BOX,
+        )
     out = io.BytesIO()
     image.save(out, "JPEG", quality=QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(out.getvalue()).decode("ascii")
@@ -209,14 +286,20 @@ def frames_file(spec: CellSpec, drawn_frames: Sequence[Shown]) -> bytes:
     return (json_packed(frames(spec, drawn_frames)) + "\n").encode()
 
 
-def frames(spec: CellSpec, drawn_frames: Sequence[Shown], *, most: int = MOST) -> dict[str, Any]:
-    """The most harmed and most helped frames of a cell, one per unit and sign, so that no unit dominates the page."""
+def frames(
+    spec: CellSpec, drawn_frames: Sequence[Shown], *, most: int = MOST
+) -> dict[str, Any]:
+    """The most harmed and most helped frames of a cell, one per unit and sign, so that
+    no unit dominates the page.
+    """
     system = spec.rule
     assert system is not None
     chosen = []
     for sign, direction in SIGNS.items():
         candidates = [unit[sign] for unit in drawn_frames if sign in unit]
-        chosen += sorted(candidates, key=lambda frame, way=direction: -way * frame["value"])[:most]
+        chosen += sorted(
+            candidates, key=lambda frame, way=direction: -way * frame["value"]
+        )[:most]
     return {
         "schema": SCHEMA,
         "cell": spec.id,
@@ -226,7 +309,9 @@ def frames(spec: CellSpec, drawn_frames: Sequence[Shown], *, most: int = MOST) -
         "modes": list(spec.order),
         "weights": {name: float(weight) for name, weight in system.weights.items()},
         "corridor_m": None if system.corridor_m is None else dict(system.corridor_m),
-        "brakes_from_mps2": system.brake_from_mps2 if isinstance(system, Braking) else None,
+        "brakes_from_mps2": system.brake_from_mps2
+        if isinstance(system, Braking)
+        else None,
         "pictures": _pictures(spec.definition),
         "frames": chosen,
     }
@@ -242,7 +327,9 @@ def extremes(
     branches: Branches,
     outcomes: Outcomes,
 ) -> dict[str, dict[str, Any]]:
-    """The frames of a unit with the largest harm and the largest benefit, by sign; a sign without one has no entry."""
+    """The frames of a unit with the largest harm and the largest benefit, by sign; a
+    sign without one has no entry.
+    """
 
     def frame(row: int) -> dict[str, Any]:
         system, t = outcomes.system, int(outcomes.order[row])
@@ -256,11 +343,17 @@ def extremes(
             path_m = system.path_m(plan, float(scene.ego_speed_mps[t]))
             modes[mode] = {
                 "loss": float(outcomes.loss[row, m]),
-                "terms": {term: float(part[row, m]) for term, part in outcomes.terms.items()},
+                "terms": {
+                    term: float(part[row, m]) for term, part in outcomes.terms.items()
+                },
                 "action": plan.tolist(),
                 "does": system.words(plan),
                 "path_m": None if path_m is None else _rounded(path_m),
-                "objects_m": _rounded(np.column_stack([perceived.near_m, perceived.far_m, perceived.lateral_m])),
+                "objects_m": _rounded(
+                    np.column_stack(
+                        [perceived.near_m, perceived.far_m, perceived.lateral_m]
+                    )
+                ),
                 "decisive": system.decisive(perceived, now, previous=previous),
             }
             modes[mode] |= _motion(system, now, perceived)
@@ -292,24 +385,46 @@ def extremes(
         } | ({} if around is None else {"road": around})
 
     sizes = {sign: direction * outcomes.values for sign, direction in SIGNS.items()}
-    rows = {sign: int(np.argmax(size)) for sign, size in sizes.items() if len(size) and size.max() > 0}
+    rows = {
+        sign: int(np.argmax(size))
+        for sign, size in sizes.items()
+        if len(size) and size.max() > 0
+    }
     return {sign: {"sign": sign} | frame(row) for sign, row in rows.items()}
 
 
 def _motion(system: System, scene: Scene, objects: Objects) -> dict[str, Any]:
-    """Closing speed of each object, and the deceleration it requires, 0 off the corridor of the braking controller."""
+    """Closing speed of each object, and the deceleration it requires, 0 off the
+    corridor of the braking controller.
+    """
     settings = system.required if isinstance(system, Braking) else None
     needs = object_deceleration_mps2(objects, scene.ego_speed_mps, settings=settings)
     return {"closing_mps": _rounded(objects.closing_mps), "needs_mps2": _rounded(needs)}
 
 
-def _boxes(spec: CellSpec, scene: Scene, truth: Truth, used: Detections, objects: Objects, t: int) -> dict[str, Any]:
-    """The reported box, class and score of each object; box and score are null where none was reported."""
+def _boxes(
+    spec: CellSpec,
+    scene: Scene,
+    truth: Truth,
+    used: Detections,
+    objects: Objects,
+    t: int,
+) -> dict[str, Any]:
+    """The reported box, class and score of each object; box and score are null where
+    none was reported.
+    """
     behind = spec.behind(used, scene, truth)[objects.frame == t]
     reported = behind >= 0
     box_px, score = np.full((len(behind), 4), np.nan), np.full(len(behind), np.nan)
-    box_px[reported], score[reported] = used.box_px[behind[reported]], used.score[behind[reported]]
-    return {"boxes": _rounded(box_px), "classes": [str(kind) for kind in objects.at(t).cls], "scores": _rounded(score)}
+    box_px[reported], score[reported] = (
+        used.box_px[behind[reported]],
+        used.score[behind[reported]],
+    )
+    return {
+        "boxes": _rounded(box_px),
+        "classes": [str(kind) for kind in objects.at(t).cls],
+        "scores": _rounded(score),
+    }
 
 
 def _camera(camera: Camera) -> dict[str, Any]:
@@ -323,31 +438,63 @@ def _camera(camera: Camera) -> dict[str, Any]:
 
 
 def _image(scene: Scene, t: int) -> str | None:
-    """Path of the picture as unit/name, relative to the data set's folder of pictures."""
+    """Path of the picture as unit/name, relative to the data set's folder of
+    pictures.
+    """
     path = scene.image_paths[t] if scene.image_paths else None
     return None if path is None else f"{scene.unit}/{path.name}"
 
 
 def _pictures(definition: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Seed and size from which the pictures of the synthetic world can be drawn again; None for other worlds."""
+    """Seed and size from which the pictures of the synthetic world can be drawn again;
+    None for other worlds.
+    """
     cheap = next(iter(definition["modes"].values()))
-    if definition["dataset"]["name"] != "synthetic" or cheap.get("source") != "synthetic":
+    if (
+        definition["dataset"]["name"] != "synthetic"
+        or cheap.get("source") != "synthetic"
+    ):
         return None
     settings = cheap["settings"]
     size = {"scenes": settings["scenes"], "frames": settings["frames"]}
-    return {"seed": cheap["seed"], **size} if settings == plain(asdict(WorldSettings(**size))) else None
+    return (
+        {"seed": cheap["seed"], **size}
+        if settings == plain(asdict(WorldSettings(**size)))
+        else None
+    )
 
 
-def notable_inputs(table: ValueTable, scores: Mapping[str, np.ndarray], *, most: int = 20) -> dict[str, Any]:
-    """The inputs with the largest values as a table, with losses, scores and attributes; they have no frames."""
+def notable_inputs(
+    table: ValueTable, scores: Mapping[str, np.ndarray], *, most: int = 20
+) -> dict[str, Any]:
+    """The inputs with the largest values as a table, with losses, scores and
+    attributes; they have no frames.
+    """
     rows = np.argsort(-np.abs(table.decision_values), kind="stable")[:most]
-    columns = {"input": table.input, "unit": table.unit_ids[table.unit], "value": table.decision_values}
-    columns |= {f"loss, {mode}": table.losses[:, m] for m, mode in enumerate(table.modes)}
-    columns |= {f"score, {name}": score for name, score in scores.items()} | dict(table.attributes)
-    listed = [[_cell(item) for item in column[rows].tolist()] for column in columns.values()]
-    return {"cell": "none: a file of values", "frames": [], "header": [*columns], "rows": [*zip(*listed, strict=True)]}
+    columns = {
+        "input": table.input,
+        "unit": table.unit_ids[table.unit],
+        "value": table.decision_values,
+    }
+    columns |= {
+        f"loss, {mode}": table.losses[:, m] for m, mode in enumerate(table.modes)
+    }
+    columns |= {f"score, {name}": score for name, score in scores.items()} | dict(
+        table.attributes
+    )
+    listed = [
+        [_cell(item) for item in column[rows].tolist()] for column in columns.values()
+    ]
+    return {
+        "cell": "none: a file of values",
+        "frames": [],
+        "header": [*columns],
+        "rows": [*zip(*listed, strict=True)],
+    }
 
 
 def _cell(item: Any) -> Any:
-    """A cell of the table as JSON has it: infinities as text, and missing numbers, not equal to themselves, as null."""
+    """A cell of the table as JSON has it: infinities as text, and missing numbers, not
+    equal to themselves, as null.
+    """
     return None if item != item else str(item) if item in (np.inf, -np.inf) else item

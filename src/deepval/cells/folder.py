@@ -1,11 +1,13 @@
 """A cell <-> its folder, from which evaluations, fits and reports start.
 
-values.parquet has losses per input and mode with columns to slice by; terms.parquet actions and loss terms per mode,
-from which other loss weights recombine; frames.json drawn frames; view/ the data that an allocator may use; outputs/
-objects of the full mode and of the reference, which it may not; evidence.parquet the data that only labels and
-diagnostics may use; split.json the frozen split; costs.toml costs, where there are some; manifest.json the definition,
-the SHA-256 of every input and output file, and the id, which is computed from them. Files are written whole and the
-manifest last, so a folder without one is not a cell. The same inputs give the same bytes.
+values.parquet has losses per input and mode with columns to slice by; terms.parquet
+actions and loss terms per mode, from which other loss weights recombine; frames.json
+drawn frames; view/ the data that an allocator may use; outputs/ objects of the full
+mode and of the reference, which it may not; evidence.parquet the data that only labels
+and diagnostics may use; split.json the frozen split; costs.toml costs, where there are
+some; manifest.json the definition, the SHA-256 of every input and output file, and the
+id, which is computed from them. Files are written whole and the manifest last, so a
+folder without one is not a cell. The same inputs give the same bytes.
 """
 
 from collections.abc import Mapping
@@ -26,7 +28,15 @@ from deepval.errors import InputError
 from deepval.features import Sight
 from deepval.features.views import View
 from deepval.files import reading
-from deepval.files.canonical import MANIFEST, TOP, Manifest, digest_of, json_text, read_manifest, sha256
+from deepval.files.canonical import (
+    MANIFEST,
+    TOP,
+    Manifest,
+    digest_of,
+    json_text,
+    read_manifest,
+    sha256,
+)
 from deepval.files.writing import lock, write_atomically
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import Outcomes
@@ -39,12 +49,20 @@ from deepval.version import __version__
 from deepval.world.objects import Outputs
 
 
-def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures: bool = False) -> Path:
-    """Write a cell's folder and return the path of its manifest; the same cell, if complete, is left unchanged."""
+def write(
+    cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures: bool = False
+) -> Path:
+    """Write a cell's folder and return the path of its manifest; the same cell, if
+    complete, is left unchanged.
+    """
     folder = Path(folder)
     if costs is not None:
         check_modes(costs, cell.table.modes)
-    definition = {"deepval": __version__, "id": cell.id, "definition": cell.spec.definition}
+    definition = {
+        "deepval": __version__,
+        "id": cell.id,
+        "definition": cell.spec.definition,
+    }
     files = {
         "values.parquet": _values_file(cell.table),
         "terms.parquet": _terms_file(cell.outcomes),
@@ -58,17 +76,25 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
         files |= cell.shared.picture_files
     if costs is not None:
         files["costs.toml"] = costs_bytes(costs)
-    content = definition | {"files": {name: sha256(data) for name, data in files.items()}}
+    content = definition | {
+        "files": {name: sha256(data) for name, data in files.items()}
+    }
     text = json_text(content, sort_keys=True, ensure_ascii=True)
-    with lock(folder, f"{folder}: another process is building a cell there; wait for it, or give another folder."):
+    with lock(
+        folder,
+        f"{folder}: another process is building a cell there; wait for it, or give "
+        "another folder.",
+    ):
         _replace(folder, files, text)
     return folder / MANIFEST
 
 
 def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
-    """Replace the cell in a folder: files of the old cell that the new one does not have are removed, other files stay.
+    """Replace the cell in a folder: files of the old cell that the new one does not
+    have are removed, other files stay.
 
-    The old manifest stays until the new one is written, so every reader refuses a mixture of both cells.
+    The old manifest stays until the new one is written, so every reader refuses a
+    mixture of both cells.
     """
     try:
         old = read_manifest(folder)
@@ -80,8 +106,12 @@ def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
     for name, data in files.items():
         write_atomically(folder / name, data, make_folder=True)
     for name in [] if old is None else old.files:
-        if name not in files and (name in TOP or (name.startswith(("view/", "outputs/")) and ".." not in name)):
-            with suppress(OSError):  # a file that cannot be removed is harmless: the new manifest does not name it
+        if name not in files and (
+            name in TOP or (name.startswith(("view/", "outputs/")) and ".." not in name)
+        ):
+            # a file that cannot be removed is harmless: the new manifest does not name
+            # it
+            with suppress(OSError):
                 (folder / name).unlink()
                 (folder / name).parent.rmdir()
     write_atomically(folder / MANIFEST, text)
@@ -92,7 +122,8 @@ class BuiltCell:
     """A cell read back from its folder; files are loaded at first use.
 
     Attributes:
-        manifest: Definition and file hashes; a file that differs from its hash is refused.
+        manifest: Definition and file hashes; a file that differs from its hash is
+            refused.
         digest: SHA-256 of its files.
     """
 
@@ -103,7 +134,9 @@ class BuiltCell:
         return f"BuiltCell({str(self.folder)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process reads the cell from its folder once, and refuses it if it differs from this one."""
+        """Another process reads the cell from its folder once, and refuses it if it
+        differs from this one.
+        """
         return _cell_again, (self.folder.absolute(), self.digest)
 
     @property
@@ -118,7 +151,9 @@ class BuiltCell:
 
     @property
     def provenance(self) -> dict[str, str | None]:
-        """What every result on the cell states: its id, and the SHA-256 of its split."""
+        """What every result on the cell states: its id, and the SHA-256 of its
+        split.
+        """
         return {"cell": self.id, "split": self.split.digest}
 
     @property
@@ -134,10 +169,17 @@ class BuiltCell:
     @cached_property
     def table(self) -> ValueTable:
         """The losses, with costs where the cell has some."""
-        table = read_values(cell_columns(self.manifest, "values.parquet"), costs=self._costs)
-        # No error here for a manifest without a system: `spec` refuses it with a full message.
+        table = read_values(
+            cell_columns(self.manifest, "values.parquet"), costs=self._costs
+        )
+        # No error here for a manifest without a system: `spec` refuses it with a full
+        # message.
         system = self.definition.get("system")
-        rule = SYSTEMS.get(str(system.get("name"))) if isinstance(system, Mapping) else None
+        rule = (
+            SYSTEMS.get(str(system.get("name")))
+            if isinstance(system, Mapping)
+            else None
+        )
         return table if rule is None else replace(table, tolerance=rule.tolerance)
 
     @cached_property
@@ -149,18 +191,24 @@ class BuiltCell:
     def _costs(self) -> Costs | None:
         name = "costs.toml"
         return (
-            Costs.of_file(self.manifest.content(name), str(self.folder / name)) if name in self.manifest.files else None
+            Costs.of_file(self.manifest.content(name), str(self.folder / name))
+            if name in self.manifest.files
+            else None
         )
 
     @property
     def listed(self) -> ValueTable:
-        """The table with every unit of the split in its list, so that all cells of a data set share their draws."""
+        """The table with every unit of the split in its list, so that all cells of a
+        data set share their draws.
+        """
         return self.table.with_units(self.split.units)
 
     @cached_property
     def split(self) -> Split:
         """The frozen split of its units."""
-        return read_split(self.folder / "split.json", self.manifest.content("split.json"))
+        return read_split(
+            self.folder / "split.json", self.manifest.content("split.json")
+        )
 
     @cached_property
     def views(self) -> tuple[View, ...]:
@@ -169,12 +217,16 @@ class BuiltCell:
 
     @cached_property
     def outputs(self) -> tuple[Outputs, ...]:
-        """The objects of the most expensive mode and of the reference, unit by unit as in `views`."""
+        """The objects of the most expensive mode and of the reference, unit by unit as
+        in `views`.
+        """
         return read_outputs(self.manifest, [len(view) for view in self.views])
 
     @cached_property
     def sights(self) -> tuple[Sight, ...]:
-        """The sights of the views, with features computed at first use; with pictures where the folder has some."""
+        """The sights of the views, with features computed at first use; with pictures
+        where the folder has some.
+        """
         return tuple(Sight(view) for view in self.views)
 
     @cached_property
@@ -185,14 +237,21 @@ class BuiltCell:
         rows = positions(self.table.input, columns.ids("input"))
         if (rows < 0).any():
             raise InputError(
-                f"{columns.source}: must have a row for every input; {self.table.input[rows < 0][0]} has none."
+                f"{columns.source}: must have a "
+                f"row for every input; {self.table.input[rows < 0][0]} has none."
             )
-        numbers = columns.of_types(numbers=[name for name in columns.data if name != "input"])
-        return Evidence(self.table, columns={name: column[rows] for name, column in numbers.items()})
+        numbers = columns.of_types(
+            numbers=[name for name in columns.data if name != "input"]
+        )
+        return Evidence(
+            self.table, columns={name: column[rows] for name, column in numbers.items()}
+        )
 
 
 def read_cell(folder: Path | str) -> BuiltCell:
-    """The cell in a folder; all files must be there, unchanged since `deepval build` wrote them."""
+    """The cell in a folder; all files must be there, unchanged since `deepval build`
+    wrote them.
+    """
     manifest = read_manifest(Path(folder))
     manifest.check()
     return BuiltCell(manifest, digest_of(manifest.files))
@@ -202,7 +261,10 @@ def read_cell(folder: Path | str) -> BuiltCell:
 def _cell_again(folder: Path, digest: str) -> BuiltCell:
     cell = read_cell(folder)
     if cell.digest != digest:
-        raise InputError(f"{folder}: the cell must stay as it is while it is worked on; it was built anew: run again.")
+        raise InputError(
+            f"{folder}: the cell must stay as it is while it is worked on; it was "
+            "built anew: run again."
+        )
     return cell
 
 
@@ -210,14 +272,26 @@ def _values_file(table: ValueTable) -> bytes:
     columns: dict[str, Any] = {"unit": table.unit_ids[table.unit], "input": table.input}
     if table.order is not None:
         columns["order"] = table.order.astype(np.int64)
-    columns |= {f"loss_{mode}": table.losses[:, m] for m, mode in enumerate(table.modes)}
+    columns |= {
+        f"loss_{mode}": table.losses[:, m] for m, mode in enumerate(table.modes)
+    }
     return parquet_bytes(columns | dict(table.attributes))
 
 
 def _terms_file(outcomes: Outcomes) -> bytes:
     columns: dict[str, Any] = {"input": outcomes.input}
     for m, mode in enumerate(outcomes.modes):
-        columns |= {f"{name}_{mode}": column[:, m] for name, column in outcomes.columns.items()}
-        columns |= {f"term_{name}_{mode}": term[:, m] for name, term in outcomes.terms.items()}
-    free = [name for name in outcomes.terms if {name, f"{name}_weight"} & outcomes.system.loss_fields]
-    return parquet_bytes(columns | weight_columns(outcomes.system.weights, free, len(outcomes.input)))
+        columns |= {
+            f"{name}_{mode}": column[:, m] for name, column in outcomes.columns.items()
+        }
+        columns |= {
+            f"term_{name}_{mode}": term[:, m] for name, term in outcomes.terms.items()
+        }
+    free = [
+        name
+        for name in outcomes.terms
+        if {name, f"{name}_weight"} & outcomes.system.loss_fields
+    ]
+    return parquet_bytes(
+        columns | weight_columns(outcomes.system.weights, free, len(outcomes.input))
+    )

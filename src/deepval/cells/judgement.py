@@ -1,8 +1,9 @@
 """Scores and a cell or values file -> a Result: the one way to judge scores on a cell.
 
-`EvaluationData` is a values file or a cell's folder: table, loss terms, units by role, scores files. The table lists
-every unit of the cell's split, so that cells of a data set share their draws. Test units are judged unless others are
-named, and a judgement on test units is noted in the cell's ledger.
+`EvaluationData` is a values file or a cell's folder: table, loss terms, units by role,
+scores files. The table lists every unit of the cell's split, so that cells of a data
+set share their draws. Test units are judged unless others are named, and a judgement on
+test units is noted in the cell's ledger.
 """
 
 import errno
@@ -17,7 +18,13 @@ import numpy as np
 from deepval.cells.spec import ROLES, units_of
 from deepval.errors import InputError, InputWarning, suggestion
 from deepval.files import reading
-from deepval.files.canonical import ALLOCATORS, MANIFEST, SCORES, json_canonical, json_content
+from deepval.files.canonical import (
+    ALLOCATORS,
+    MANIFEST,
+    SCORES,
+    json_canonical,
+    json_content,
+)
 from deepval.files.writing import append_line
 from deepval.judging.allowances import Budget, MissingCosts, Selection, conventions
 from deepval.judging.comparison import basis, samples_of
@@ -58,33 +65,56 @@ def note(
     Args:
         cell: The cell; None for a values file, which has no ledger.
         by: The command.
-        units: Units judged on, all where None; without a test unit among them, nothing is written.
+        units: Units judged on, all where None; without a test unit among them, nothing
+            is written.
         scores: The judged scores, or the SHA-256 of an allocator with feedback.
         plan: SHA-256 of the preregistered plan, if any.
 
     Raises:
-        InputError: The disk is full. Other write errors, such as a read-only cell, are warnings.
+        InputError: The disk is full. Other write errors, such as a read-only cell, are
+            warnings.
     """
     if cell is None:
         return
-    test = sorted(set(cell.split.test) & set(cell.split.units if units is None else units))
+    test = sorted(
+        set(cell.split.test) & set(cell.split.units if units is None else units)
+    )
     if not test:
         return
-    judged = {name: item if isinstance(item, str) else item.digest for name, item in scores.items()}
-    line = {"cell": cell.id, "by": by, "test_units": test, "scores": judged, "plan": plan}
+    judged = {
+        name: item if isinstance(item, str) else item.digest
+        for name, item in scores.items()
+    }
+    line = {
+        "cell": cell.id,
+        "by": by,
+        "test_units": test,
+        "scores": judged,
+        "plan": plan,
+    }
     try:
         append_line(cell.folder / LEDGER, json_canonical(line))
     except InputError as error:
         if getattr(error.__cause__, "errno", None) in FULL:
             raise
-        warnings.warn(f"This look at test units is not counted: {error}", InputWarning, stacklevel=2)
+        warnings.warn(
+            f"This look at test units is not counted: {error}",
+            InputWarning,
+            stacklevel=2,
+        )
 
 
 def openings(folder: Path, cell: str) -> int:
-    """Number of judgements on test units of a cell in this folder; another cell built there before is not counted."""
+    """Number of judgements on test units of a cell in this folder; another cell built
+    there before is not counted.
+    """
     path = folder / LEDGER
-    lines = reading.content(path, "a ledger").splitlines() if reading.exists(path) else []
-    return sum(_cell_of(line, path, number) == cell for number, line in enumerate(lines, 1))
+    lines = (
+        reading.content(path, "a ledger").splitlines() if reading.exists(path) else []
+    )
+    return sum(
+        _cell_of(line, path, number) == cell for number, line in enumerate(lines, 1)
+    )
 
 
 def _cell_of(line: bytes, path: Path, number: int) -> str:
@@ -96,8 +126,9 @@ def _cell_of(line: bytes, path: Path, number: int) -> str:
     except InputError:
         pass
     raise InputError(
-        f"{path}: must be a ledger that deepval wrote; line {number} is no look at test units. It may have been cut "
-        f"off on a full disk: remove it with `sed -i {number}d {path}`, and count that look yourself."
+        f"{path}: must be a ledger that deepval wrote; line {number} is no look at "
+        "test units. It may have been cut off on a full disk: remove it with `sed -i "
+        f"{number}d {path}`, and count that look yourself."
     )
 
 
@@ -107,9 +138,11 @@ class EvaluationData:
 
     Attributes:
         source: The file or folder read.
-        table: The losses; a cell's with every unit of its split listed, so that cells of a data set share draws.
+        table: The losses; a cell's with every unit of its split listed, so that cells
+            of a data set share draws.
         cell: The cell; None for a values file.
-        own_costs: Whether the costs are those in the cell's folder, not those of a file from the caller.
+        own_costs: Whether the costs are those in the cell's folder, not those of a file
+            from the caller.
         form: How the user's files differ from ours.
     """
 
@@ -127,13 +160,24 @@ class EvaluationData:
     @property
     def provenance(self) -> dict[str, str | None]:
         """Id of the cell and SHA-256 of its split; None for a values file."""
-        return {"cell": None, "split": None} if self.cell is None else self.cell.provenance
+        return (
+            {"cell": None, "split": None} if self.cell is None else self.cell.provenance
+        )
 
     @property
     def not_held_out(self) -> str | None:
-        """Note on a judgement on a cell with too few units for a split; None where there is a split."""
+        """Note on a judgement on a cell with too few units for a split; None where
+        there is a split.
+        """
         too_few = None if self.cell is None else self.cell.split.too_few
-        return None if too_few is None else f"{self.source.name}: {too_few}: all are judged on, nothing was held out."
+        return (
+            None
+            if too_few is None
+            else (
+                f"{self.source.name}: {too_few}: all are judged "
+                "on, nothing was held out."
+            )
+        )
 
     def judged_units(
         self,
@@ -142,7 +186,8 @@ class EvaluationData:
         *,
         calibration: Sequence[str] | None = None,
     ) -> tuple[list[str] | None, str | None]:
-        """Units to judge, and a note where nothing is held out: unfitted scores need no held-out units.
+        """Units to judge, and a note where nothing is held out: unfitted scores need no
+        held-out units.
 
         Args:
             named: Units by name or role; None chooses test units or all.
@@ -151,19 +196,32 @@ class EvaluationData:
         """
         if self.cell is None:
             return None if named is None else self.units(named), None
-        # All units are judged only if all scores cover all inputs and state that nothing was fitted.
+        # All units are judged only if all scores cover all inputs and state that
+        # nothing was fitted.
         if (
             named is not None
             or self.not_held_out is not None
             or not scores
-            or any(s.fit is None or s.fit.units.any() or not s.covered.all() for s in scores.values())
+            or any(
+                s.fit is None or s.fit.units.any() or not s.covered.all()
+                for s in scores.values()
+            )
         ):
             return self.units(named, usual="test"), self.not_held_out
-        units = [unit for unit in self.units(None, usual="all") or () if unit not in set(calibration or ())]
-        number = f"all {len(units)}{' other' * bool(calibration)} units are" if len(units) > 1 else "its only unit is"
+        units = [
+            unit
+            for unit in self.units(None, usual="all") or ()
+            if unit not in set(calibration or ())
+        ]
+        number = (
+            f"all {len(units)}{' other' * bool(calibration)} units are"
+            if len(units) > 1
+            else "its only unit is"
+        )
         note = (
-            f"{self.source.name}: {', '.join(scores)} {'was' if len(scores) == 1 else 'were'} not fitted, so no units "
-            f"are held out: {number} judged. --units test judges the test units alone."
+            f"{self.source.name}: {', '.join(scores)} "
+            f"{'was' if len(scores) == 1 else 'were'} not fitted, so no units are "
+            f"held out: {number} judged. --units test judges the test units alone."
         )
         warnings.warn(note, InputWarning, stacklevel=2)
         return units, note
@@ -171,82 +229,129 @@ class EvaluationData:
     @property
     def has_scores(self) -> bool:
         """Whether the cell's folder has scores files."""
-        return self.cell is not None and any(reading.find(self.source / SCORES, "*.csv"))
+        return self.cell is not None and any(
+            reading.find(self.source / SCORES, "*.csv")
+        )
 
-    def units(self, named: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
-        """Units by name or role; without names, the units of a cell with the usual role. A values file has no roles."""
+    def units(
+        self, named: Sequence[str] | None, *, usual: str | None = None
+    ) -> list[str] | None:
+        """Units by name or role; without names, the units of a cell with the usual
+        role. A values file has no roles.
+        """
         if self.cell is not None:
             requested = usual if named is None else named
             if usual == "test" and self.not_held_out is not None:
                 warnings.warn(self.not_held_out, InputWarning, stacklevel=2)
-            return None if requested is None else list(units_of(self.cell.split, requested))
-        # A unit of a values file may itself be called "test" or "all": then it is a name, not a role.
+            return (
+                None
+                if requested is None
+                else list(units_of(self.cell.split, requested))
+            )
+        # A unit of a values file may itself be called "test" or "all": then it is a
+        # name, not a role.
         all_units = set(self.table.unit_ids.tolist())
-        roles = [name for name in named or () if name in ROLES and name not in all_units]
+        roles = [
+            name for name in named or () if name in ROLES and name not in all_units
+        ]
         if roles:
             raise InputError(
-                f"{self.source}: units by role ({', '.join(roles)}) need a cell, whose split assigns roles, and this "
-                "is a values file: give the cell's folder, or name the units."
+                f"{self.source}: units by role ({', '.join(roles)}) need a cell, "
+                "whose split assigns roles, and this is a values file: give the "
+                "cell's folder, or name the units."
             )
         return None if named is None else list(named)
 
     def scores(self, named: Mapping[str, Path]) -> dict[str, Scores]:
-        """Scores in files, aligned with the table; for a cell, also by name in its folder, and all if none is named."""
+        """Scores in files, aligned with the table; for a cell, also by name in its
+        folder, and all if none is named.
+        """
         files = dict(named) if self.cell is None else self._score_files(named)
         if not files:
-            raise InputError(f"{self.source}: at least one scores file must be given to judge; found none: give -s.")
+            raise InputError(
+                f"{self.source}: at least one scores file must be given to judge; "
+                "found none: give -s."
+            )
         aligned = align_all(self.table, files, self.form)
         if self.cell is not None:
             aligned = [self._with_fit(item, files[item.name]) for item in aligned]
         return {item.name: item for item in aligned}
 
     def _with_fit(self, scores: Scores, file: Path) -> Scores:
-        """The scores, with the fit units of the allocator of this name where their file does not state them.
+        """The scores, with the fit units of the allocator of this name where their file
+        does not state them.
 
-        Scores files of earlier versions do not state them; the allocator of the same name in the cell's folder does.
+        Scores files of earlier versions do not state them; the allocator of the same
+        name in the cell's folder does.
         """
         fitted = self.source / ALLOCATORS / f"{file.stem}.json"
-        if scores.fit is not None or file.parent != self.source / SCORES or not reading.is_file(fitted):
+        if (
+            scores.fit is not None
+            or file.parent != self.source / SCORES
+            or not reading.is_file(fitted)
+        ):
             return scores
         from deepval.allocators.allocator import file_content
 
         try:
             units = file_content(fitted)["training"]["units"]
-            inside = np.isin(self.table.unit_ids, list(map(str, units)))[self.table.unit]
+            inside = np.isin(self.table.unit_ids, list(map(str, units)))[
+                self.table.unit
+            ]
         except (InputError, KeyError, TypeError):
             return scores  # the file is not an allocator: the units stay unknown
         return replace(scores, fit=Fit(np.full(len(inside), len(units)), inside))
 
     def _score_files(self, named: Mapping[str, Path]) -> dict[str, Path]:
-        """The named scores files, by path or by name in the cell's folder; all files there if none is named."""
+        """The named scores files, by path or by name in the cell's folder; all files
+        there if none is named.
+        """
         folder = self.source / SCORES
         stored = {path.stem: path for path in sorted(reading.find(folder, "*.csv"))}
         if not named and not stored:
             raise InputError(
-                f"{self.source}: there must be scores to judge, and none lie in {folder}: write some with "
-                f"`deepval score {self.source} ego-speed`, or give -s FILE."
+                f"{self.source}: there must be scores to judge, and none lie in "
+                f"{folder}: write some with `deepval score {self.source} ego-speed`, "
+                "or give -s FILE."
             )
         for file in named.values():
             if not file.suffix and not reading.exists(file) and str(file) not in stored:
                 raise InputError(
-                    f"{file}: must be a scores file or the name of one in {folder} ({few(list(stored)) or 'empty'}); "
+                    f"{file}: must be a scores file or the name of one in {folder} "
+                    f"({few(list(stored)) or 'empty'}); "
                     f"there is neither{suggestion(file, stored)}"
                 )
-        chosen = {name: file if reading.exists(file) else stored.get(str(file), file) for name, file in named.items()}
+        chosen = {
+            name: file if reading.exists(file) else stored.get(str(file), file)
+            for name, file in named.items()
+        }
         return chosen or stored
 
-    def kinds(self, scores: Mapping[str, Scores], convention: Convention, *, every: bool = False) -> list[str]:
-        """Kinds of budgets that the costs allow: they charge one or more allocators, or all if `every`.
+    def kinds(
+        self,
+        scores: Mapping[str, Scores],
+        convention: Convention,
+        *,
+        every: bool = False,
+    ) -> list[str]:
+        """Kinds of budgets that the costs allow: they charge one or more allocators, or
+        all if `every`.
 
-        Where a costs file charges no allocator, every kind whose modes have a cost is returned.
+        Where a costs file charges no allocator, every kind whose modes have a cost is
+        returned.
         """
-        costs, per_input, measured = self.table.costs, self.table.input_costs, conventions(convention)
+        costs, per_input, measured = (
+            self.table.costs,
+            self.table.input_costs,
+            conventions(convention),
+        )
         if costs is None:
             unpaid = [kind for kind, unit in measured.items() if unit in per_input]
             if unpaid:
                 note = (
-                    f"No {' and no '.join(unpaid)} budgets: the cost of {', '.join(scores)} is unknown. Give --costs "
-                    "with [allocators.NAME] for each; a cost of 0 must be stated, too."
+                    f"No {' and no '.join(unpaid)} budgets: the cost of "
+                    f"{', '.join(scores)} is unknown. Give --costs with "
+                    "[allocators.NAME] for each; a cost of 0 must be stated, too."
                 )
                 warnings.warn(InputWarning(note), stacklevel=2)
             return ["selection"]
@@ -257,7 +362,11 @@ class EvaluationData:
             if unit in per_input or (modes and all(unit in entry for entry in modes))
         ]
         unpriced = {
-            kind: [name for name, item in scores.items() if not _has_cost(costs, item, measured[kind])]
+            kind: [
+                name
+                for name, item in scores.items()
+                if not _has_cost(costs, item, measured[kind])
+            ]
             for kind in possible
         }
         most = 0 if every else max(len(scores) - 1, 0)
@@ -266,35 +375,51 @@ class EvaluationData:
         if every and self.own_costs and left_out:
             names = dict.fromkeys(name for kind in left_out for name in unpriced[kind])
             note = (
-                f"No {' and no '.join(left_out)} budgets: the cell's costs have no cost of {', '.join(names)}. "
-                "`deepval profile` measures it; pass the costs file with --costs."
+                f"No {' and no '.join(left_out)} budgets: the cell's costs have no "
+                f"cost of {', '.join(names)}. `deepval profile` measures it; pass the "
+                "costs file with --costs."
             )
             warnings.warn(InputWarning(note), stacklevel=2)
             return ["selection", *chosen]
         return ["selection", *(chosen or possible)]
 
     def missing_costs(
-        self, scores: Mapping[str, Scores], budgets: Sequence[Budget], *, requested: bool = False
+        self,
+        scores: Mapping[str, Scores],
+        budgets: Sequence[Budget],
+        *,
+        requested: bool = False,
     ) -> MissingCosts:
-        """Treatment of allocators without a cost: error if none has a cost and a measured budget was requested."""
+        """Treatment of allocators without a cost: error if none has a cost and a
+        measured budget was requested.
+        """
         costs = self.table.costs
-        units: set[Convention] = {budget.convention for budget in budgets if not isinstance(budget, Selection)}
-        charged = costs is not None and any(_has_cost(costs, item, unit) for item in scores.values() for unit in units)
+        units: set[Convention] = {
+            budget.convention for budget in budgets if not isinstance(budget, Selection)
+        }
+        charged = costs is not None and any(
+            _has_cost(costs, item, unit) for item in scores.values() for unit in units
+        )
         return "list" if charged or (self.own_costs and not requested) else "error"
 
 
 def with_note(result: Result, note: str | None) -> Result:
     """The result with a note before its warnings, if there is one."""
-    return result if note is None else replace(result, warnings=(note, *result.warnings))
+    return (
+        result if note is None else replace(result, warnings=(note, *result.warnings))
+    )
 
 
 def note_unknown_fits(scores: Mapping[str, Scores]) -> None:
-    """Warn of calibration scores that do not state the units that their allocator was fitted on."""
+    """Warn of calibration scores that do not state the units that their allocator was
+    fitted on.
+    """
     unknown = [name for name, item in scores.items() if item.fit is None]
     if unknown:
         note = (
-            f"{', '.join(unknown)}: the scores do not state which units they were fitted on (columns fit_units and "
-            "in_fit, as `deepval score` writes them); calibrate on units that were not fitted on."
+            f"{', '.join(unknown)}: the scores do not state which units they were "
+            "fitted on (columns fit_units and in_fit, as `deepval score` writes "
+            "them); calibrate on units that were not fitted on."
         )
         warnings.warn(InputWarning(note), stacklevel=2)
 
@@ -305,49 +430,83 @@ def _has_cost(costs: Costs, scores: Scores, unit: Convention) -> bool:
 
 
 def read_evaluation_data(
-    source: Path, *, costs: Path | None = None, modes: Sequence[str] | None = None, form: Form = OURS
+    source: Path,
+    *,
+    costs: Path | None = None,
+    modes: Sequence[str] | None = None,
+    form: Form = OURS,
 ) -> EvaluationData:
-    """The cell in a folder, or the losses in one or several values files; with these costs and modes, if any."""
-    if reading.is_folder(source) and (reading.exists(source / MANIFEST) or not parquet_files(source)):
+    """The cell in a folder, or the losses in one or several values files; with these
+    costs and modes, if any.
+    """
+    if reading.is_folder(source) and (
+        reading.exists(source / MANIFEST) or not parquet_files(source)
+    ):
         from deepval.cells.folder import read_cell
 
         unused = [name for name in form.names(scores=False) if name != "input"]
         if unused:
-            raise InputError(f"{source}: a cell has our columns, so {unused[0]!r} cannot be read from another one.")
+            raise InputError(
+                f"{source}: a cell has our columns, so {unused[0]!r} cannot be read "
+                "from another one."
+            )
         cell = read_cell(source)
         table = cell.listed if modes is None else cell.listed.with_modes(modes)
         table = table if costs is None else replace(table, costs=Costs.of(costs))
         return EvaluationData(source, table, cell, own_costs=costs is None, form=form)
     if not source.suffix and not reading.exists(source):
-        raise InputError(f"{source}: must be a values file (.csv, .parquet) or a cell's folder; there is neither.")
-    return EvaluationData(source, read_values(source, costs=costs, modes=modes, **vars(form)), form=form)
+        raise InputError(
+            f"{source}: must be a values file (.csv, .parquet) or a cell's folder; "
+            "there is neither."
+        )
+    return EvaluationData(
+        source, read_values(source, costs=costs, modes=modes, **vars(form)), form=form
+    )
 
 
 def head_of(files: OnDisk, costs: Path | None = None) -> EvaluationData:
-    """Evaluation data with only the first input of a table on disk: enough to know its modes and costs."""
+    """Evaluation data with only the first input of a table on disk: enough to know its
+    modes and costs.
+    """
     parts = Parts.of(files.source)
     parts.require("unit", "input")
     return EvaluationData(files.source, read_values(parts.head(), costs=costs))
 
 
 def heads_of(case: EvaluationData, files: Mapping[str, Path]) -> dict[str, Scores]:
-    """Placeholder scores of the first input of a table on disk, with the names and kinds of the scores files."""
+    """Placeholder scores of the first input of a table on disk, with the names and
+    kinds of the scores files.
+    """
     if not files:
-        raise InputError(f"{case.source}: at least one scores file must be given to judge; found none: give -s.")
+        raise InputError(
+            f"{case.source}: at least one scores file must be given to judge; found "
+            "none: give -s."
+        )
     heads = {name: Parts.of(path, name).head() for name, path in files.items()}
     kinds: dict[str, Kind] = {name: kind_of(head) for name, head in heads.items()}
-    return {name: Scores(name, np.zeros(1), np.ones(1, dtype=bool), kind=kinds[name]) for name in files}
+    return {
+        name: Scores(name, np.zeros(1), np.ones(1, dtype=bool), kind=kinds[name])
+        for name in files
+    }
 
 
 def case_of(cell: "BuiltCell", costs: Costs | None = None) -> EvaluationData:
-    """A built cell as the data to judge scores on; with other costs than its own, if any."""
+    """A built cell as the data to judge scores on; with other costs than its own, if
+    any.
+    """
     table = cell.listed if costs is None else replace(cell.listed, costs=costs)
     return EvaluationData(cell.folder, table, cell, own_costs=costs is None)
 
 
-def shared_seeds(cells: "Mapping[str, BuiltCell]", seed: int, *, units: str | Sequence[str] = "test") -> dict[str, int]:
-    """Per cell, the seed of its draws: cells with the same units of this role share it."""
-    return seeds_by_units({name: units_of(cell.split, units) for name, cell in cells.items()}, seed)
+def shared_seeds(
+    cells: "Mapping[str, BuiltCell]", seed: int, *, units: str | Sequence[str] = "test"
+) -> dict[str, int]:
+    """Per cell, the seed of its draws: cells with the same units of this role share
+    it.
+    """
+    return seeds_by_units(
+        {name: units_of(cell.split, units) for name, cell in cells.items()}, seed
+    )
 
 
 def judge(
@@ -369,12 +528,15 @@ def judge(
         scores: Scores by allocator.
         budgets: Budgets; selection at the default levels where None.
         command: Command that judges, for the ledger; None leaves the ledger as it is.
-        units: Units by name; where None, the test units of a cell and all units of a values file.
+        units: Units by name; where None, the test units of a cell and all units of a
+            values file.
         plan: SHA-256 of the preregistered plan, for the ledger.
-        missing: Whether an input without a score is an error or ranked last ("worst"); where it is an error, allocators
-            without any score are left out.
-        feedback: Judges allocators with feedback on the same resamples: `on_policy.feedback_rows`.
-        settings: More arguments of `evaluate`: draws, seed, calibration, by, missing_costs, terms, watch and so on.
+        missing: Whether an input without a score is an error or ranked last ("worst");
+            where it is an error, allocators without any score are left out.
+        feedback: Judges allocators with feedback on the same resamples:
+            `on_policy.feedback_rows`.
+        settings: More arguments of `evaluate`: draws, seed, calibration, by,
+            missing_costs, terms, watch and so on.
     """
     case = case if isinstance(case, EvaluationData) else case_of(case)
     if units is None and case.cell is not None:
@@ -384,19 +546,33 @@ def judge(
         for name, item in scores.items()
         if isinstance(item, Scores) or len(item.input) or missing == "worst"
     }
-    result = evaluate(case.table, aligned, budgets, units=units, missing=missing, **settings)
+    result = evaluate(
+        case.table, aligned, budgets, units=units, missing=missing, **settings
+    )
     if case.cell is None:
         return result
     if feedback is not None:
         before, (learned, streamed) = basis(result), feedback(result.fresh.resamples)
-        samples = samples_of(result.fresh.resamples, before.judged, (*before.streamed, *streamed))
+        samples = samples_of(
+            result.fresh.resamples, before.judged, (*before.streamed, *streamed)
+        )
         result = replace(result, feedback=learned, samples=samples)
     if command is not None:
-        seen = aligned | ({} if result.feedback is None else dict(result.feedback.allocators))
+        seen = aligned | (
+            {} if result.feedback is None else dict(result.feedback.allocators)
+        )
         note(case.cell, by=command, units=units, scores=seen, plan=plan)
     judged, split = set(result.provenance.units), case.cell.split
-    role = "all" if judged == set(split.units) else "test" if judged == set(split.test) else "chosen"
-    return replace(result, provenance=replace(result.provenance, **case.provenance, role=role))
+    role = (
+        "all"
+        if judged == set(split.units)
+        else "test"
+        if judged == set(split.test)
+        else "chosen"
+    )
+    return replace(
+        result, provenance=replace(result.provenance, **case.provenance, role=role)
+    )
 
 
 Item = TypeVar("Item", bound=Any)
@@ -405,11 +581,24 @@ Item = TypeVar("Item", bound=Any)
 def with_costs(scored: Mapping[str, Item], costs: Costs | None) -> dict[str, Item]:
     """The scores of allocators with a latency in the cost profile."""
     costs_by_allocator = {} if costs is None else costs.allocators
-    return {name: item for name, item in scored.items() if "ms" in costs_by_allocator.get(name, {})}
+    return {
+        name: item
+        for name, item in scored.items()
+        if "ms" in costs_by_allocator.get(name, {})
+    }
 
 
 def with_batched(scored: Mapping[str, Item], costs: Costs) -> dict[str, Item]:
-    """The scores, and a copy as `<name>-batched` where the cost profile has a cost of scoring in batches."""
+    """The scores, and a copy as `<name>-batched` where the cost profile has a cost of
+    scoring in batches.
+    """
     batched = {f"{name}-batched": item for name, item in scored.items()}
-    renamed = {name: replace(item, name=name) for name, item in batched.items() if name in costs.allocators}
-    return {**scored, **{name: item for name, item in renamed.items() if name not in scored}}
+    renamed = {
+        name: replace(item, name=name)
+        for name, item in batched.items()
+        if name in costs.allocators
+    }
+    return {
+        **scored,
+        **{name: item for name, item in renamed.items() if name not in scored},
+    }

@@ -1,7 +1,9 @@
-"""Command line, specification file (TOML or JSON) or built cell -> specifications of cells with their data at hand.
+"""Command line, specification file (TOML or JSON) or built cell -> specifications of
+cells with their data at hand.
 
-A specification file names data set, root, modes (cheap first, or in pairs), geometry and system: docs/cells.md. Its
-paths are relative to the file or, if there is no such file, to the folder of the data.
+A specification file names data set, root, modes (cheap first, or in pairs), geometry
+and system: docs/cells.md. Its paths are relative to the file or, if there is no such
+file, to the folder of the data.
 """
 
 import csv
@@ -13,7 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import DEFAULT_MODES, DEFAULT_THRESHOLD, CellSpec, Material, ModeSpec, specs
+from deepval.cells.spec import (
+    DEFAULT_MODES,
+    DEFAULT_THRESHOLD,
+    CellSpec,
+    Material,
+    ModeSpec,
+    specs,
+)
 from deepval.datasets import DATASETS, Dataset, open_dataset
 from deepval.datasets.synthetic import MODES, Simulated, Synthetic, WorldSettings
 from deepval.errors import InputError, InputWarning, quote
@@ -34,14 +43,15 @@ class ModeFile:
 
     Attributes:
         name: The mode's name.
-        path: Detections in any format that `read_detections` reads, or a mode's folder in a cache; None for a mode
-            that needs no file, see `perception.modes`.
+        path: Detections in any format that `read_detections` reads, or a mode's folder
+            in a cache; None for a mode that needs no file, see `perception.modes`.
         threshold: Detections below this score are dropped; None keeps all.
         scores: Kind of the scores; None takes the kind that the file declares.
         classes: Classes of the detections used; None uses all.
         like: Name of the built-in mode that it is; None where `name` is that name.
         seed: Seed of a mode without a file that is random.
-        frames_run: Numbers of the frames that it was run on, by unit; None takes those of the file.
+        frames_run: Numbers of the frames that it was run on, by unit; None takes those
+            of the file.
     """
 
     name: str
@@ -54,25 +64,36 @@ class ModeFile:
     frames_run: Mapping[str, Sequence[int]] | None = None
 
 
-def from_files(source: Dataset, files: Sequence[ModeFile], *, units: Sequence[str] | None = None) -> Material:
-    """A data set on disk and its modes, cheap first, each from a file of detections or built in."""
+def from_files(
+    source: Dataset, files: Sequence[ModeFile], *, units: Sequence[str] | None = None
+) -> Material:
+    """A data set on disk and its modes, cheap first, each from a file of detections or
+    built in.
+    """
     _refuse_repeated([file.name for file in files])
     source = source.for_units(units)
     chosen = source.select(units) if units is not None else _cached_units(source, files)
-    return Material(source, tuple(_from_file(file, source, chosen) for file in files), chosen)
+    return Material(
+        source, tuple(_from_file(file, source, chosen) for file in files), chosen
+    )
 
 
 def _cached_units(source: Dataset, files: Sequence[ModeFile]) -> tuple[str, ...]:
-    """The units of a data set that are in a cache of one of the modes; all units where no cache has any."""
+    """The units of a data set that are in a cache of one of the modes; all units where
+    no cache has any.
+    """
     every = source.select(None)
-    caches = [file.path for file in files if file.path is not None and is_cache(file.path)]
+    caches = [
+        file.path for file in files if file.path is not None and is_cache(file.path)
+    ]
     cached = {unit for path in caches for unit in units_in(path.parent, path.name)}
     there = tuple(unit for unit in every if unit in cached)
     if not there or len(there) == len(every):
         return every
     note = (
-        f"{len(every) - len(there)} of {len(every)} units of {source.name} are in no cache: the cell is made of the "
-        f"{len(there)} that are, and split among them: {', '.join(there)}."
+        f"{len(every) - len(there)} of {len(every)} units of {source.name} are in no "
+        f"cache: the cell is made of the {len(there)} that are, "
+        f"and split among them: {', '.join(there)}."
     )
     warnings.warn(note, InputWarning, stacklevel=3)
     return there
@@ -81,18 +102,34 @@ def _cached_units(source: Dataset, files: Sequence[ModeFile]) -> tuple[str, ...]
 def _from_file(file: ModeFile, source: Dataset, units: Sequence[str]) -> ModeSpec:
     if file.path is None:
         return _without_file(file)
-    reader = FileMode.of(file.path, file.name, file.scores, units, source.classes, frames_run=file.frames_run)
+    reader = FileMode.of(
+        file.path,
+        file.name,
+        file.scores,
+        units,
+        source.classes,
+        frames_run=file.frames_run,
+    )
     if file.threshold is not None and reader.scores == "none":
-        raise InputError(f"mode {file.name} has no scores; a threshold needs some: leave the threshold out.")
+        raise InputError(
+            f"mode {file.name} has no scores; a threshold needs some: leave the "
+            "threshold out."
+        )
     return ModeSpec(file.name, reader.definition, file.threshold, file.classes, reader)
 
 
 def _without_file(mode: ModeFile) -> ModeSpec:
     reader = built_in_mode(mode.like or mode.name, seed=mode.seed)
     if reader is None:
-        raise InputError(f"A mode without a file must be one of {NAMES}; found {mode.name!r}: write {mode.name}=FILE.")
+        raise InputError(
+            "A mode without a file must "
+            f"be one of {NAMES}; found {mode.name!r}: write {mode.name}=FILE."
+        )
     if mode.scores not in (None, reader.scores):
-        raise InputError(f"mode {mode.name} has {reader.scores} for scores; found {mode.scores!r}: leave it out.")
+        raise InputError(
+            f"mode {mode.name} has {reader.scores} for "
+            f"scores; found {mode.scores!r}: leave it out."
+        )
     default = DEFAULT_THRESHOLD if isinstance(reader, Profiled) else None
     threshold = default if mode.threshold is None else mode.threshold
     return ModeSpec(mode.name, reader.definition, threshold, mode.classes, reader)
@@ -113,20 +150,28 @@ def synthetic(
         modes: Names of its modes, cheap first.
         seed: Seed of the world.
         settings: Its size.
-        threshold: Detections below this score are dropped; or by mode, the usual one for those not named.
+        threshold: Detections below this score are dropped; or by mode, the usual one
+            for those not named.
         classes: Classes of the detections used; None uses all.
         units: Units to use; None uses all.
     """
     unknown = [name for name in modes if name not in MODES]
     if unknown:
-        raise InputError(f"Modes of the synthetic world must be among {', '.join(MODES)}; found {unknown[0]!r}.")
+        raise InputError(
+            "Modes of the synthetic world must "
+            f"be among {', '.join(MODES)}; found {unknown[0]!r}."
+        )
     _refuse_repeated(modes)
     world = Synthetic(seed=seed, settings=settings or WorldSettings())
-    limits = threshold if isinstance(threshold, Mapping) else dict.fromkeys(modes, threshold)
+    limits = (
+        threshold if isinstance(threshold, Mapping) else dict.fromkeys(modes, threshold)
+    )
     used_classes = None if classes is None else tuple(classes)
     readers = {name: Simulated(seed, world.settings, MODES[name]) for name in modes}
     mode_specs = [
-        ModeSpec(name, r.definition, limits.get(name, DEFAULT_THRESHOLD), used_classes, r)
+        ModeSpec(
+            name, r.definition, limits.get(name, DEFAULT_THRESHOLD), used_classes, r
+        )
         for name, r in readers.items()
     ]
     return Material(world, tuple(mode_specs), world.select(units))
@@ -152,22 +197,29 @@ def located(
     maps: Path | None = None,
     planner: PlannerPaths | None = None,
 ) -> CellSpec:
-    """The cell's specification with its data set and modes at hand; InputError where they are not those of the build.
+    """The cell's specification with its data set and modes at hand; InputError where
+    they are not those of the build.
 
     Args:
         cell: The cell.
         root: Folder of the data set; the synthetic world needs none.
         files: File of each mode's detections; modes without a file need none.
         maps: Folder of lane maps, where the cell was built with one.
-        planner: Weights and masks of a learned planner that is to plan again; without them, the specification can
-            read the data and cannot plan.
+        planner: Weights and masks of a learned planner that is to plan again; without
+            them, the specification can read the data and cannot plan.
     """
     spec = cell.spec
-    material = _synthetic(spec) if spec.dataset == "synthetic" else _from_files(cell, root, files or {}, maps)
+    material = (
+        _synthetic(spec)
+        if spec.dataset == "synthetic"
+        else _from_files(cell, root, files or {}, maps)
+    )
     absent = spec.learned is not None and planner is None
     system: str | System = spec.system
     if spec.learned and planner:
-        (system,) = learned_planners([spec.learned], weights=planner.weights, masks=planner.masks)
+        (system,) = learned_planners(
+            [spec.learned], weights=planner.weights, masks=planner.masks
+        )
     (local,) = specs(
         material,
         geometries=[spec.geometry],
@@ -179,7 +231,10 @@ def located(
         local = replace(local, system=spec.system, constants=spec.constants, rule=None)
     if local.id != cell.id:
         differences = local.differences(spec) or ("its definition differs",)
-        raise InputError(f"{cell.folder}: the data given must be those that the cell was built from; {differences[0]}.")
+        raise InputError(
+            f"{cell.folder}: the data given must be those that "
+            f"the cell was built from; {differences[0]}."
+        )
     return local
 
 
@@ -190,7 +245,11 @@ def needs_files(cell: BuiltCell) -> bool:
 
 def _synthetic(spec: CellSpec) -> Material:
     origin, default = spec.modes[0].made, WorldSettings()
-    size = {name: origin["settings"][name] for name in (f.name for f in fields(default)) if name != "traffic"}
+    size = {
+        name: origin["settings"][name]
+        for name in (f.name for f in fields(default))
+        if name != "traffic"
+    }
     limits = {mode.name: float(mode.threshold or 0.0) for mode in spec.modes}
     return synthetic(
         spec.order,
@@ -202,13 +261,23 @@ def _synthetic(spec: CellSpec) -> Material:
     )
 
 
-def _from_files(cell: BuiltCell, root: Path | None, files: Mapping[str, Path], maps: Path | None) -> Material:
+def _from_files(
+    cell: BuiltCell, root: Path | None, files: Mapping[str, Path], maps: Path | None
+) -> Material:
     spec = cell.spec
     if root is None:
-        raise InputError(f"{cell.folder}: its data set must be read again: give its folder with --root.")
+        raise InputError(
+            f"{cell.folder}: its data set must be read again: "
+            "give its folder with --root."
+        )
     named = [_mode_file(cell, mode, files) for mode in spec.modes]
-    source = open_dataset(spec.dataset, root, **({} if maps is None else {"maps": maps}))
-    source = source.for_units([name for item in spec.choices.values() for name in item.get("scenes", ())] or None)
+    source = open_dataset(
+        spec.dataset, root, **({} if maps is None else {"maps": maps})
+    )
+    source = source.for_units(
+        [name for item in spec.choices.values() for name in item.get("scenes", ())]
+        or None
+    )
     return replace(from_files(source, named, units=spec.units), left_out=spec.left_out)
 
 
@@ -216,7 +285,8 @@ def _mode_file(cell: BuiltCell, mode: ModeSpec, files: Mapping[str, Path]) -> Mo
     built_in = mode.made.get("source") == BUILT_IN
     if not built_in and mode.name not in files:
         raise InputError(
-            f"{cell.folder}: its modes must be read again: give the file of {mode.name} with --mode {mode.name}=FILE."
+            f"{cell.folder}: its modes must be read again: give the file of "
+            f"{mode.name} with --mode {mode.name}=FILE."
         )
     return ModeFile(
         name=mode.name,
@@ -270,7 +340,9 @@ class BuildGroup:
 
 
 def is_specification(path: Path) -> bool:
-    """Whether a file claims to be a specification: TOML, or JSON that names a data set at its top."""
+    """Whether a file claims to be a specification: TOML, or JSON that names a data set
+    at its top.
+    """
     if path.suffix != ".json" or not reading.is_file(path):
         return path.suffix == ".toml" and reading.is_file(path)
     try:
@@ -282,21 +354,30 @@ def is_specification(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class SearchFolders:
-    """Folders in which the files of a specification are searched for: the specification's own folder first."""
+    """Folders in which the files of a specification are searched for: the
+    specification's own folder first.
+    """
 
     folders: tuple[Path, ...]
 
     def path(self, name: str) -> Path:
-        """Path of a file or folder in the first search folder that has it, or in the first folder if none has."""
+        """Path of a file or folder in the first search folder that has it, or in the
+        first folder if none has.
+        """
         paths = [folder / name for folder in self.folders]
         return next((path for path in paths if reading.exists(path)), paths[0])
 
 
 def read_specification(path: Path, data: Path | None = None) -> list[BuildGroup]:
-    """The cells that a file specifies: every combination of its geometries and systems, for each pair of modes."""
+    """The cells that a file specifies: every combination of its geometries and systems,
+    for each pair of modes.
+    """
     fields = read_json(path) if path.suffix == ".json" else read_toml(path)
     try:
-        return _cells(fields, SearchFolders((path.parent,) if data is None else (path.parent, data)))
+        return _cells(
+            fields,
+            SearchFolders((path.parent,) if data is None else (path.parent, data)),
+        )
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
@@ -307,10 +388,23 @@ def _cells(fields: Mapping[str, Any], folders: SearchFolders) -> list[BuildGroup
         if name not in fields:
             raise InputError(f"a specification must name its {name}; found none.")
     if fields["dataset"] not in DATASETS:
-        raise InputError(f"a data set must be one of {', '.join(DATASETS)}; found {fields['dataset']!r}.")
-    material = _world_material(fields) if fields["dataset"] == "synthetic" else _file_material(fields, folders)
+        raise InputError(
+            "a data set must "
+            f"be one of {', '.join(DATASETS)}; found {fields['dataset']!r}."
+        )
+    material = (
+        _world_material(fields)
+        if fields["dataset"] == "synthetic"
+        else _file_material(fields, folders)
+    )
     costs = fields.get("costs")
-    costs = None if costs is None else Path(costs) if costs in PROFILES else folders.path(costs)
+    costs = (
+        None
+        if costs is None
+        else Path(costs)
+        if costs in PROFILES
+        else folders.path(costs)
+    )
     if costs is not None:
         check_modes(costs, [mode.name for mode in material.modes])
     specs_by_pair = [
@@ -327,28 +421,51 @@ def _cells(fields: Mapping[str, Any], folders: SearchFolders) -> list[BuildGroup
 
 
 def _by_pair(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
-    """One material for each pair of modes, or the material itself where no pairs are listed."""
+    """One material for each pair of modes, or the material itself where no pairs are
+    listed.
+    """
     if pairs is None:
         return [material]
     modes = {mode.name: mode for mode in material.modes}
     for pair in pairs:
-        if not isinstance(pair, list) or len(pair) != 2 or not {*map(str, pair)} <= set(modes):
-            raise InputError(f"each of pairs must be two of the modes {', '.join(modes)}, cheap first; found {pair!r}.")
-    return [replace(material, modes=tuple(modes[name] for name in pair)) for pair in pairs]
+        if (
+            not isinstance(pair, list)
+            or len(pair) != 2
+            or not {*map(str, pair)} <= set(modes)
+        ):
+            raise InputError(
+                f"each of pairs must be two of the modes {', '.join(modes)}, cheap "
+                f"first; found {pair!r}."
+            )
+    return [
+        replace(material, modes=tuple(modes[name] for name in pair)) for pair in pairs
+    ]
 
 
 def _world_material(fields: Mapping[str, Any]) -> Material:
-    _refuse_fields(fields, (*ELSEWHERE, "frames_run", "left_out"), "the synthetic world")
+    _refuse_fields(
+        fields, (*ELSEWHERE, "frames_run", "left_out"), "the synthetic world"
+    )
     modes = fields.get("modes", {name: {} for name in DEFAULT_MODES})
     for name, mode in modes.items():
-        _check_fields(mode, {"threshold": MODE_FIELDS["threshold"]}, f"mode {name} of the synthetic world")
+        _check_fields(
+            mode,
+            {"threshold": MODE_FIELDS["threshold"]},
+            f"mode {name} of the synthetic world",
+        )
     default = WorldSettings()
-    size = WorldSettings(scenes=fields.get("scenes", default.scenes), frames=fields.get("frames", default.frames))
+    size = WorldSettings(
+        scenes=fields.get("scenes", default.scenes),
+        frames=fields.get("frames", default.frames),
+    )
     return synthetic(
         tuple(modes),
         seed=fields.get("seed", 0),
         settings=size,
-        threshold={name: float(mode.get("threshold", DEFAULT_THRESHOLD)) for name, mode in modes.items()},
+        threshold={
+            name: float(mode.get("threshold", DEFAULT_THRESHOLD))
+            for name, mode in modes.items()
+        },
         classes=fields.get("classes"),
         units=fields.get("units"),
     )
@@ -357,7 +474,10 @@ def _world_material(fields: Mapping[str, Any]) -> Material:
 def _file_material(fields: Mapping[str, Any], folders: SearchFolders) -> Material:
     _refuse_fields(fields, OF_THE_WORLD[1:], "a data set on disk")
     if "root" not in fields or len(fields.get("modes", {})) < 2:
-        raise InputError(f"data set {fields['dataset']} needs root, the folder of its files, and two or more modes.")
+        raise InputError(
+            f"data set {fields['dataset']} needs root, the folder of its files, and "
+            "two or more modes."
+        )
     maps = {"maps": folders.path(fields["maps"])} if "maps" in fields else {}
     source = open_dataset(fields["dataset"], folders.path(fields["root"]), **maps)
     files = [_specified_mode(name, fields, folders) for name in fields["modes"]]
@@ -368,30 +488,46 @@ def _file_material(fields: Mapping[str, Any], folders: SearchFolders) -> Materia
     left_out = _listed_frames(path)
     unknown = [unit for unit in left_out if unit not in units]
     if unknown:
-        raise InputError(f"{path}: units must be those of the data set; found {quote(unknown[0])}: check the file.")
-    return replace(material, left_out={unit: left_out[unit] for unit in material.units if unit in left_out})
+        raise InputError(
+            f"{path}: units must be those of the data set; found {quote(unknown[0])}: "
+            "check the file."
+        )
+    return replace(
+        material,
+        left_out={unit: left_out[unit] for unit in material.units if unit in left_out},
+    )
 
 
 def _listed_frames(path: Path) -> dict[str, tuple[int, ...]]:
-    """Frame numbers by unit from a CSV file with the columns unit (or seq) and frame."""
+    """Frame numbers by unit from a CSV file with the columns unit (or seq) and
+    frame.
+    """
     what = "a CSV file with the columns unit (or seq) and frame"
     frames: dict[str, list[int]] = {}
-    for row in csv.DictReader(io.StringIO(reading.content(path, what).decode("utf-8", "replace"))):
+    for row in csv.DictReader(
+        io.StringIO(reading.content(path, what).decode("utf-8", "replace"))
+    ):
         unit, number = row.get("unit") or row.get("seq"), row.get("frame") or ""
         if not unit or not number.isdecimal():
-            raise InputError(f"{path}: must be {what}, a number; found {quote(list(row.values()))}.")
+            raise InputError(
+                f"{path}: must be {what}, a number; found {quote(list(row.values()))}."
+            )
         frames.setdefault(unit, []).append(int(number))
     if not frames:
         raise InputError(f"{path}: must be {what}; found no row.")
     return {unit: tuple(sorted(set(numbers))) for unit, numbers in frames.items()}
 
 
-def _specified_mode(name: str, fields: Mapping[str, Any], folders: SearchFolders) -> ModeFile:
+def _specified_mode(
+    name: str, fields: Mapping[str, Any], folders: SearchFolders
+) -> ModeFile:
     mode = fields["modes"][name]
     _check_fields(mode, MODE_FIELDS, f"mode {name}")
     limit, kind = mode.get("threshold"), mode.get("scores")
     if kind not in (None, "probabilities", "raw", "none"):
-        raise InputError(f"scores of mode {name} must be probabilities, raw or none; found {kind!r}.")
+        raise InputError(
+            f"scores of mode {name} must be probabilities, raw or none; found {kind!r}."
+        )
     return ModeFile(
         name=name,
         path=folders.path(mode["file"]) if "file" in mode else None,
@@ -420,8 +556,20 @@ def _check_fields(table: Any, fields: Mapping[str, Any], what: str) -> None:
         raise InputError(f"{what} must be a table; found {quote(table)}.")
     for name, value in table.items():
         if name not in fields:
-            raise InputError(f"{what} may have the fields {', '.join(fields)}; found {name!r}.")
-        if not isinstance(value, fields[name]) or (isinstance(value, bool) and fields[name] is not bool):
-            raise InputError(f"{name} of {what} has the wrong type; found {quote(value)}.")
-        if name in NAMED and isinstance(value, list) and not all(isinstance(item, str) for item in value):
-            raise InputError(f"{name} of {what} must be a list of texts; found {quote(value)}.")
+            raise InputError(
+                f"{what} may have the fields {', '.join(fields)}; found {name!r}."
+            )
+        if not isinstance(value, fields[name]) or (
+            isinstance(value, bool) and fields[name] is not bool
+        ):
+            raise InputError(
+                f"{name} of {what} has the wrong type; found {quote(value)}."
+            )
+        if (
+            name in NAMED
+            and isinstance(value, list)
+            and not all(isinstance(item, str) for item in value)
+        ):
+            raise InputError(
+                f"{name} of {what} must be a list of texts; found {quote(value)}."
+            )

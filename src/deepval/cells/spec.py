@@ -1,7 +1,9 @@
-"""A command line, a track's file or a manifest -> CellSpec: everything that defines a cell.
+"""A command line, a track's file or a manifest -> CellSpec: everything that defines a
+cell.
 
-A specification gives the cell's id, a hash of everything that the cell depends on (files by SHA-256, thresholds,
-constants), and compares cells. From a command line, it also has the data set and the reports on this machine.
+A specification gives the cell's id, a hash of everything that the cell depends on
+(files by SHA-256, thresholds, constants), and compares cells. From a command line, it
+also has the data set and the reports on this machine.
 """
 
 import math
@@ -18,7 +20,14 @@ from deepval.arrays import Int
 from deepval.datasets import Dataset
 from deepval.errors import InputError, quote
 from deepval.files import reading
-from deepval.files.canonical import digest_of, file_digest, json_content, json_text, plain, sha256
+from deepval.files.canonical import (
+    digest_of,
+    file_digest,
+    json_content,
+    json_text,
+    plain,
+    sha256,
+)
 from deepval.files.reading import check_file_form
 from deepval.perception.modes import BUILT_IN, built_in_name
 from deepval.perception.placing import PLACINGS
@@ -32,7 +41,9 @@ from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
-"""Shares of the units; numbers are rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test units."""
+"""Shares of the units; numbers are rounded half up: 6 of KITTI's 21 sequences and 24 of
+85 scenes are test units.
+"""
 FEWEST = 3
 """Smallest number of units that are split."""
 ROLES = ("train", "validation", "test", "fit", "all")
@@ -59,11 +70,16 @@ class Split:
 
     @property
     def too_few(self) -> str | None:
-        """Why there are no units to fit on, as part of a sentence; None where there are some."""
+        """Why there are no units to fit on, as part of a sentence; None where there are
+        some.
+        """
         if self.fit:
             return None
         number = len(self.test)
-        return f"{number} unit{' is' if number == 1 else 's are'} too few for a split, which needs {FEWEST}"
+        return (
+            f"{number} unit{' is' if number == 1 else 's are'} too few "
+            f"for a split, which needs {FEWEST}"
+        )
 
     @property
     def digest(self) -> str:
@@ -75,58 +91,93 @@ class Split:
         return json_text(asdict(self) | {"sha256": self.digest}, ensure_ascii=True)
 
 
-def split(dataset: str, units: Iterable[str], *, test_units: int | None = None) -> Split:
+def split(
+    dataset: str, units: Iterable[str], *, test_units: int | None = None
+) -> Split:
     """The split of a data set's units; `test_units` overrides how many are test."""
-    # Hashes order the units at random and without a seed: the same units give the same split everywhere.
-    ordered = sorted(set(units), key=lambda unit: sha256(f"deepval:{dataset}:{unit}".encode()))
+    # Hashes order the units at random and without a seed: the same units give the same
+    # split everywhere.
+    ordered = sorted(
+        set(units), key=lambda unit: sha256(f"deepval:{dataset}:{unit}".encode())
+    )
     number = len(ordered)
     if not number:
         raise InputError(f"A split needs units; data set {dataset!r} has none.")
     if number < FEWEST and test_units is None:
         return Split(dataset, (), (), tuple(sorted(ordered)))
-    test = max(1, math.floor(TEST_SHARE * number + 0.5)) if test_units is None else test_units
+    test = (
+        max(1, math.floor(TEST_SHARE * number + 0.5))
+        if test_units is None
+        else test_units
+    )
     validation = max(1, math.floor(VALIDATION_SHARE * number + 0.5))
     if test < 1 or test + validation >= number:
-        raise InputError(f"A split needs units of every kind; {test} test units of {number} leave none to train on.")
-    roles = ordered[test + validation :], ordered[test : test + validation], ordered[:test]
+        raise InputError(
+            f"A split needs units of every kind; {test} test units of {number} leave "
+            "none to train on."
+        )
+    roles = (
+        ordered[test + validation :],
+        ordered[test : test + validation],
+        ordered[:test],
+    )
     return Split(dataset, *(tuple(sorted(role)) for role in roles))
 
 
 def read_split(path: Path | str, text: bytes | None = None) -> Split:
-    """The split in a file, whose hash must be right; `text` is the content if it was read already."""
+    """The split in a file, whose hash must be right; `text` is the content if it was
+    read already.
+    """
     what = "a split as `deepval build` writes it"
-    content = json_content(reading.content(path, what) if text is None else text, path, what)
+    content = json_content(
+        reading.content(path, what) if text is None else text, path, what
+    )
     fields = check_file_form(dict[str, Any], content, path, what)
     sha = fields.pop("sha256", None)
     units_by_role = check_file_form(Split, fields, path, what)
     if units_by_role.digest != sha:
-        raise InputError(f"{path}: the split was altered: its hash does not fit. Build the cell again.")
+        raise InputError(
+            f"{path}: the split was altered: its hash does not "
+            "fit. Build the cell again."
+        )
     return units_by_role
 
 
 def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
-    """Units by role (train, validation, test, fit = train and validation, all), by name, or both: "validation,test"."""
-    parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else list(text)
+    """Units by role (train, validation, test, fit = train and validation, all), by
+    name, or both: "validation,test".
+    """
+    parts = (
+        [part.strip() for part in text.split(",")]
+        if isinstance(text, str)
+        else list(text)
+    )
     all_units = set(roles.units)
-    by_role = {role: all_units if role == "all" else getattr(roles, role) for role in ROLES}
+    by_role = {
+        role: all_units if role == "all" else getattr(roles, role) for role in ROLES
+    }
     named = [unit for part in parts for unit in by_role.get(part, (part,))]
     empty = [part for part in parts if part in by_role and not by_role[part]]
     if empty and not named:
         why = roles.too_few or "the split gives it none"
         raise InputError(
-            f"The cell has no {' or '.join(empty)} units: {why}. Name units, or build it from more of them."
+            f"The cell has no {' or '.join(empty)} units: {why}. Name units, or build "
+            "it from more of them."
         )
     unknown = [unit for unit in named if unit not in all_units]
     if unknown or not named:
         raise InputError(
-            f"Units must be {', '.join(ROLES)}, or among those of the cell; found {', '.join(unknown) or 'none'}."
+            f"Units must be {', '.join(ROLES)}, or among those "
+            f"of the cell; found {', '.join(unknown) or 'none'}."
         )
     return tuple(sorted(set(named)))
 
 
 DEFAULT_MODES = ("yolov8s-320", "yolov8s-640")
 DEFAULT_THRESHOLD = 0.25
-"""Least score that modes of the synthetic world and of the detection profile report: operating point S0."""
+"""Least score that modes of the synthetic world and of the detection profile report:
+operating point S0.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +186,8 @@ class ModeSpec:
 
     Attributes:
         name: Name of the mode.
-        made: Origin of its report (file and its SHA-256, or seed and settings) and the kind of its scores.
+        made: Origin of its report (file and its SHA-256, or seed and settings) and the
+            kind of its scores.
         threshold: Least score of the detections used; None uses all.
         classes: Classes of the detections used; None uses all.
         reader: Reads its report on this machine; None where there is only a definition.
@@ -156,28 +208,42 @@ class ModeSpec:
     @classmethod
     def from_definition(cls, name: str, definition: Mapping[str, Any]) -> "ModeSpec":
         """The mode that a manifest defines."""
-        origin = {key: value for key, value in definition.items() if key not in ("threshold", "classes")}
+        origin = {
+            key: value
+            for key, value in definition.items()
+            if key not in ("threshold", "classes")
+        }
         classes = definition.get("classes")
-        return cls(name, origin, definition.get("threshold"), None if classes is None else tuple(classes))
+        return cls(
+            name,
+            origin,
+            definition.get("threshold"),
+            None if classes is None else tuple(classes),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class CellSpec:
-    """A cell: data set x modes x placing x downstream system. Two are equal iff their keys are.
+    """A cell: data set x modes x placing x downstream system.
+
+    Two are equal iff their keys are.
 
     Attributes:
         dataset: Name of the data set.
-        files: SHA-256 of its files by name, or of its folders where only those are listed.
+        files: SHA-256 of its files by name, or of its folders where only those are
+            listed.
         units: Its units, in order.
         modes: The modes, cheap first.
         geometry: How detections become objects, a name in PLACINGS.
         persistence: Whether a detection must persist over three frames to pass.
         system: Name of the downstream system.
-        constants: Its constants by name; None where this version does not have the system.
+        constants: Its constants by name; None where this version does not have the
+            system.
         source: The data set on this machine; None where there is only a definition.
         rule: The downstream system itself; None where this version does not have it.
         left_out: Numbers of frames that are perceived but are no inputs, by unit.
-        choices: Parts of units that are read, by unit, where it is not all of their files.
+        choices: Parts of units that are read, by unit, where it is not all of their
+            files.
     """
 
     dataset: str
@@ -195,7 +261,9 @@ class CellSpec:
 
     def __post_init__(self) -> None:
         if len(self.modes) < 2:
-            raise InputError(f"A cell needs two modes or more, cheap first; found {len(self.modes)}.")
+            raise InputError(
+                f"A cell needs two modes or more, cheap first; found {len(self.modes)}."
+            )
         if len({mode.name for mode in self.modes}) < len(self.modes):
             raise InputError("Modes need different names; one is given twice.")
 
@@ -214,7 +282,10 @@ class CellSpec:
             "files": folder_digests_of(self.files),
             "choice within units": digest_of(dict(self.choices)),
             "modes": list(self.order),
-            "mode": {m.name: {k: v for k, v in m.definition.items() if k != "source"} for m in self.modes},
+            "mode": {
+                m.name: {k: v for k, v in m.definition.items() if k != "source"}
+                for m in self.modes
+            },
             "geometry": self.geometry,
             "persistence": self.persistence,
             "system": self.definition["system"],
@@ -222,7 +293,9 @@ class CellSpec:
         }
 
     def differences(self, other: "CellSpec") -> tuple[str, ...]:
-        """One phrase for every property in which another cell differs; empty where they are equal."""
+        """One phrase for every property in which another cell differs; empty where they
+        are equal.
+        """
         return tuple(unlike(self.key, other.key))
 
     @property
@@ -238,12 +311,19 @@ class CellSpec:
                 "name": self.dataset,
                 "files": dict(self.files),
                 "units": list(self.units),
-                **{name: plain(items) for name in ("left_out", "choices") if (items := getattr(self, name))},
+                **{
+                    name: plain(items)
+                    for name in ("left_out", "choices")
+                    if (items := getattr(self, name))
+                },
             },
             "modes": {mode.name: mode.definition for mode in self.modes},
             "geometry": self.geometry,
             "persistence": self.persistence,
-            "system": {"name": self.system, "constants": None if self.constants is None else plain(self.constants)},
+            "system": {
+                "name": self.system,
+                "constants": None if self.constants is None else plain(self.constants),
+            },
         }
 
     @cached_property
@@ -253,7 +333,9 @@ class CellSpec:
 
     @property
     def id(self) -> str:
-        """Name of the cell with the first digits of the hash of everything that defines it."""
+        """Name of the cell with the first digits of the hash of everything that defines
+        it.
+        """
         return f"{self.name}-{digest_of(self.definition)[:12]}"
 
     @property
@@ -262,7 +344,13 @@ class CellSpec:
         return "-".join([self.dataset, *self.order, self.geometry, self.system])
 
     def command(
-        self, *, root: str, files: Mapping[str, str], out: str, costs: str | None = None, units: str | None = None
+        self,
+        *,
+        root: str,
+        files: Mapping[str, str],
+        out: str,
+        costs: str | None = None,
+        units: str | None = None,
     ) -> str:
         """The command line that builds the cell, for a shell.
 
@@ -271,53 +359,97 @@ class CellSpec:
             files: File of each mode's report; not needed for modes without a file.
             out: Folder to build in.
             costs: Cost profile to put into it.
-            units: Its units as `--units` names them; None lists them, or their scenarios, if they are not all.
+            units: Its units as `--units` names them; None lists them, or their
+                scenarios, if they are not all.
         """
         words = ["deepval build", f"--geometry {self.geometry}", *self._system_words()]
         words += [f"--costs {costs}"] if costs else []
-        words += [f"--set {name}={_digits(value)}" for name, value in sorted(self.set_constants().items())]
+        words += [
+            f"--set {name}={_digits(value)}"
+            for name, value in sorted(self.set_constants().items())
+        ]
         words += ["--persistence"] if self.persistence else []
         if self.dataset == "synthetic":
             words += _synthetic_words(self.modes)
         else:
             words.append(f"--dataset {self.dataset} --root {quoted(root)}")
-            words += [f"--seed {seed}" for seed in sorted({m.made["seed"] for m in self.modes if m.made.get("seed")})]
+            words += [
+                f"--seed {seed}"
+                for seed in sorted(
+                    {m.made["seed"] for m in self.modes if m.made.get("seed")}
+                )
+            ]
         for mode in self.modes if self.dataset != "synthetic" else ():
             words.append(_mode_words(mode, files))
-            words += [] if mode.threshold is None else [f"--threshold {mode.name}={_digits(mode.threshold)}"]
+            words += (
+                []
+                if mode.threshold is None
+                else [f"--threshold {mode.name}={_digits(mode.threshold)}"]
+            )
         words += [f"--class {name}" for name in sorted(self.modes[0].classes or ())]
-        names = [name for unit in self.units for name in self.choices.get(unit, {}).get("scenes", (unit,))]
-        if units is None and all(names) and (self.source is None or tuple(names) != self.source.unit_ids()):
+        names = [
+            name
+            for unit in self.units
+            for name in self.choices.get(unit, {}).get("scenes", (unit,))
+        ]
+        if (
+            units is None
+            and all(names)
+            and (self.source is None or tuple(names) != self.source.unit_ids())
+        ):
             units = ",".join(names)
         words += [] if units is None else [f"--units {quoted(units)}"]
         return " ".join([*words, f"--out {quoted(out)}"])
 
     def _system_words(self) -> tuple[str, ...]:
-        """Options that select the downstream system; capitals stand for files whose paths are not recorded."""
+        """Options that select the downstream system; capitals stand for files whose
+        paths are not recorded.
+        """
         if self.rule is None and self.learned is not None:
             return (f"--system {self.learned}", "--weights WEIGHTS", "--masks MASKS")
-        return (f"--system {self.system}",) if self.rule is None else self.rule.asked(self.system)
+        return (
+            (f"--system {self.system}",)
+            if self.rule is None
+            else self.rule.asked(self.system)
+        )
 
     @property
     def learned(self) -> str | None:
-        """Name of its system without the mark of the planner's origin; None where the planner is not learned."""
-        return next((name for name in LEARNED if self.system.removeprefix(name) in MARKS.values()), None)
+        """Name of its system without the mark of the planner's origin; None where the
+        planner is not learned.
+        """
+        return next(
+            (
+                name
+                for name in LEARNED
+                if self.system.removeprefix(name) in MARKS.values()
+            ),
+            None,
+        )
 
     @property
     def acting(self) -> System:
-        """The downstream system, ready to plan; raises InputError with the missing part where it is not."""
+        """The downstream system, ready to plan; raises InputError with the missing part
+        where it is not.
+        """
         if self.rule is None and self.learned is not None:
             raise InputError(
-                f"{self.name}: the learned planner needs its files to plan again: give --weights and --masks."
+                f"{self.name}: the learned planner needs its files to plan again: "
+                "give --weights and --masks."
             )
         if self.rule is None:
             raise InputError(
-                f"{self.name}: this version does not know the system {self.system}: build the cell with it."
+                f"{self.name}: this version does not know the system {self.system}: "
+                "build the cell with it."
             )
         return self.rule
 
-    def behind(self, used: Detections, scene: Scene, truth: Truth) -> Int[np.ndarray, "obj"]:
-        """The index of the detection behind each object that the cell places, -1 for an object without one."""
+    def behind(
+        self, used: Detections, scene: Scene, truth: Truth
+    ) -> Int[np.ndarray, "obj"]:
+        """The index of the detection behind each object that the cell places, -1 for an
+        object without one.
+        """
         keep = persistent(used) if self.persistence else None
         return PLACINGS[self.geometry].behind(used, scene, truth, keep=keep)
 
@@ -329,7 +461,9 @@ class CellSpec:
         changed = {}
         for name, (holder, value) in settable(default).items():
             current = own.get(name) if holder is None else own.get(holder, {}).get(name)
-            changed |= {name: current} if current != value and current is not None else {}
+            changed |= (
+                {name: current} if current != value and current is not None else {}
+            )
         return changed
 
     @cached_property
@@ -338,33 +472,48 @@ class CellSpec:
         return split(self.dataset, self.units)
 
     @classmethod
-    def from_definition(cls, definition: Mapping[str, Any], order: Sequence[str]) -> "CellSpec":
-        """The cell that a manifest defines; the order of modes comes from the table, as a manifest sorts them."""
+    def from_definition(
+        cls, definition: Mapping[str, Any], order: Sequence[str]
+    ) -> "CellSpec":
+        """The cell that a manifest defines; the order of modes comes from the table, as
+        a manifest sorts them.
+        """
         try:
             system = definition["system"]
             return cls(
                 dataset=definition["dataset"]["name"],
                 files=dict(definition["dataset"]["files"]),
                 units=tuple(definition["dataset"]["units"]),
-                modes=tuple(ModeSpec.from_definition(name, definition["modes"][name]) for name in order),
+                modes=tuple(
+                    ModeSpec.from_definition(name, definition["modes"][name])
+                    for name in order
+                ),
                 geometry=definition["geometry"],
                 persistence=definition["persistence"],
                 system=system["name"],
                 constants=system["constants"],
                 rule=SYSTEMS.get(system["name"]),
-                left_out={unit: tuple(frames) for unit, frames in definition["dataset"].get("left_out", {}).items()},
+                left_out={
+                    unit: tuple(frames)
+                    for unit, frames in definition["dataset"]
+                    .get("left_out", {})
+                    .items()
+                },
                 choices=dict(definition["dataset"].get("choices", {})),
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise InputError(
-                f"a cell's definition must name its data set, modes, geometry and system as `deepval build` does; "
-                f"this one does not ({error}): build the cell again."
+                "a cell's definition must name its data set, modes, geometry and "
+                f"system as `deepval build` does; this one does not ({error}): build "
+                "the cell again."
             ) from error
 
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """The material of cells: data set, units to read, modes (cheap first), and frames by unit that are no inputs."""
+    """The material of cells: data set, units to read, modes (cheap first), and frames
+    by unit that are no inputs.
+    """
 
     source: Dataset
     modes: tuple[ModeSpec, ...]
@@ -387,16 +536,28 @@ def specs(
         geometries: How detections become objects: names in PLACINGS.
         systems: Names of downstream systems, or systems.
         persistence: Whether a detection must persist over three frames to pass.
-        changes: Constants to change, by name; each must be a constant of at least one of the systems.
+        changes: Constants to change, by name; each must be a constant of at least one
+            of the systems.
     """
     source = material.source
-    paths = {name: path for unit in material.units for name, path in source.files(unit).items()}
+    paths = {
+        name: path
+        for unit in material.units
+        for name, path in source.files(unit).items()
+    }
     files = {name: file_digest(path) for name, path in paths.items()}
-    choices = {unit: choice for unit in material.units if (choice := source.choice(unit))}
+    choices = {
+        unit: choice for unit in material.units if (choice := source.choice(unit))
+    }
     for geometry in geometries:
         if geometry not in PLACINGS:
-            raise InputError(f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}.")
-    rules = [(item, _system(item)) if isinstance(item, str) else (item.called, item) for item in systems]
+            raise InputError(
+                f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}."
+            )
+    rules = [
+        (item, _system(item)) if isinstance(item, str) else (item.called, item)
+        for item in systems
+    ]
     rules = _with_changes(rules, changes or {})
     return [
         CellSpec(
@@ -423,15 +584,25 @@ def _synthetic_words(modes: Sequence[ModeSpec]) -> list[str]:
     if [mode.name for mode in modes] != list(DEFAULT_MODES):
         words += [f"--mode {mode.name}" for mode in modes]
     return words + [
-        f"--threshold {m.name}={_digits(m.threshold)}" for m in modes if m.threshold not in (None, DEFAULT_THRESHOLD)
+        f"--threshold {m.name}={_digits(m.threshold)}"
+        for m in modes
+        if m.threshold not in (None, DEFAULT_THRESHOLD)
     ]
 
 
 def _mode_words(mode: ModeSpec, files: Mapping[str, str]) -> str:
     if mode.made.get("source") == BUILT_IN:
         built_in = built_in_name(mode.made)
-        return f"--mode {mode.name}" if mode.name == built_in else f"--mode {mode.name}={built_in}"
-    return f"--mode {quoted(f'{mode.name}={files[mode.name]}')} --scores-are {mode.name}={mode.made['scores']}"
+        return (
+            f"--mode {mode.name}"
+            if mode.name == built_in
+            else f"--mode {mode.name}={built_in}"
+        )
+    return (
+        "--mode "
+        f"{quoted(f'{mode.name}={files[mode.name]}')} --scores-are "
+        f"{mode.name}={mode.made['scores']}"
+    )
 
 
 def _digits(value: float) -> str:
@@ -441,7 +612,9 @@ def _digits(value: float) -> str:
 
 
 def folder_digests_of(files: Mapping[str, str]) -> dict[str, str]:
-    """One SHA-256 per folder of a data set, over the names and hashes of the files in it."""
+    """One SHA-256 per folder of a data set, over the names and hashes of the files in
+    it.
+    """
     folders: dict[str, dict[str, str]] = {}
     for name, digest in files.items():
         folders.setdefault(PurePosixPath(name).parts[0], {})[name] = digest
@@ -455,33 +628,59 @@ def unlike(required: Any, actual: Any, point: str = "") -> Iterator[str]:
     """Phrases for the points in which plain data differ from the required data."""
     if isinstance(required, Mapping) and isinstance(actual, Mapping):
         for key in dict.fromkeys([*required, *actual]):
-            yield from unlike(required.get(key), actual.get(key), f"{point} {key}".lstrip())
+            yield from unlike(
+                required.get(key), actual.get(key), f"{point} {key}".lstrip()
+            )
     elif required != actual:
         yield f"{point} must be {_phrase(required)}; found {_phrase(actual)}"
 
 
 def _phrase(value: Any) -> str:
     if isinstance(value, Mapping):
-        return quote(value["profile"]) if "profile" in value else f"a table of {', '.join(value)}"
+        return (
+            quote(value["profile"])
+            if "profile" in value
+            else f"a table of {', '.join(value)}"
+        )
     return "none" if value is None else quote(value)
 
 
-def _with_changes(rules: Sequence[tuple[str, System]], changes: Mapping[str, float]) -> list[tuple[str, System]]:
-    """The systems with changed constants; each system takes the changes to its own constants."""
+def _with_changes(
+    rules: Sequence[tuple[str, System]], changes: Mapping[str, float]
+) -> list[tuple[str, System]]:
+    """The systems with changed constants; each system takes the changes to its own
+    constants.
+    """
     names_by_system = [{*settable(rule), *rule.also_called} for _, rule in rules]
     all_names = sorted(set().union(*names_by_system))
     for constant in changes:
         if constant not in all_names:
-            raise InputError(f"A constant must be one of {', '.join(all_names)}; found {constant!r}.")
+            raise InputError(
+                f"A constant must be one of {', '.join(all_names)}; found {constant!r}."
+            )
     return [
-        (name, with_constants(rule, {constant: value for constant, value in changes.items() if constant in own}))
+        (
+            name,
+            with_constants(
+                rule,
+                {
+                    constant: value
+                    for constant, value in changes.items()
+                    if constant in own
+                },
+            ),
+        )
         for (name, rule), own in zip(rules, names_by_system, strict=True)
     ]
 
 
 def _system(name: str) -> System:
     if name in LEARNED:
-        raise InputError(f"The downstream system {name} needs its weights and masks: {GET}.")
+        raise InputError(
+            f"The downstream system {name} needs its weights and masks: {GET}."
+        )
     if name not in SYSTEMS:
-        raise InputError(f"A downstream system must be one of {', '.join(SYSTEMS)}; found {name!r}.")
+        raise InputError(
+            f"A downstream system must be one of {', '.join(SYSTEMS)}; found {name!r}."
+        )
     return SYSTEMS[name]

@@ -1,8 +1,10 @@
-"""The parts of cells that one unit contributes: what they contain, their keys in a store, their arrays in its files.
+"""The parts of cells that one unit contributes: what they contain, their keys in a
+store, their arrays in its files.
 
-The key of a part lists everything that it depends on: the files of its unit by their hashes, the report of each mode
-there, and settings. The store adds the code that computes the part. The slot of a part names its data set, modes,
-placing and system, so that the store can find outdated parts.
+The key of a part lists everything that it depends on: the files of its unit by their
+hashes, the report of each mode there, and settings. The store adds the code that
+computes the part. The slot of a part names its data set, modes, placing and system, so
+that the store can find outdated parts.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +17,13 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.cells.spec import CellSpec
 from deepval.cells.view_files import camera_entry, camera_of
-from deepval.files.canonical import digest_of, joint_sha256, json_content, json_packed, plain
+from deepval.files.canonical import (
+    digest_of,
+    joint_sha256,
+    json_content,
+    json_packed,
+    plain,
+)
 from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.ap_swap import GradedFrames
 from deepval.perception.reported.detections import Coverage, Detections
@@ -27,7 +35,9 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class Observed(NamedTuple):
-    """The planner's objects from the cheap mode's report, and the distance to the next connector at each frame."""
+    """The planner's objects from the cheap mode's report, and the distance to the next
+    connector at each frame.
+    """
 
     objects: Objects
     connector_m: Float[np.ndarray, "time"]
@@ -40,10 +50,12 @@ class UnitPart:
     Attributes:
         outcomes: Loss terms and plans of every mode.
         known: Columns that are available before escalation, per input, to slice by.
-        shown: The most harmed and the most helped frame by sign, drawn; empty where the unit is no test unit.
+        shown: The most harmed and the most helped frame by sign, drawn; empty where the
+            unit is no test unit.
         observed: The planner's objects, where the placing observes.
         outputs: The objects of the most expensive mode and of the reference.
-        evidence: Columns that the system adds to the evidence for diagnostics, per input.
+        evidence: Columns that the system adds to the evidence for diagnostics, per
+            input.
     """
 
     outcomes: Outcomes
@@ -62,9 +74,12 @@ class SharedPart:
         scene: The data that the vehicle has.
         cheap: The cheap mode's report.
         inputs: Ids of the frames on which the cheapest and the fullest mode were run.
-        evidence: Per such frame, perception losses of both modes and the deceleration that the reference requires.
-        on_ground: Per such frame, perception losses of both modes by their 3D boxes, where both report some.
-        graded: Detections of both modes from a low probability on, right or wrong; None without probabilities.
+        evidence: Per such frame, perception losses of both modes and the deceleration
+            that the reference requires.
+        on_ground: Per such frame, perception losses of both modes by their 3D boxes,
+            where both report some.
+        graded: Detections of both modes from a low probability on, right or wrong; None
+            without probabilities.
         covered: Coverage of the unit by each mode.
     """
 
@@ -91,7 +106,9 @@ class PartStore(ABC):
 
 @dataclass(frozen=True)
 class StoredPart:
-    """The entry of a part in a store; empty if there is no store or the part's key cannot be listed."""
+    """The entry of a part in a store; empty if there is no store or the part's key
+    cannot be listed.
+    """
 
     store: PartStore | None
     slot: str
@@ -99,7 +116,11 @@ class StoredPart:
 
     def read(self) -> Arrays | None:
         """The part's arrays; None where they must be computed."""
-        return None if self.store is None or self.rests_on is None else self.store.read(self.slot, self.rests_on)
+        return (
+            None
+            if self.store is None or self.rests_on is None
+            else self.store.read(self.slot, self.rests_on)
+        )
 
     def write(self, arrays: Arrays) -> None:
         """Store the part's arrays."""
@@ -108,14 +129,25 @@ class StoredPart:
 
 
 def slots(definition: Mapping[str, Any]) -> tuple[str, str]:
-    """The slot of the parts that cells of a data set and its modes share, and the slot of one cell's own parts."""
-    shared = {"dataset": definition["dataset"]["name"], "modes": sorted(definition["modes"])}
-    own = {**shared, "geometry": definition["geometry"], "system": definition["system"]["name"]}
+    """The slot of the parts that cells of a data set and its modes share, and the slot
+    of one cell's own parts.
+    """
+    shared = {
+        "dataset": definition["dataset"]["name"],
+        "modes": sorted(definition["modes"]),
+    }
+    own = {
+        **shared,
+        "geometry": definition["geometry"],
+        "system": definition["system"]["name"],
+    }
     return digest_of(shared)[:12], digest_of(own)[:12]
 
 
 def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
-    """Everything about a unit that cells of this data set and modes depend on; None if unknown until it is read."""
+    """Everything about a unit that cells of this data set and modes depend on; None if
+    unknown until it is read.
+    """
     beside = None if spec.source is None else spec.source.beside(unit)
     if spec.source is None or beside is None:
         return None
@@ -127,7 +159,9 @@ def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
         "modes": [
             {
                 "name": mode.name,
-                "report": None if mode.reader is None else plain(mode.reader.rests_on(unit)),
+                "report": None
+                if mode.reader is None
+                else plain(mode.reader.rests_on(unit)),
                 "threshold": mode.threshold,
                 "classes": mode.definition["classes"],
             }
@@ -137,9 +171,17 @@ def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
 
 
 def own_settings(spec: CellSpec) -> dict[str, Any]:
-    """The settings that a cell's own parts depend on, besides the unit's data and whether its frames are drawn."""
+    """The settings that a cell's own parts depend on, besides the unit's data and
+    whether its frames are drawn.
+    """
     left_out = {"left_out": plain(spec.left_out)} if spec.left_out else {}
-    return {"part": "own", **{name: spec.definition[name] for name in ("geometry", "persistence", "system")}} | left_out
+    return {
+        "part": "own",
+        **{
+            name: spec.definition[name]
+            for name in ("geometry", "persistence", "system")
+        },
+    } | left_out
 
 
 def derived_arrays(
@@ -150,8 +192,14 @@ def derived_arrays(
     slot: str,
     store: PartStore | None,
 ) -> Arrays:
-    """Arrays that depend on nothing but tuples of arrays, read from the store or computed now."""
-    key = None if store is None else {"part": what, "of": [_digest(arrays) for arrays in sources]}
+    """Arrays that depend on nothing but tuples of arrays, read from the store or
+    computed now.
+    """
+    key = (
+        None
+        if store is None
+        else {"part": what, "of": [_digest(arrays) for arrays in sources]}
+    )
     stored = StoredPart(store, slot, key)
     derived = stored.read()
     if derived is None:
@@ -163,7 +211,9 @@ def derived_arrays(
 def _digest(arrays: tuple[np.ndarray, ...]) -> str:
     """SHA-256 of arrays with their types and shapes."""
     about = [[array.dtype.str, list(array.shape)] for array in arrays]
-    return digest_of([about, joint_sha256(np.ascontiguousarray(array).tobytes() for array in arrays)])
+    return digest_of(
+        [about, joint_sha256(np.ascontiguousarray(array).tobytes() for array in arrays)]
+    )
 
 
 SCENE = ("frame_ids", "time_s", "ego_speed_mps")
@@ -191,7 +241,11 @@ def shared_arrays(part: SharedPart) -> dict[str, np.ndarray]:
         **_prefixed("cheap", {name: getattr(part.cheap, name) for name in REPORT}),
         **_prefixed("evidence", part.evidence),
         **_prefixed("on_ground", part.on_ground),
-        **{name: column for end, frames in graded.items() for name, column in _prefixed(end, frames._asdict()).items()},
+        **{
+            name: column
+            for end, frames in graded.items()
+            for name, column in _prefixed(end, frames._asdict()).items()
+        },
     }
 
 
@@ -200,13 +254,19 @@ def shared_of(arrays: Arrays, unit: str) -> SharedPart:
     header = _header(arrays)
     vehicle = None if header["vehicle"] is None else Vehicle(**header["vehicle"])
     scene = Scene(
-        unit=unit, cameras={"front": camera_of(header["camera"])}, vehicle=vehicle, **_unprefixed("scene", arrays)
+        unit=unit,
+        cameras={"front": camera_of(header["camera"])},
+        vehicle=vehicle,
+        **_unprefixed("scene", arrays),
     )
     covered = {
         mode: Coverage(*map(int, row[:4]), *map(float, row[4:]))
         for mode, row in zip(header["modes"], arrays["covered"], strict=True)
     }
-    weak, strong = (GradedFrames(**_unprefixed(end, arrays)) if header["graded"] else None for end in ENDS)
+    weak, strong = (
+        GradedFrames(**_unprefixed(end, arrays)) if header["graded"] else None
+        for end in ENDS
+    )
     return SharedPart(
         scene=scene,
         cheap=Detections(unit=unit, **_unprefixed("cheap", arrays)),
@@ -222,7 +282,9 @@ def unit_arrays(part: UnitPart) -> dict[str, np.ndarray]:
     """The arrays of a cell's own part of a unit."""
     outcomes, observed = part.outcomes, part.observed
     return {
-        "told": _header_array({"shown": part.shown, "frames": part.outputs.full.frames}),
+        "told": _header_array(
+            {"shown": part.shown, "frames": part.outputs.full.frames}
+        ),
         **{name: getattr(outcomes, name) for name in OUTCOMES},
         **_prefixed("terms", outcomes.terms),
         **_prefixed("columns", outcomes.columns),
@@ -257,7 +319,9 @@ def unit_of(arrays: Arrays, spec: CellSpec, unit: str) -> UnitPart:
     )
     observed = Observed(seen[0], arrays["connector_m"]) if observes else None
     known, evidence = (_unprefixed(name, arrays) for name in ("known", "evidence"))
-    return UnitPart(outcomes, known, header["shown"], observed, Outputs(full, reference), evidence)
+    return UnitPart(
+        outcomes, known, header["shown"], observed, Outputs(full, reference), evidence
+    )
 
 
 def _prefixed(name: str, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -266,7 +330,11 @@ def _prefixed(name: str, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 
 def _unprefixed(name: str, arrays: Arrays) -> dict[str, Any]:
     prefix = f"{name}/"
-    return {key.removeprefix(prefix): column for key, column in arrays.items() if key.startswith(prefix)}
+    return {
+        key.removeprefix(prefix): column
+        for key, column in arrays.items()
+        if key.startswith(prefix)
+    }
 
 
 def _header_array(header: Any) -> np.ndarray:

@@ -1,8 +1,9 @@
-"""A specification and a unit's id -> the unit's parts of cells, pure and picklable: any process can compute them.
+"""A specification and a unit's id -> the unit's parts of cells, pure and picklable: any
+process can compute them.
 
-`unit_parts` gives the plans and losses of downstream systems under every mode. `shared_part` gives the data that every
-cell of the same data set and modes shares: the data that an allocator may use, and evidence that only labels and
-diagnostics may use.
+`unit_parts` gives the plans and losses of downstream systems under every mode.
+`shared_part` gives the data that every cell of the same data set and modes shares: the
+data that an allocator may use, and evidence that only labels and diagnostics may use.
 """
 
 from collections import OrderedDict
@@ -43,7 +44,14 @@ from deepval.perception.reported.losses import (
     perception_losses,
 )
 from deepval.progress import Watch, unwatched
-from deepval.systems.outcomes import Branches, Outcomes, branches, join_outcomes, reweight, unit_outcomes
+from deepval.systems.outcomes import (
+    Branches,
+    Outcomes,
+    branches,
+    join_outcomes,
+    reweight,
+    unit_outcomes,
+)
 from deepval.systems.system import constants, same_plans, settable, with_constants
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
@@ -70,7 +78,9 @@ class _Cache(Generic[Item]):
         return self.items[key]
 
     def resize(self, most: int) -> None:
-        """Limit the cache to `most` items from now on; the least recently used are dropped."""
+        """Limit the cache to `most` items from now on; the least recently used are
+        dropped.
+        """
         self.most = most
         while len(self.items) > most:
             self.items.popitem(last=False)
@@ -78,7 +88,9 @@ class _Cache(Generic[Item]):
 
 @dataclass(frozen=True)
 class UnitData:
-    """One unit as read: the scene, its truth, and by mode the reported detections and those used."""
+    """One unit as read: the scene, its truth, and by mode the reported detections and
+    those used.
+    """
 
     scene: Scene
     truth: Truth
@@ -94,7 +106,9 @@ class UnitData:
         return {mode: detections.run for mode, detections in self.used.items()}
 
     def candidates(self, mode: str) -> Candidates:
-        """Pairs of a mode's reported detections and reference objects that may match; computed once."""
+        """Pairs of a mode's reported detections and reference objects that may match;
+        computed once.
+        """
         if mode not in self._candidates:
             self._candidates[mode] = match_candidates(self.reported[mode], self.truth)
         return self._candidates[mode]
@@ -103,15 +117,25 @@ class UnitData:
         """The matching of a mode's used detections; computed once."""
         if mode not in self._matchings:
             # A report may lack image boxes that the used detections have.
-            candidates = self.candidates(mode).where(self._keep[mode]) if self.reported[mode].has_boxes else None
-            self._matchings[mode] = matching(self.used[mode], self.truth, candidates=candidates)
+            candidates = (
+                self.candidates(mode).where(self._keep[mode])
+                if self.reported[mode].has_boxes
+                else None
+            )
+            self._matchings[mode] = matching(
+                self.used[mode], self.truth, candidates=candidates
+            )
         return self._matchings[mode]
 
     def scores(self, mode: str) -> GradedScores:
         """Scores of a mode's reported detections, and whether each is right."""
         report = self.reported[mode]
         whole = self._keep[mode].all()
-        match = self.matching(mode) if whole else matching(report, self.truth, candidates=self.candidates(mode))
+        match = (
+            self.matching(mode)
+            if whole
+            else matching(report, self.truth, candidates=self.candidates(mode))
+        )
         return graded_scores(report, self.truth, match=match)
 
 
@@ -121,7 +145,9 @@ _DATA: _Cache[UnitData] = _Cache(1)
 
 
 def cache_units(most: int = 1) -> None:
-    """Hold this many units in memory from now on, for repeated passes over them; their files must not change."""
+    """Hold this many units in memory from now on, for repeated passes over them; their
+    files must not change.
+    """
     _UNITS.resize(most)
     _REPORTS.resize(4 * most)
     _DATA.resize(most)
@@ -139,14 +165,20 @@ def units_in_memory(most: int) -> Iterator[None]:
 
 
 def unit_data(spec: CellSpec, unit: str) -> UnitData:
-    """The unit as the cell reads it; cached for other cells of the same data set and modes."""
+    """The unit as the cell reads it; cached for other cells of the same data set and
+    modes.
+    """
     if spec.source is None:
         raise InputError(f"{spec.id}: the folder of its data set is not set: give it.")
     source, files, modes = spec.source, spec.files_digest, spec.modes
-    return _DATA.item((source, files, modes, unit), lambda: _unit_data(source, files, modes, unit))
+    return _DATA.item(
+        (source, files, modes, unit), lambda: _unit_data(source, files, modes, unit)
+    )
 
 
-def _unit_data(source: Dataset, files: str, modes: tuple[ModeSpec, ...], unit: str) -> UnitData:
+def _unit_data(
+    source: Dataset, files: str, modes: tuple[ModeSpec, ...], unit: str
+) -> UnitData:
     scene, truth = _read(source, files, unit)
     reported = {mode.name: _report(source, files, unit, mode) for mode in modes}
     used = {mode.name: used_detections(mode, reported[mode.name]) for mode in modes}
@@ -171,12 +203,18 @@ def mode_report(mode: ModeSpec, scene: Scene, truth: Truth) -> Detections:
 
 def _reader(mode: ModeSpec) -> ModeReader:
     if mode.reader is None:
-        raise InputError(f"mode {mode.name}: the file of its report is not set: give it.")
+        raise InputError(
+            f"mode {mode.name}: the file of its report is not set: give it."
+        )
     return mode.reader
 
 
 def _of_classes(report: Detections, classes: tuple[str, ...] | None) -> Detections:
-    return report if classes is None else report.where(np.isin(report.cls, np.array(sorted(classes), dtype=str)))
+    return (
+        report
+        if classes is None
+        else report.where(np.isin(report.cls, np.array(sorted(classes), dtype=str)))
+    )
 
 
 def used_detections(mode: ModeSpec, report: Detections) -> Detections:
@@ -185,7 +223,11 @@ def used_detections(mode: ModeSpec, report: Detections) -> Detections:
 
 
 def _reaches(mode: ModeSpec, report: Detections) -> Bool[np.ndarray, "det"]:
-    return np.ones(len(report), dtype=bool) if mode.threshold is None else report.score >= mode.threshold
+    return (
+        np.ones(len(report), dtype=bool)
+        if mode.threshold is None
+        else report.score >= mode.threshold
+    )
 
 
 def objects_by_mode(spec: CellSpec, data: UnitData) -> dict[str, Objects]:
@@ -201,12 +243,16 @@ def objects_of_mode(spec: CellSpec, data: UnitData, mode: str) -> Objects:
 
 
 LEAST_SCORE = 0.10
-"""Least probability of detections that are graded as right or wrong, for objectives based on average precision."""
+"""Least probability of detections that are graded as right or wrong, for objectives
+based on average precision.
+"""
 
 
 @dataclass(frozen=True)
 class UnitPlans:
-    """One unit as a cell reads it: the objects of every mode, the plans for them, and the outcomes of the plans."""
+    """One unit as a cell reads it: the objects of every mode, the plans for them, and
+    the outcomes of the plans.
+    """
 
     data: UnitData
     objects: Mapping[str, Objects]
@@ -239,15 +285,25 @@ def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
         columns = spec.acting.evidence(ends, data.scene, data.truth)
         evidence = {name: column[outcomes.order] for name, column in columns.items()}
         outputs = Outputs(objects[spec.order[-1]], data.truth.objects)
-        parts.append(UnitPart(outcomes, _before_escalation(data, outcomes), drawn, observed, outputs, evidence))
+        parts.append(
+            UnitPart(
+                outcomes,
+                _before_escalation(data, outcomes),
+                drawn,
+                observed,
+                outputs,
+                evidence,
+            )
+        )
     return parts
 
 
 def unit_plans(specs: Sequence[CellSpec], unit: str) -> Iterator[UnitPlans]:
-    """Plans and outcomes of each downstream system on one unit, for cells that share a data set.
+    """Plans and outcomes of each downstream system on one unit, for cells that share a
+    data set.
 
-    Modes with the same use and placing share their objects. Cells that differ in the weights of the loss alone also
-    share their plans, which are computed once.
+    Modes with the same use and placing share their objects. Cells that differ in the
+    weights of the loss alone also share their plans, which are computed once.
     """
     objects: dict[tuple[ModeSpec, str, bool], Objects] = {}
     planned: list[tuple[CellSpec, UnitPlans]] = []
@@ -260,11 +316,20 @@ def unit_plans(specs: Sequence[CellSpec], unit: str) -> Iterator[UnitPlans]:
         data = unit_data(spec, unit)
         for mode in spec.modes:
             key = (mode, spec.geometry, spec.persistence)
-            objects[key] = objects[key] if key in objects else objects_of_mode(spec, data, mode.name)
-        mode_objects = {mode.name: objects[mode, spec.geometry, spec.persistence] for mode in spec.modes}
+            objects[key] = (
+                objects[key]
+                if key in objects
+                else objects_of_mode(spec, data, mode.name)
+            )
+        mode_objects = {
+            mode.name: objects[mode, spec.geometry, spec.persistence]
+            for mode in spec.modes
+        }
         plans = branches(rule, data.scene, mode_objects, data.run)
         inputs = {**data.run, "inputs": input_frames(spec, data.scene)}
-        outcomes = unit_outcomes(rule, data.scene, data.truth, branches=plans, run=inputs)
+        outcomes = unit_outcomes(
+            rule, data.scene, data.truth, branches=plans, run=inputs
+        )
         planned.append((spec, UnitPlans(data, mode_objects, plans, outcomes)))
         yield planned[-1][1]
 
@@ -279,12 +344,23 @@ def input_frames(spec: CellSpec, scene: Scene) -> Bool[np.ndarray, "time"]:
 
 def _plans_alike(one: CellSpec, other: CellSpec) -> bool:
     """Whether two cells of the same data set make the same plans."""
-    alike = (one.modes, one.geometry, one.persistence) == (other.modes, other.geometry, other.persistence)
-    return alike and one.rule is not None and other.rule is not None and same_plans(one.rule, other.rule)
+    alike = (one.modes, one.geometry, one.persistence) == (
+        other.modes,
+        other.geometry,
+        other.persistence,
+    )
+    return (
+        alike
+        and one.rule is not None
+        and other.rule is not None
+        and same_plans(one.rule, other.rule)
+    )
 
 
 def _before_escalation(data: UnitData, outcomes: Outcomes) -> dict[str, np.ndarray]:
-    """Columns that are available before escalation: ego speed, cheap boxes, deceleration that cheap boxes require."""
+    """Columns that are available before escalation: ego speed, cheap boxes,
+    deceleration that cheap boxes require.
+    """
     scene, cheap = data.scene, next(iter(data.used.values()))
     columns = {
         "ego_speed_mps": scene.ego_speed_mps,
@@ -298,12 +374,18 @@ def _before_escalation(data: UnitData, outcomes: Outcomes) -> dict[str, np.ndarr
 
 
 def scored_outcomes(spec: CellSpec, unit: str, mode: str) -> GradedScores:
-    """Scores of a mode's detections on a unit and whether each is right, to fit a calibration on."""
+    """Scores of a mode's detections on a unit and whether each is right, to fit a
+    calibration on.
+    """
     return unit_data(spec, unit).scores(mode)
 
 
-def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibration]) -> SharedPart:
-    """The part of one unit that all cells of the specification's data set and modes share."""
+def shared_part(
+    spec: CellSpec, unit: str, calibrations: Mapping[str, Calibration]
+) -> SharedPart:
+    """The part of one unit that all cells of the specification's data set and modes
+    share.
+    """
     data = unit_data(spec, unit)
     scene, truth = data.scene, data.truth
     cheap, full = spec.modes[0], spec.modes[-1]
@@ -316,28 +398,48 @@ def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibratio
     }
     used = {end: data.used[mode] for end, mode in ends.items()}
     solid = all(has_ground_boxes(detections, scene) for detections in used.values())
-    on_ground = {end: ground_losses(detections, truth, scene=scene) for end, detections in used.items() if solid}
+    on_ground = {
+        end: ground_losses(detections, truth, scene=scene)
+        for end, detections in used.items()
+        if solid
+    }
     evidence, on_ground = (
-        {f"{end}_{name}": column[marks] for end, losses in by_end.items() for name, column in losses.items()}
+        {
+            f"{end}_{name}": column[marks]
+            for end, losses in by_end.items()
+            for name, column in losses.items()
+        }
         for by_end in (in_image, on_ground)
     )
-    evidence["reference_required_mps2"] = required_deceleration_mps2(truth.objects, scene.ego_speed_mps)[marks]
-    graded = [_graded_detections(data, mode, calibrations.get(mode.name), marks) for mode in (cheap, full)]
+    evidence["reference_required_mps2"] = required_deceleration_mps2(
+        truth.objects, scene.ego_speed_mps
+    )[marks]
+    graded = [
+        _graded_detections(data, mode, calibrations.get(mode.name), marks)
+        for mode in (cheap, full)
+    ]
     return SharedPart(
         scene=scene,
         cheap=data.reported[cheap.name],
         inputs=scene.inputs[marks],
         evidence=evidence,
         on_ground=on_ground,
-        graded=None if graded[0] is None or graded[1] is None else (graded[0], graded[1]),
+        graded=None
+        if graded[0] is None or graded[1] is None
+        else (graded[0], graded[1]),
         covered={mode: coverage(detections) for mode, detections in data.used.items()},
     )
 
 
 def _graded_detections(
-    data: UnitData, mode: ModeSpec, calibration: Calibration | None, marks: Bool[np.ndarray, "time"]
+    data: UnitData,
+    mode: ModeSpec,
+    calibration: Calibration | None,
+    marks: Bool[np.ndarray, "time"],
 ) -> GradedFrames | None:
-    """Detections of a mode from a low probability on, right or wrong; None where it has no probabilities."""
+    """Detections of a mode from a low probability on, right or wrong; None where it has
+    no probabilities.
+    """
     report = data.reported[mode.name]
     if calibration is not None:
         report = calibrate(report, calibration)
@@ -347,28 +449,44 @@ def _graded_detections(
         return None
     likely = report.score >= LEAST_SCORE
     candidates = data.candidates(mode.name).where(likely)
-    return graded_frames(report.where(likely), data.truth, frames=marks, candidates=candidates)
+    return graded_frames(
+        report.where(likely), data.truth, frames=marks, candidates=candidates
+    )
 
 
 def variant_tables(
-    variants: Sequence[CellSpec], like: ValueTable, *, watch: Watch = unwatched, label: str = "variants"
+    variants: Sequence[CellSpec],
+    like: ValueTable,
+    *,
+    watch: Watch = unwatched,
+    label: str = "variants",
 ) -> list[ValueTable]:
-    """The losses of each variant on the inputs of a table, with the table's list of units.
+    """The losses of each variant on the inputs of a table, with the table's list of
+    units.
 
     Args:
         variants: Variants of one cell, with the data at hand.
-        like: Losses of the cell; only its inputs are judged, so that variants are compared on the same inputs.
+        like: Losses of the cell; only its inputs are judged, so that variants are
+            compared on the same inputs.
         watch: Shows the progress.
         label: Text of the progress.
     """
     units = [str(like.unit_ids[index]) for index in sorted(set(like.unit.tolist()))]
-    parts = [[unit_plan.outcomes for unit_plan in unit_plans(variants, unit)] for unit in watch(units, label)]
+    parts = [
+        [unit_plan.outcomes for unit_plan in unit_plans(variants, unit)]
+        for unit in watch(units, label)
+    ]
     tables = []
     for outcomes in map(join_outcomes, zip(*parts, strict=True)):
         table = ValueTable.from_columns(
-            unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order
+            unit=outcomes.unit,
+            input=outcomes.input,
+            losses=outcomes.losses,
+            order=outcomes.order,
         )
-        table = replace(table.with_units(like.unit_ids), tolerance=outcomes.system.tolerance)
+        table = replace(
+            table.with_units(like.unit_ids), tolerance=outcomes.system.tolerance
+        )
         tables.append(table.keep(positions(table.input, like.input) >= 0))
     return tables
 
@@ -380,12 +498,15 @@ def with_changes(spec: CellSpec, changes: Mapping[str, float]) -> CellSpec:
 
 
 def constant_of(spec: CellSpec, name: str) -> float:
-    """One constant of the cell's downstream system, by its field name or by its plain name."""
+    """One constant of the cell's downstream system, by its field name or by its plain
+    name.
+    """
     rule = spec.acting
     numbers = settable(rule)
     field = rule.also_called.get(name, name)
     if field not in numbers:
         raise InputError(
-            f"{spec.system}: a constant must be one of {', '.join(sorted(numbers)) or 'none'}; found {name!r}."
+            f"{spec.system}: a constant "
+            f"must be one of {', '.join(sorted(numbers)) or 'none'}; found {name!r}."
         )
     return numbers[field][1]

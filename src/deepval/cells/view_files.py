@@ -1,10 +1,13 @@
-"""Files of a cell: views, the data that an allocator may use, outputs of the full mode, and frames.json to draw.
+"""Files of a cell: views, the data that an allocator may use, outputs of the full mode,
+and frames.json to draw.
 
-In the folder view/, frames.parquet has a row per frame of every unit, boxes.parquet one per box that the cheap mode
-reports, view.json the cameras and how the report is read, pictures/<unit>.npy small pictures where they were requested.
-Where the placing observes, objects.parquet has a row per object that the planner gets from that report, frames.parquet
-also the distance to the next connector, and view.json the sizes of the vehicles. In the folder outputs/, full.parquet
-and reference.parquet have the objects of the most expensive mode and of the reference in the same form.
+In the folder view/, frames.parquet has a row per frame of every unit, boxes.parquet one
+per box that the cheap mode reports, view.json the cameras and how the report is read,
+pictures/<unit>.npy small pictures where they were requested. Where the placing
+observes, objects.parquet has a row per object that the planner gets from that report,
+frames.parquet also the distance to the next connector, and view.json the sizes of the
+vehicles. In the folder outputs/, full.parquet and reference.parquet have the objects of
+the most expensive mode and of the reference in the same form.
 """
 
 import io
@@ -39,11 +42,15 @@ OBJECT_COLUMNS = {
 
 
 def object_columns(parts: Sequence[Objects]) -> dict[str, np.ndarray]:
-    """Columns of the objects of several units, unit after unit; `row` counts the frames of all units."""
+    """Columns of the objects of several units, unit after unit; `row` counts the frames
+    of all units.
+    """
     begin = np.cumsum([0, *(part.frames for part in parts)])
     corners_m = np.concatenate([part.corners_m for part in parts])
     velocity_mps = np.concatenate([part.velocity_mps for part in parts])
-    row = np.concatenate([start + part.frame for start, part in zip(begin, parts, strict=False)])
+    row = np.concatenate(
+        [start + part.frame for start, part in zip(begin, parts, strict=False)]
+    )
     columns = {
         "row": row.astype(np.int64),
         "cls": np.concatenate([part.cls.astype(str) for part in parts]),
@@ -60,7 +67,9 @@ def objects_of(columns: Mapping[str, np.ndarray], begin: int, frames: int) -> Ob
     """The objects of the unit whose frames begin at row `begin`."""
     low, high = np.searchsorted(columns["row"], (begin, begin + frames))
     here = slice(int(low), int(high))
-    corners = [np.stack([columns[name][here] for name in names], axis=-1) for names in CORNERS]
+    corners = [
+        np.stack([columns[name][here] for name in names], axis=-1) for names in CORNERS
+    ]
     return Objects(
         frames=frames,
         frame=columns["row"][here] - begin,
@@ -122,29 +131,41 @@ def view_files(views: Sequence[View]) -> dict[str, bytes]:
     files = {
         "view/frames.parquet": parquet_bytes(_frames(views)),
         "view/boxes.parquet": parquet_bytes(_boxes(views)),
-        "view/view.json": json_text(_readings(views), sort_keys=True, ensure_ascii=True).encode(),
+        "view/view.json": json_text(
+            _readings(views), sort_keys=True, ensure_ascii=True
+        ).encode(),
     }
     observed = [view.objects for view in views if view.objects is not None]
-    return files | ({OBJECTS: parquet_bytes(object_columns(observed))} if observed else {})
+    return files | (
+        {OBJECTS: parquet_bytes(object_columns(observed))} if observed else {}
+    )
 
 
 def output_files(outputs: Sequence[Outputs]) -> dict[str, bytes]:
-    """The objects of the most expensive mode and of the reference as files of a cell's folder."""
+    """The objects of the most expensive mode and of the reference as files of a cell's
+    folder.
+    """
     parts = zip(OUTPUTS, zip(*outputs, strict=True), strict=True)
     return {name: parquet_bytes(object_columns(objects)) for name, objects in parts}
 
 
 def read_outputs(cell: Manifest, lengths: Sequence[int]) -> tuple[Outputs, ...]:
-    """The outputs of a cell's folder, unit by unit, for units with these numbers of frames."""
+    """The outputs of a cell's folder, unit by unit, for units with these numbers of
+    frames.
+    """
     if not set(OUTPUTS) <= cell.files.keys():
         raise InputError(
-            f"{cell.folder}: the objects of the full mode and of the reference must be in outputs/, and are not: an "
-            "older deepval built the cell; build it again."
+            f"{cell.folder}: the objects of the full mode and of the reference must "
+            "be in outputs/, and are not: an older deepval built "
+            "the cell; build it again."
         )
-    full, reference = (cell_columns(cell, name).of_types(**OBJECT_COLUMNS) for name in OUTPUTS)
+    full, reference = (
+        cell_columns(cell, name).of_types(**OBJECT_COLUMNS) for name in OUTPUTS
+    )
     units = zip(np.cumsum([0, *lengths]).tolist(), lengths, strict=False)
     return tuple(
-        Outputs(*(objects_of(columns, begin, frames) for columns in (full, reference))) for begin, frames in units
+        Outputs(*(objects_of(columns, begin, frames) for columns in (full, reference)))
+        for begin, frames in units
     )
 
 
@@ -157,17 +178,25 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
     """The views of a cell's folder, unit by unit."""
     name = "view/view.json"
     content = json_content(cell.content(name), cell.folder / name)
-    readings = check_file_form(ViewReadings, content, cell.folder / name, "what a view was read with")
+    readings = check_file_form(
+        ViewReadings, content, cell.folder / name, "what a view was read with"
+    )
     mode, vehicles = _mode(readings["mode"]), readings.get("vehicles", {})
     ways = ("connector_m",) if mode.observes else ()
     frames = cell_columns(cell, "view/frames.parquet").of_types(
-        texts=("unit", "frame"), numbers=("time_s", "ego_speed_mps", *ways), whole=("status",)
+        texts=("unit", "frame"),
+        numbers=("time_s", "ego_speed_mps", *ways),
+        whole=("status",),
     )
     boxes = cell_columns(cell, "view/boxes.parquet").of_types(
         texts=("cls",), numbers=("score", *BOX_PX), whole=("row",)
     )
-    objects = cell_columns(cell, OBJECTS).of_types(**OBJECT_COLUMNS) if mode.observes else {}
-    ids, first, length = np.unique(frames["unit"], return_index=True, return_counts=True)
+    objects = (
+        cell_columns(cell, OBJECTS).of_types(**OBJECT_COLUMNS) if mode.observes else {}
+    )
+    ids, first, length = np.unique(
+        frames["unit"], return_index=True, return_counts=True
+    )
     views = []
     parts = zip(ids.tolist(), first.tolist(), length.tolist(), strict=True)
     for unit, begin, frames_there in sorted(parts, key=lambda part: part[1]):
@@ -184,7 +213,15 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
         )
         detections = _detections(unit, boxes, begin, frames["status"][rows])
         observed = objects_of(objects, begin, frames_there) if mode.observes else None
-        views.append(View(scene, detections, mode, observed, frames["connector_m"][rows] if mode.observes else None))
+        views.append(
+            View(
+                scene,
+                detections,
+                mode,
+                observed,
+                frames["connector_m"][rows] if mode.observes else None,
+            )
+        )
     return tuple(views)
 
 
@@ -195,11 +232,23 @@ def _memory_map(cell: Manifest, name: str) -> np.ndarray:
             version = np.lib.format.read_magic(file)
             shape, fortran, dtype = HEADERS[version](file)
             if dtype != np.uint8 or len(shape) != 4 or shape[-1] != 3:
-                raise ValueError(f"pictures are of 8 bit, as frames, lines, columns and RGB; found {dtype} {shape}")
+                raise ValueError(
+                    "pictures are of 8 bit, as frames, lines, columns "
+                    f"and RGB; found {dtype} {shape}"
+                )
             order: Literal["F", "C"] = "F" if fortran else "C"
-            return np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+            return np.memmap(
+                file,
+                dtype=dtype,
+                mode="r",
+                offset=file.tell(),
+                shape=shape,
+                order=order,
+            )
         except AMISS as error:
-            raise InputError(f"{cell.folder / name}: must hold pictures; {reason(error)}.") from error
+            raise InputError(
+                f"{cell.folder / name}: must hold pictures; {reason(error)}."
+            ) from error
 
 
 def _frames(views: Sequence[View]) -> dict[str, np.ndarray]:
@@ -209,15 +258,24 @@ def _frames(views: Sequence[View]) -> dict[str, np.ndarray]:
         "frame": np.concatenate([view.scene.frame_ids.astype(str) for view in views]),
         "time_s": np.concatenate([view.scene.time_s for view in views]),
         "ego_speed_mps": np.concatenate([view.scene.ego_speed_mps for view in views]),
-        "status": np.concatenate([view.detections.status for view in views]).astype(np.int64),
+        "status": np.concatenate([view.detections.status for view in views]).astype(
+            np.int64
+        ),
     } | ({"connector_m": np.concatenate(ways_m)} if ways_m else {})
 
 
 def _boxes(views: Sequence[View]) -> dict[str, np.ndarray]:
-    """Boxes with the row of their frame; cuboids of lifted boxes are not part of a view."""
+    """Boxes with the row of their frame; cuboids of lifted boxes are not part of a
+    view.
+    """
     begin = np.cumsum([0, *(len(view) for view in views)])
     box_px = np.concatenate([view.detections.box_px for view in views])
-    row = np.concatenate([start + view.detections.frame for start, view in zip(begin, views, strict=False)])
+    row = np.concatenate(
+        [
+            start + view.detections.frame
+            for start, view in zip(begin, views, strict=False)
+        ]
+    )
     return {
         "row": row.astype(np.int64),
         "cls": np.concatenate([view.detections.cls.astype(str) for view in views]),
@@ -225,7 +283,9 @@ def _boxes(views: Sequence[View]) -> dict[str, np.ndarray]:
     } | {name: box_px[:, column] for column, name in enumerate(BOX_PX)}
 
 
-def _detections(unit: str, boxes: Mapping[str, np.ndarray], begin: int, status: np.ndarray) -> Detections:
+def _detections(
+    unit: str, boxes: Mapping[str, np.ndarray], begin: int, status: np.ndarray
+) -> Detections:
     low, high = np.searchsorted(boxes["row"], (begin, begin + len(status)))
     part = slice(int(low), int(high))
     return Detections(
@@ -241,7 +301,10 @@ def _detections(unit: str, boxes: Mapping[str, np.ndarray], begin: int, status: 
 def _readings(views: Sequence[View]) -> dict[str, Any]:
     mode = views[0].mode
     knots = mode.calibration
-    vehicles = {view.scene.unit: view.scene.vehicle and vars(view.scene.vehicle) for view in views}
+    vehicles = {
+        view.scene.unit: view.scene.vehicle and vars(view.scene.vehicle)
+        for view in views
+    }
     return {
         "mode": {
             "scores": mode.scores,
@@ -257,19 +320,33 @@ def _readings(views: Sequence[View]) -> dict[str, Any]:
 
 def _mode(entry: Mapping[str, Any]) -> CheapMode:
     knots = entry["calibration"]
-    calibration = None if knots is None else Calibration(np.array(knots["raw"]), np.array(knots["probability"]))
-    return CheapMode(entry["scores"], entry["threshold"], calibration, entry.get("observes", False))
+    calibration = (
+        None
+        if knots is None
+        else Calibration(np.array(knots["raw"]), np.array(knots["probability"]))
+    )
+    return CheapMode(
+        entry["scores"], entry["threshold"], calibration, entry.get("observes", False)
+    )
 
 
 def camera_entry(camera: Camera) -> dict[str, Any]:
     """A camera as an entry of view.json."""
     entry = dict(vars(camera)) | {"ego_from_cam": camera.ego_from_cam.tolist()}
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in entry.items()}
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in entry.items()
+    }
 
 
-def _camera(cell: Manifest, entries: Mapping[str, Mapping[str, Any]], unit: str) -> Camera:
+def _camera(
+    cell: Manifest, entries: Mapping[str, Mapping[str, Any]], unit: str
+) -> Camera:
     if unit not in entries:
-        raise InputError(f"{cell.folder / 'view/view.json'}: every unit must have its camera; {unit} has none.")
+        raise InputError(
+            f"{cell.folder / 'view/view.json'}: every unit must "
+            f"have its camera; {unit} has none."
+        )
     return camera_of(entries[unit])
 
 
@@ -283,21 +360,36 @@ def _pictures(view: View) -> bytes:
     if not view.scene.has_image.all():
         missing = view.scene.inputs[int(np.flatnonzero(~view.scene.has_image)[0])]
         raise InputError(
-            f"Pictures are stored for whole units; {missing} has none: build without them, or add the file."
+            f"Pictures are stored for whole units; {missing} has none: build without "
+            "them, or add the file."
         )
     out = io.BytesIO()
     np.save(
-        out, np.stack([sample_pixels(picture(view.scene, frame)) for frame in range(len(view))]), allow_pickle=False
+        out,
+        np.stack(
+            [sample_pixels(picture(view.scene, frame)) for frame in range(len(view))]
+        ),
+        allow_pickle=False,
     )
     return out.getvalue()
 
 
 WHAT = "frames written by deepval build"
 MOST = 200
-"""Largest number of frames read from a file: half of them the most harmed, half the most helped."""
+"""Largest number of frames read from a file: half of them the most harmed, half the
+most helped.
+"""
 FRAME_KEYS = frozenset({"value", "modes", "reference", "camera"})
 """Keys by which a frame is recognised while its file is read."""
-COLUMNS = ("objects_m", "boxes", "classes", "scores", "corners_m", "closing_mps", "needs_mps2")
+COLUMNS = (
+    "objects_m",
+    "boxes",
+    "classes",
+    "scores",
+    "corners_m",
+    "closing_mps",
+    "needs_mps2",
+)
 """Lists with an entry per object."""
 Known = float | None
 """A number, or null where it is undefined."""
@@ -395,7 +487,9 @@ class CorridorForm(TypedDict):
 
 
 class PicturesForm(TypedDict):
-    """Seed and size from which the pictures of the synthetic world can be drawn again."""
+    """Seed and size from which the pictures of the synthetic world can be drawn
+    again.
+    """
 
     seed: int
     scenes: int
@@ -416,16 +510,20 @@ class FramesForm(TypedDict):
 
 
 def read_frames(path: Path) -> dict[str, Any]:
-    """The frames in a file; if there are more than `MOST`, only the most harmed and most helped.
+    """The frames in a file; if there are more than `MOST`, only the most harmed and
+    most helped.
 
-    In that case, `frames_in_file` is the number of all frames. A file in a cell's folder must be unchanged since the
-    build.
+    In that case, `frames_in_file` is the number of all frames. A file in a cell's
+    folder must be unchanged since the build.
     """
     built = cell_content(path)
     data = reading.content(path, WHAT) if built is None else built
     content = json_content(data, path, WHAT, finite=True, object_hook=_Thinned().add)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise InputError(f"{path}: must be frames of schema {SCHEMA!r}; it is not: build the cell again.")
+        raise InputError(
+            f"{path}: must be frames of schema {SCHEMA!r}; it is "
+            "not: build the cell again."
+        )
     frames = content.get("frames")
     content.pop("frames_in_file", None)
     if isinstance(frames, list) and len(frames) > MOST:
@@ -434,12 +532,16 @@ def read_frames(path: Path) -> dict[str, Any]:
     for number, frame in enumerate(content["frames"]):
         amiss = _amiss(frame, content["modes"])
         if amiss is not None:
-            raise InputError(f"{path}: must be {WHAT}; frames[{number}] {amiss}: build the cell again.")
+            raise InputError(
+                f"{path}: must be {WHAT}; frames[{number}] "
+                f"{amiss}: build the cell again."
+            )
     return content
 
 
 class _Thinned:
-    """Empties frames that cannot be among the most harmed or helped while a file is read, to bound the memory.
+    """Empties frames that cannot be among the most harmed or helped while a file is
+    read, to bound the memory.
 
     An emptied frame keeps only its `value`.
     """
@@ -472,7 +574,9 @@ def _extreme_rows(values: list[float]) -> list[int]:
 
 
 def _extremes(frames: list[Any], path: Path) -> list[Any]:
-    """The frames of the smallest and of the largest values, in the order of the file."""
+    """The frames of the smallest and of the largest values, in the order of the
+    file.
+    """
     values = check_file_form(list[ValueForm], frames, path, WHAT)
     return [frames[row] for row in _extreme_rows([frame["value"] for frame in values])]
 
@@ -484,12 +588,19 @@ def _amiss(frame: dict[str, Any], modes: list[str]) -> str | None:
     for name in modes:
         entry = frame["modes"][name]
         if len({len(entry[key]) for key in COLUMNS if key in entry}) > 1:
-            return f"must have as many boxes, classes and scores as objects in mode {name!r}"
-        if entry["decisive"] is not None and not 0 <= entry["decisive"] < len(entry["objects_m"]):
+            return (
+                "must have as many boxes, classes and scores "
+                f"as objects in mode {name!r}"
+            )
+        if entry["decisive"] is not None and not 0 <= entry["decisive"] < len(
+            entry["objects_m"]
+        ):
             return f"must name one of its objects as decisive in mode {name!r}"
     truth = frame["reference"]
     if len({len(truth[key]) for key in COLUMNS if key in truth}) > 1:
         return "must have as many boxes and classes as objects in its reference"
-    if truth["decisive"] is not None and not 0 <= truth["decisive"] < len(truth["corners_m"]):
+    if truth["decisive"] is not None and not 0 <= truth["decisive"] < len(
+        truth["corners_m"]
+    ):
         return "must name one of its objects as decisive in its reference"
     return None

@@ -1,4 +1,6 @@
-"""`deepval analyse NAME`: a command for every declared analysis, with options from the parts and settings it takes."""
+"""`deepval analyse NAME`: a command for every declared analysis, with options from the
+parts and settings it takes.
+"""
 
 import inspect
 import warnings
@@ -23,7 +25,15 @@ from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.allowances import LEVELS, RAILS, Selection
-from deepval.paper.analysis import ALPHAS, ANALYSES, GROUPS, REPORT_ONLY, Analysis, Option, analysis
+from deepval.paper.analysis import (
+    ALPHAS,
+    ANALYSES,
+    GROUPS,
+    REPORT_ONLY,
+    Analysis,
+    Option,
+    analysis,
+)
 from deepval.paper.parts import PARTS, Choices, RunCell
 from deepval.paper.run import rows_of
 from deepval.paper.stored_files import storing_fits
@@ -42,13 +52,17 @@ SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 
 @dataclass(frozen=True)
 class Cells(OptionGroup):
-    """The cells that an analysis is run on, and where those of tracks and specifications come from."""
+    """The cells that an analysis is run on, and where those of tracks and
+    specifications come from.
+    """
 
     cells: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders of cells that `deepval build` wrote, folders of such, specification files (.toml, .json), or "
-            "tracks by name, with --data."
+            help=(
+                "Folders of cells that `deepval build` wrote, folders of such, "
+                "specification files (.toml, .json), or tracks by name, with --data."
+            )
         ),
     ]
     data: options.DataFolder = None
@@ -56,33 +70,53 @@ class Cells(OptionGroup):
     specs: dict[str, CellSpec] = field(default_factory=dict, init=False, repr=False)
 
     def by_path(self) -> dict[str, BuiltCell]:
-        """Cells by folder; a folder that is no cell stands for the cells in it, a track for those it can build."""
+        """Cells by folder; a folder that is no cell stands for the cells in it, a track
+        for those it can build.
+        """
         return self._read(self.cells)
 
     def named(self) -> dict[str, BuiltCell]:
-        """Cells by the name of their folder, or by its path where two have the same name."""
+        """Cells by the name of their folder, or by its path where two have the same
+        name.
+        """
         return _by_name(self.by_path())
 
     def results_and_cells(self) -> tuple[dict[str, Result], dict[str, BuiltCell]]:
-        """Results saved in files, by path, and the cells that the other names stand for."""
-        saved = [path for path in self.cells if reading.is_file(path) and not is_specification(path)]
+        """Results saved in files, by path, and the cells that the other names stand
+        for.
+        """
+        saved = [
+            path
+            for path in self.cells
+            if reading.is_file(path) and not is_specification(path)
+        ]
         others = [path for path in self.cells if path not in saved]
         if len({reading.resolve(path) for path in saved}) < len(saved):
             raise InputError("Results must be different files; one is given twice.")
-        return {str(path): Result.load(path) for path in saved}, _by_name(self._read(others)) if others else {}
+        return {str(path): Result.load(path) for path in saved}, _by_name(
+            self._read(others)
+        ) if others else {}
 
     def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
         with step_bar() as step:
-            collected = find_cells(names, data=self.data, work=self.work, watch=watch, step=step)
+            collected = find_cells(
+                names, data=self.data, work=self.work, watch=watch, step=step
+            )
         self.specs.update(collected.specs)
-        reasons = lists_by_key((line, cell) for cell, lines in collected.lacking.items() for line in lines)
+        reasons = lists_by_key(
+            (line, cell) for cell, lines in collected.lacking.items() for line in lines
+        )
         for line, cells in reasons.items():
-            names_text = cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
-            warnings.warn(InputWarning(f"Not built: {names_text} lack {line}."), stacklevel=2)
+            names_text = (
+                cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
+            )
+            warnings.warn(
+                InputWarning(f"Not built: {names_text} lack {line}."), stacklevel=2
+            )
         if not collected.cells:
             raise InputError(
-                f"At least one cell is needed; none of {', '.join(map(str, names))} can be built here: see "
-                "`deepval cells`."
+                f"At least one cell is needed; none of {', '.join(map(str, names))} "
+                "can be built here: see `deepval cells`."
             )
         return dict(collected.cells)
 
@@ -90,7 +124,8 @@ class Cells(OptionGroup):
 def _by_name(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
     names = [reading.resolve(cell.folder).name for cell in built.values()]
     return {
-        name if names.count(name) == 1 else path: cell for name, (path, cell) in zip(names, built.items(), strict=True)
+        name if names.count(name) == 1 else path: cell
+        for name, (path, cell) in zip(names, built.items(), strict=True)
     }
 
 
@@ -99,41 +134,72 @@ class ReadAgain(OptionGroup):
     """The data that cells were built from, to read them again."""
 
     root: Annotated[
-        Path | None, option("--root", "Folder of the data set that the cells were built from, to read it again.")
+        Path | None,
+        option(
+            "--root",
+            "Folder of the data set that the cells were built from, to read it again.",
+        ),
     ] = None
-    mode: Annotated[list[str] | None, option("--mode", "NAME=DETECTIONS of a mode, to read it again. Repeatable.")] = (
-        None
-    )
-    maps: Annotated[Path | None, option("--maps", "Folder of lane maps, where the cells were built with one.")] = None
-    weights: Annotated[Path | None, option("--weights", "Weights of the learned planner, for cells of it.")] = None
-    masks: Annotated[Path | None, option("--masks", "Masks that belong to the weights.")] = None
+    mode: Annotated[
+        list[str] | None,
+        option("--mode", "NAME=DETECTIONS of a mode, to read it again. Repeatable."),
+    ] = None
+    maps: Annotated[
+        Path | None,
+        option("--maps", "Folder of lane maps, where the cells were built with one."),
+    ] = None
+    weights: Annotated[
+        Path | None,
+        option("--weights", "Weights of the learned planner, for cells of it."),
+    ] = None
+    masks: Annotated[
+        Path | None, option("--masks", "Masks that belong to the weights.")
+    ] = None
 
     def __post_init__(self) -> None:
         if self.root is None and (self.mode or self.maps):
             raise InputError(
-                "--mode and --maps say how a data set is read again: give --root, the folder of its files, too."
+                "--mode and --maps say how a data set is read again: give --root, the "
+                "folder of its files, too."
             )
         if (self.weights is None) != (self.masks is None):
-            raise InputError("A learned planner is weights and masks: give both --weights and --masks, or neither.")
+            raise InputError(
+                "A learned planner is weights and masks: give both --weights and "
+                "--masks, or neither."
+            )
 
-    def located(self, sources: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool) -> dict[str, CellSpec]:
-        """Specifications of the cells whose data are at hand: all where files are given, else those that need none."""
-        paths = None if self.weights is None or self.masks is None else PlannerPaths(self.weights, self.masks)
+    def located(
+        self, sources: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool
+    ) -> dict[str, CellSpec]:
+        """Specifications of the cells whose data are at hand: all where files are
+        given, else those that need none.
+        """
+        paths = (
+            None
+            if self.weights is None or self.masks is None
+            else PlannerPaths(self.weights, self.masks)
+        )
         if paths is not None and not any(cell.spec.learned for cell in built.values()):
             raise InputError(
-                "--weights and --masks are of cells of the learned planner, and none is given: leave them out."
+                "--weights and --masks are of cells of the learned planner, and none "
+                "is given: leave them out."
             )
         files = options.named_files(self.mode, "Modes")
         built_specs = {
-            name: cell_spec for name, cell in built.items() if (cell_spec := sources.specs.get(str(cell.folder)))
+            name: cell_spec
+            for name, cell in built.items()
+            if (cell_spec := sources.specs.get(str(cell.folder)))
         }
         to_locate = {
             name: cell
             for name, cell in built.items()
-            if name not in built_specs and (all_needed or self.root is not None or not needs_files(cell))
+            if name not in built_specs
+            and (all_needed or self.root is not None or not needs_files(cell))
         }
         return built_specs | {
-            name: located(cell, root=self.root, files=files, maps=self.maps, planner=paths)
+            name: located(
+                cell, root=self.root, files=files, maps=self.maps, planner=paths
+            )
             for name, cell in to_locate.items()
         }
 
@@ -146,7 +212,10 @@ class Charges(OptionGroup):
     alpha: options.Alphas = None
     budget: Annotated[
         list[str] | None,
-        option("--budget", "selection, latency, energy or money; measured budgets charge. Repeatable."),
+        option(
+            "--budget",
+            "selection, latency, energy or money; measured budgets charge. Repeatable.",
+        ),
     ] = None
     rails: options.Rails = None
 
@@ -159,10 +228,16 @@ class Charges(OptionGroup):
         """The checked budgets; those of the analysis where none are named."""
         allowed = KINDS if "selection" in declared.budgets else MEASURED
         kinds = tuple(
-            dict.fromkeys(options.one_of(kind, allowed, "--budget") for kind in self.budget or declared.budgets)
+            dict.fromkeys(
+                options.one_of(kind, allowed, "--budget")
+                for kind in self.budget or declared.budgets
+            )
         )
         if self.rails is not None and "energy" not in kinds:
-            raise InputError("--rails applies only to energy budgets; none was requested: give --budget energy too.")
+            raise InputError(
+                "--rails applies only to energy budgets; none was requested: give "
+                "--budget energy too."
+            )
         return {
             "kinds": kinds,
             "alphas": tuple(Selection(alpha).alpha for alpha in self.alpha or LEVELS),
@@ -172,12 +247,19 @@ class Charges(OptionGroup):
 
 @dataclass(frozen=True)
 class Shown(OptionGroup):
-    """The format of the rows, and the file they are written to; checked before any work."""
+    """The format of the rows, and the file they are written to; checked before any
+    work.
+    """
 
-    form: Annotated[str | None, option("--format", f"{', '.join(FORMS)}. Default: by the name of --out, or text.")] = (
-        None
-    )
-    out: Annotated[Path | None, option("--out", "File to write instead of printing.", short="-o")] = None
+    form: Annotated[
+        str | None,
+        option(
+            "--format", f"{', '.join(FORMS)}. Default: by the name of --out, or text."
+        ),
+    ] = None
+    out: Annotated[
+        Path | None, option("--out", "File to write instead of printing.", short="-o")
+    ] = None
     json: options.Json = False
 
     def __post_init__(self) -> None:
@@ -188,20 +270,37 @@ class Shown(OptionGroup):
     @property
     def chosen(self) -> str:
         """The format, by name or by the suffix of the file."""
-        usual = "json" if self.json else SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
+        usual = (
+            "json"
+            if self.json
+            else SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
+        )
         return self.form or usual
 
     def write(
-        self, declared: Analysis, rows: Sequence[Any], provenance: Mapping[str, Mapping[str, Any]], **settings: Any
+        self,
+        declared: Analysis,
+        rows: Sequence[Any],
+        provenance: Mapping[str, Mapping[str, Any]],
+        **settings: Any,
     ) -> None:
-        """Print or write the rows; CSV and JSON have every field unrounded, and JSON id and split of the cells."""
+        """Print or write the rows; CSV and JSON have every field unrounded, and JSON id
+        and split of the cells.
+        """
         if self.chosen == "csv":
             text = forms.records_csv([asdict(row) for row in rows])
         elif self.chosen == "json":
             text = as_json(_content(declared, rows, provenance))
         else:
-            roles = {str(part.get("role", settings.get("units", "test"))) for part in provenance.values()}
-            units = f"{min(roles)} units" if len(roles) == 1 and roles <= {*ROLES} else "the units judged"
+            roles = {
+                str(part.get("role", settings.get("units", "test")))
+                for part in provenance.values()
+            }
+            units = (
+                f"{min(roles)} units"
+                if len(roles) == 1 and roles <= {*ROLES}
+                else "the units judged"
+            )
             tables = declared.report_tables(rows, summary_first=False, **settings)
             text = self._text([with_units(table, units) for table in tables])
         if self.out is None:
@@ -212,17 +311,25 @@ class Shown(OptionGroup):
 
     def _text(self, tables: Sequence[Table]) -> str:
         if self.chosen in ("markdown", "latex"):
-            text = forms.table_markdown if self.chosen == "markdown" else forms.table_latex
+            text = (
+                forms.table_markdown if self.chosen == "markdown" else forms.table_latex
+            )
             return "\n\n".join(map(text, tables)) + "\n"
         if self.out is not None:
             return render_tables(tables, width=ENDLESS)
         return render_tables(tables, **look())
 
 
-def _content(declared: Analysis, rows: Sequence[Any], provenance: Mapping[str, Mapping[str, Any]]) -> Any:
+def _content(
+    declared: Analysis, rows: Sequence[Any], provenance: Mapping[str, Mapping[str, Any]]
+) -> Any:
     def record(row: Any) -> dict[str, Any]:
         content = asdict(row)
-        named = {text: provenance[text] for text in content.values() if isinstance(text, str) and text in provenance}
+        named = {
+            text: provenance[text]
+            for text in content.values()
+            if isinstance(text, str) and text in provenance
+        }
         return content | {"provenance": named or provenance}
 
     if declared.whole:
@@ -230,7 +337,10 @@ def _content(declared: Analysis, rows: Sequence[Any], provenance: Mapping[str, M
     records = [record(row) for row in rows]
     if declared.over_cells is None:
         return records
-    return {"rows": records, "over_cells": [record(row) for row in declared.over_cells(rows)]}
+    return {
+        "rows": records,
+        "over_cells": [record(row) for row in declared.over_cells(rows)],
+    }
 
 
 def units_of(text: str) -> str | list[str]:
@@ -239,24 +349,48 @@ def units_of(text: str) -> str | list[str]:
 
 
 SETTINGS: dict[str, tuple[Any, Option]] = {
-    "units": (str, Option("Units to include: all, test, validation, train, fit, or a,b,c.", read=units_of)),
+    "units": (
+        str,
+        Option(
+            "Units to include: all, test, validation, train, fit, or a,b,c.",
+            read=units_of,
+        ),
+    ),
     "alpha": (
         float,
         Option(
-            "Share of inputs that may be escalated.", limits=ALPHAS.limits, read=lambda alpha: Selection(alpha).alpha
+            "Share of inputs that may be escalated.",
+            limits=ALPHAS.limits,
+            read=lambda alpha: Selection(alpha).alpha,
         ),
     ),
     "alphas": (list[float], ALPHAS),
-    "periods": (list[float], Option("Time from frame to frame in ms. Repeatable.", ("--period",), limits=(1e-3, 1e6))),
+    "periods": (
+        list[float],
+        Option(
+            "Time from frame to frame in ms. Repeatable.",
+            ("--period",),
+            limits=(1e-3, 1e6),
+        ),
+    ),
     "recipes": (
         list[str],
-        Option("Allocator to fit, by recipe. Repeatable.", ("--allocator", "-a"), read=check_recipes),
+        Option(
+            "Allocator to fit, by recipe. Repeatable.",
+            ("--allocator", "-a"),
+            read=check_recipes,
+        ),
     ),
 }
 """Options of arguments that several analyses have, by the name of the argument."""
 FIGURE = Option("The figure to write (.pdf, .png).")
-TABLES = "Cells, as for other analyses, or values files (.csv, .parquet), judged by the scores of -s."
-SCORE_FILES = Option("Scores of values files: FILE, or NAME=FILE. Repeatable.", ("--score-file", "-s"))
+TABLES = (
+    "Cells, as for other analyses, or values files (.csv, .parquet), "
+    "judged by the scores of -s."
+)
+SCORE_FILES = Option(
+    "Scores of values files: FILE, or NAME=FILE. Repeatable.", ("--score-file", "-s")
+)
 PART_GROUPS: dict[str, tuple[str, type[OptionGroup]]] = {
     "draws": ("drawn", DrawOptions),
     "charges": ("charges", Charges),
@@ -270,7 +404,11 @@ def command(declared: Analysis) -> Callable[..., None]:
     parts = [PARTS[part] for part in declared.takes.values()]
     groups = dict(PART_GROUPS[name] for part in parts for name in part.groups)
     choices = {name: item for part in parts for name, item in part.options.items()}
-    own = {name: _setting(declared, name) for name in declared.settings if name not in SUPPLIED}
+    own = {
+        name: _setting(declared, name)
+        for name in declared.settings
+        if name not in SUPPLIED
+    }
     if {"draws", "seed"} <= declared.parameters.keys():
         groups["drawn"] = DrawOptions
     if "map_fits" in declared.parameters:
@@ -278,8 +416,14 @@ def command(declared: Analysis) -> Callable[..., None]:
     saved = next((part.saved for part in parts if part.saved), None)
     saved = saved if declared.table_rows is None else TABLES
     parameters = [_parameter("sources", _cells(saved))]
-    parameters += [_option(name, item.kind, item.option, item.default) for name, item in choices.items()]
-    parameters += [_option(f"own_{name}", *item, declared.settings[name]) for name, item in own.items()]
+    parameters += [
+        _option(name, item.kind, item.option, item.default)
+        for name, item in choices.items()
+    ]
+    parameters += [
+        _option(f"own_{name}", *item, declared.settings[name])
+        for name, item in own.items()
+    ]
     parameters += [_parameter(name, kind) for name, kind in groups.items()]
     if declared.table_rows is not None:
         parameters.append(_option("score_files", list[str] | None, SCORE_FILES, None))
@@ -290,10 +434,14 @@ def command(declared: Analysis) -> Callable[..., None]:
     def run(**values: Any) -> None:
         options = {name: item.option for name, item in choices.items()}
         options |= {f"own_{name}": option for name, (_, option) in own.items()}
-        _run(declared, {name: _value(options.get(name), value) for name, value in values.items()})
+        _run(
+            declared,
+            {name: _value(options.get(name), value) for name, value in values.items()},
+        )
 
     run.__doc__ = (
-        f"{declared.shows}.\n\n{declared.details}\n\nExample: deepval analyse {declared.name} {declared.example}"
+        f"{declared.shows}.\n\n{declared.details}\n\nExample: deepval analyse "
+        f"{declared.name} {declared.example}"
     )
     vars(run)["__signature__"] = inspect.Signature(parameters)
     return run
@@ -309,22 +457,33 @@ def _setting(declared: Analysis, name: str) -> tuple[Any, Option]:
         if get_origin(kind) is not None and float not in get_args(
             kind
         ):  # several words, such as Sequence[str] or Mapping | None
-            kind = list[str] if declared.settings[name] is not None else list[str] | None
+            kind = (
+                list[str] if declared.settings[name] is not None else list[str] | None
+            )
         return kind, option
     if name not in SETTINGS:
-        raise TypeError(f"Analysis {declared.name}: the argument {name!r} of rows(...) must be declared by an Option.")
+        raise TypeError(
+            f"Analysis {declared.name}: the argument {name!r} of rows(...) must be "
+            "declared by an Option."
+        )
     return SETTINGS[name]
 
 
 def _parameter(name: str, annotation: Any, **default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, **default)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, **default
+    )
 
 
 def _option(name: str, kind: Any, option: Option, default: Any) -> inspect.Parameter:
     flags = option.flags or (f"--{name.removeprefix('own_')}",)
     callback = None if option.limits is None else limits(*option.limits)
     usual = list(default) if isinstance(default, tuple) else default
-    return _parameter(name, Annotated[kind, typer.Option(*flags, help=option.help, callback=callback)], default=usual)
+    return _parameter(
+        name,
+        Annotated[kind, typer.Option(*flags, help=option.help, callback=callback)],
+        default=usual,
+    )
 
 
 def _cells(text: str | None) -> type[Cells]:
@@ -338,21 +497,41 @@ def _cells(text: str | None) -> type[Cells]:
 def _run(declared: Analysis, values: dict[str, Any]) -> None:
     output: Shown = values["output"]
     if declared.whole and output.chosen == "csv":
-        raise InputError("CSV holds one table and this analysis has several: give --format json or markdown.")
+        raise InputError(
+            "CSV holds one table and this analysis has several: "
+            "give --format json or markdown."
+        )
     figure: Path | None = values.get("figure")
     if figure is not None:
         check_writable(figure)
     choices = _choices(declared, values)
-    supplied = {"draws": choices.draws, "seed": choices.seed} if "drawn" in values else {}
+    supplied = (
+        {"draws": choices.draws, "seed": choices.seed} if "drawn" in values else {}
+    )
     if "charges" in values:
         supplied |= {"budgets": choices.measured(), "kinds": choices.kinds}
-    settings = {name.removeprefix("own_"): value for name, value in values.items() if name.startswith("own_")}
-    settings |= {name: value for name, value in supplied.items() if name in declared.parameters}
-    files = [path for path in values["sources"].cells if reading.is_file(path) and not is_specification(path)]
+    settings = {
+        name.removeprefix("own_"): value
+        for name, value in values.items()
+        if name.startswith("own_")
+    }
+    settings |= {
+        name: value for name, value in supplied.items() if name in declared.parameters
+    }
+    files = [
+        path
+        for path in values["sources"].cells
+        if reading.is_file(path) and not is_specification(path)
+    ]
     of_files = declared.table_rows is not None and files
     if values.get("score_files") and not files:
-        raise InputError("-s has scores of values files, and cells were named: leave it out, or name values files.")
-    rows, provenance = (_table_rows if of_files else _rows)(declared, choices, settings, values)
+        raise InputError(
+            "-s has scores of values files, and cells were named: leave it out, or "
+            "name values files."
+        )
+    rows, provenance = (_table_rows if of_files else _rows)(
+        declared, choices, settings, values
+    )
     if declared.empty is not None and not rows:
         raise InputError(declared.empty)
     if figure is not None:
@@ -370,15 +549,28 @@ def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
     drawn, charges = values.get("drawn"), values.get("charges")
     chosen = {} if drawn is None else {"draws": drawn.number, "seed": drawn.seed}
     chosen |= {} if charges is None else charges.settings(declared)
-    chosen |= {name: value for name, value in values.items() if name in own and value is not None}
+    chosen |= {
+        name: value
+        for name, value in values.items()
+        if name in own and value is not None
+    }
     recipes = values.get("allocators") or declared.recipes
-    return Choices(command=f"analyse {declared.name}", labels=dict.fromkeys(recipes, declared.labels), **chosen)
+    return Choices(
+        command=f"analyse {declared.name}",
+        labels=dict.fromkeys(recipes, declared.labels),
+        **chosen,
+    )
 
 
 def _rows(
-    declared: Analysis, choices: Choices, settings: dict[str, Any], values: dict[str, Any]
+    declared: Analysis,
+    choices: Choices,
+    settings: dict[str, Any],
+    values: dict[str, Any],
 ) -> tuple[list[Any], Mapping[str, Mapping[str, Any]]]:
-    """The rows, and the provenance of every cell or saved result by its name in them."""
+    """The rows, and the provenance of every cell or saved result by its name in
+    them.
+    """
     sources: Cells = values["sources"]
     costs = values["charges"].own_costs if "charges" in values else None
     saved: dict[str, Result] = {}
@@ -392,7 +584,17 @@ def _rows(
         specs = values["again"].located(sources, built, all_needed=needed)
     seeds = shared_seeds(built, choices.seed)
     cells = [
-        RunCell(name, "", cell.folder, specs.get(name), None, costs, seed=seeds[name], built=cell, choices=choices)
+        RunCell(
+            name,
+            "",
+            cell.folder,
+            specs.get(name),
+            None,
+            costs,
+            seed=seeds[name],
+            built=cell,
+            choices=choices,
+        )
         for name, cell in built.items()
     ]
     workers: Workers | None = values.get("workers")
@@ -400,50 +602,95 @@ def _rows(
     with storing, nullcontext() if workers is None else workers.start() as engine:
         passed = {} if engine is None else {"map_fits": engine.map}
         rows = rows_of(
-            declared, cells, settings, command=f"analyse {declared.name}", saved=saved, watch=watch, **passed
+            declared,
+            cells,
+            settings,
+            command=f"analyse {declared.name}",
+            saved=saved,
+            watch=watch,
+            **passed,
         )
     stated = {
-        name: {key: result.provenance[key] for key in ("cell", "split", "role")} for name, result in saved.items()
+        name: {key: result.provenance[key] for key in ("cell", "split", "role")}
+        for name, result in saved.items()
     }
     return rows, stated | {name: cell.provenance for name, cell in built.items()}
 
 
 def _table_rows(
-    declared: Analysis, choices: Choices, settings: dict[str, Any], values: dict[str, Any]
+    declared: Analysis,
+    choices: Choices,
+    settings: dict[str, Any],
+    values: dict[str, Any],
 ) -> tuple[list[Any], Mapping[str, Mapping[str, Any]]]:
-    """The rows of values files, judged by scores files, and the digest of every table by its name in them."""
+    """The rows of values files, judged by scores files, and the digest of every table
+    by its name in them.
+    """
     assert declared.table_rows is not None
-    takes, sources = inspect.signature(declared.table_rows).parameters, values["sources"]
-    usual = {name: list(value) if isinstance(value, tuple) else value for name, value in declared.settings.items()}
+    takes, sources = (
+        inspect.signature(declared.table_rows).parameters,
+        values["sources"],
+    )
+    usual = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in declared.settings.items()
+    }
     no_file = next((path for path in sources.cells if not reading.is_file(path)), None)
     if no_file is not None:
         what = "is a folder" if reading.exists(no_file) else "does not exist"
-        raise InputError(f"{no_file} {what}, and values files are analysed without cells: name files alone.")
-    chosen = [name for name, value in settings.items() if name not in takes and value not in (usual[name], None)]
-    flags = [(_setting(declared, name)[1].flags or (f"--{name}",))[0] for name in chosen]
-    flags += ["--scores"] * choices.stored_scores + ["--data"] * (sources.data is not None)
+        raise InputError(
+            f"{no_file} {what}, and values files are analysed "
+            "without cells: name files alone."
+        )
+    chosen = [
+        name
+        for name, value in settings.items()
+        if name not in takes and value not in (usual[name], None)
+    ]
+    flags = [
+        (_setting(declared, name)[1].flags or (f"--{name}",))[0] for name in chosen
+    ]
+    flags += ["--scores"] * choices.stored_scores + ["--data"] * (
+        sources.data is not None
+    )
     if flags:
-        raise InputError(f"{flags[0]} applies to cells, and values files were named: leave it out.")
+        raise InputError(
+            f"{flags[0]} applies to cells, and values files were named: leave it out."
+        )
     costs = values["charges"].costs if "charges" in values else None
     tables, provenance, named = {}, {}, options.named_files(values["score_files"])
-    for name, path in options.named_files(map(str, sources.cells), "Values files").items():
+    for name, path in options.named_files(
+        map(str, sources.cells), "Values files"
+    ).items():
         case = read_evaluation_data(path, costs=costs)
         scores = case.scores(named) if named or "costs" in declared.takes else {}
         of_modes = [item.name for item in scores.values() if item.modes]
         if of_modes:
-            raise InputError(f"{of_modes[0]}: must have one score per input for this analysis; it has one per mode.")
+            raise InputError(
+                f"{of_modes[0]}: must have one score per input for this analysis; it "
+                "has one per mode."
+            )
         whole = [fill_missing(item, case.table, "error") for item in scores.values()]
         tables[name] = case.table, {item.name: item.values for item in whole}
         provenance[name] = {"table": case.table.digest, "role": "all"}
-    return list(declared.table_rows(tables, **{name: settings[name] for name in settings if name in takes})), provenance
+    return list(
+        declared.table_rows(
+            tables, **{name: settings[name] for name in settings if name in takes}
+        )
+    ), provenance
 
 
 def _value(option: Option | None, value: Any) -> Any:
-    return value if option is None or option.read is None or value is None else option.read(value)
+    return (
+        value
+        if option is None or option.read is None or value is None
+        else option.read(value)
+    )
 
 
 COMMANDS = {
-    heading: {name: "analyse" for name in names if name not in REPORT_ONLY} for heading, names in GROUPS.items()
+    heading: {name: "analyse" for name in names if name not in REPORT_ONLY}
+    for heading, names in GROUPS.items()
 }
 """The module of each command, by heading of the help."""
 analyse = typer.Typer(cls=lazy_group(COMMANDS), no_args_is_help=True, **LOOK)
@@ -461,6 +708,7 @@ def __getattr__(name: str) -> Callable[..., None]:
 def _analyse() -> None:
     """Run an analysis of the paper on built cells.
 
-    Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a gate-gbm
-    On a whole track: deepval analyse signs kitti-public --data data --work work
+    Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a
+    gate-gbm On a whole track: deepval analyse signs kitti-public --data data --work
+    work
     """

@@ -1,4 +1,6 @@
-"""`deepval build`: data sets and detections -> cells; the options of commands that read a data set."""
+"""`deepval build`: data sets and detections -> cells; the options of commands that read
+a data set.
+"""
 
 import math
 import warnings
@@ -28,7 +30,12 @@ from deepval.tables.costs import PROFILES, check_modes
 from deepval.tables.values import ValueTable
 
 DatasetName = Annotated[
-    str | None, option("--dataset", f"Data set: {', '.join(DATASETS)}, or your own: FILE.py:NAME.", words=DATASETS)
+    str | None,
+    option(
+        "--dataset",
+        f"Data set: {', '.join(DATASETS)}, or your own: FILE.py:NAME.",
+        words=DATASETS,
+    ),
 ]
 Root = Annotated[Path | None, option("--root", "Folder of the data set's files.")]
 
@@ -48,7 +55,9 @@ class DataFiles(OptionGroup):
             raise InputError(f"--dataset must be given: one of {', '.join(DATASETS)}.")
         if self.dataset in DATASETS or plugins.names_code(self.dataset):
             return self.dataset
-        return options.one_of(self.dataset, (*DATASETS, *plugins.installed("datasets")), "--dataset")
+        return options.one_of(
+            self.dataset, (*DATASETS, *plugins.installed("datasets")), "--dataset"
+        )
 
     @property
     def unit_names(self) -> list[str] | None:
@@ -70,20 +79,29 @@ class MappedFiles(DataFiles):
     """A data set on disk with its lane maps."""
 
     maps: Annotated[
-        Path | None, option("--maps", "Folder of lane maps: nuScenes' map expansion, or ScenarioNet records.")
+        Path | None,
+        option(
+            "--maps",
+            "Folder of lane maps: nuScenes' map expansion, or ScenarioNet records.",
+        ),
     ] = None
 
     def check_maps(self) -> None:
-        """Raise if --maps has no effect; only nuScenes has maps apart from its own files."""
+        """Raise if --maps has no effect; only nuScenes has maps apart from its own
+        files.
+        """
         if self.maps is not None and self.kind != "nuscenes":
             raise InputError(
-                f"--maps changes nothing with --dataset {self.kind}: leave it out, or give another --dataset."
+                f"--maps changes nothing with --dataset {self.kind}: leave it out, or "
+                "give another --dataset."
             )
 
     def open(self) -> Dataset:
         """The data set, with its lane maps."""
         self.check_maps()
-        return self._source(**({} if self.maps is None else {"maps": self.maps})).for_units(self.unit_names)
+        return self._source(
+            **({} if self.maps is None else {"maps": self.maps})
+        ).for_units(self.unit_names)
 
 
 def check_roads(source: Dataset, units: Sequence[str]) -> None:
@@ -91,10 +109,15 @@ def check_roads(source: Dataset, units: Sequence[str]) -> None:
     lacking = source.without_map(units)
     if lacking:
         others = ",".join(unit for unit in units if unit not in lacking)
-        advice = f" or name the other{'s' if ',' in others else ''}: --units {others}" if others else ""
+        advice = (
+            f" or name the other{'s' if ',' in others else ''}: --units {others}"
+            if others
+            else ""
+        )
         raise InputError(
-            f"the learned planner draws the road, and {len(lacking)} of {len(units)} units have no lane map "
-            f"({', '.join(lacking)}): give --maps with their maps{',' if advice else ''}{advice}."
+            f"the learned planner draws the road, and {len(lacking)} of {len(units)} "
+            f"units have no lane map ({', '.join(lacking)}): give "
+            f"--maps with their maps{',' if advice else ''}{advice}."
         )
 
 
@@ -104,112 +127,179 @@ SYNTHETIC = MappedFiles(dataset="synthetic")
 
 def build(
     *,
-    out: Annotated[Path, option("--out", "Folder; each cell becomes a folder in it.", short="-o")],
+    out: Annotated[
+        Path, option("--out", "Folder; each cell becomes a folder in it.", short="-o")
+    ],
     files: MappedFiles = SYNTHETIC,
     mode: Annotated[
         list[str] | None,
-        option("--mode", f"NAME=DETECTIONS, cheap first; or a mode without a file: {NAMES}. Repeatable."),
+        option(
+            "--mode",
+            "NAME=DETECTIONS, cheap first; or a mode "
+            f"without a file: {NAMES}. Repeatable.",
+        ),
     ] = None,
     threshold: Annotated[
-        list[str] | None, option("--threshold", "Lowest score of detections: 0.25 or NAME=0.25.")
+        list[str] | None,
+        option("--threshold", "Lowest score of detections: 0.25 or NAME=0.25."),
     ] = None,
     count_matched: Annotated[
         bool,
         option(
             "--count-matched",
-            "Choose the full mode's threshold so that both modes report as many boxes on the training units.",
+            "Choose the full mode's threshold so that both modes report as many boxes "
+            "on the training units.",
         ),
     ] = False,
-    scores: Annotated[list[str] | None, option("--scores-are", "NAME=probabilities, raw or none. Repeatable.")] = None,
+    scores: Annotated[
+        list[str] | None,
+        option("--scores-are", "NAME=probabilities, raw or none. Repeatable."),
+    ] = None,
     only: Annotated[
         list[str] | None,
         option(
             "--class",
-            f"Keep detections of this class: {', '.join(CLASSES)}; nuScenes has its own names. Repeatable.",
+            f"Keep detections of this class: {', '.join(CLASSES)}; nuScenes has its "
+            "own names. Repeatable.",
             words=CLASSES,
         ),
     ] = None,
     geometry: Annotated[
         list[str] | None,
-        option("--geometry", f"How detections become objects: {', '.join(PLACINGS)}. Repeatable.", words=PLACINGS),
+        option(
+            "--geometry",
+            f"How detections become objects: {', '.join(PLACINGS)}. Repeatable.",
+            words=PLACINGS,
+        ),
     ] = None,
     system: Annotated[
         list[str] | None,
         option(
             "--system",
-            f"Downstream system: {', '.join((*SYSTEMS, *LEARNED))}, or your own: FILE.py:NAME. Repeatable. "
-            "Default: braking.",
+            f"Downstream system: {', '.join((*SYSTEMS, *LEARNED))}, or your own: "
+            "FILE.py:NAME. Repeatable. Default: braking.",
             words=(*SYSTEMS, *LEARNED),
         ),
     ] = None,
-    weights: Annotated[Path | None, option("--weights", "Weights (.pt, .npz) of the learned planner.")] = None,
-    masks: Annotated[Path | None, option("--masks", "Masks (.json, .npz) of the learned planner.")] = None,
-    change: Annotated[
-        list[str] | None, option("--set", "NAME=NUMBER: a constant of the systems, such as corridor_half_width_m=1.5.")
+    weights: Annotated[
+        Path | None, option("--weights", "Weights (.pt, .npz) of the learned planner.")
     ] = None,
-    persistence: Annotated[bool, option("--persistence", "Keep only detections that last three frames.")] = False,
-    strict: Annotated[bool, option("--strict", "Refuse units without any detection.")] = False,
+    masks: Annotated[
+        Path | None, option("--masks", "Masks (.json, .npz) of the learned planner.")
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        option(
+            "--set",
+            "NAME=NUMBER: a constant of the systems, such as "
+            "corridor_half_width_m=1.5.",
+        ),
+    ] = None,
+    persistence: Annotated[
+        bool, option("--persistence", "Keep only detections that last three frames.")
+    ] = False,
+    strict: Annotated[
+        bool, option("--strict", "Refuse units without any detection.")
+    ] = False,
     costs: Annotated[
         Path | None,
-        option("--costs", f"Costs to put into every cell: a .toml file or a profile ({', '.join(PROFILES)})."),
+        option(
+            "--costs",
+            "Costs to put into every cell: a .toml "
+            f"file or a profile ({', '.join(PROFILES)}).",
+        ),
     ] = None,
-    pictures: Annotated[bool, option("--pictures", "Store thumbnails (needed by router-pixel).")] = False,
+    pictures: Annotated[
+        bool, option("--pictures", "Store thumbnails (needed by router-pixel).")
+    ] = False,
     seed: Annotated[
         int | None,
-        option("--seed", "Seed of the synthetic world, or of profile-SIZE. Default: 0.", within=(0, 2**63 - 1)),
+        option(
+            "--seed",
+            "Seed of the synthetic world, or of profile-SIZE. Default: 0.",
+            within=(0, 2**63 - 1),
+        ),
     ] = None,
     workers: Workers,
     json: Json = False,
 ) -> None:
     """Build cells from a data set and two or more modes.
 
-    A cell has the loss of every input under every mode, and the hashes of all its sources.
+    A cell has the loss of every input under every mode, and the hashes of all its
+    sources.
 
-    Example: deepval build --dataset kitti --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet
-    --threshold RRC=0.25 --scores-are CIWT=raw --class Car --geometry monocular --system braking --out cells
+    Example: deepval build --dataset kitti --root kitti_tracking --mode
+    CIWT=CIWT.parquet --mode RRC=RRC.parquet --threshold RRC=0.25 --scores-are CIWT=raw
+    --class Car --geometry monocular --system braking --out cells
     """
     kind = files.kind
     check_writable(out, folder=True)
     for name in ("scipy", "pyarrow"):
         library(name, purpose="Building cells", extra="fit")
     rules = _rules(system or ["braking"], weights, masks)
-    geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
+    geometries = [
+        options.one_of(g, tuple(PLACINGS), "--geometry")
+        for g in geometry or ["monocular"]
+    ]
     material, thresholds = _material(files, mode, threshold, scores, only, seed)
     if any(isinstance(rule, LearnedPlanner) for rule in rules):
         check_roads(material.source, material.units)
     if costs is not None:
         check_modes(costs, [mode_spec.name for mode_spec in material.modes])
     cell_specs = spec.specs(
-        material, geometries=geometries, systems=rules, persistence=persistence, changes=_changes(change)
+        material,
+        geometries=geometries,
+        systems=rules,
+        persistence=persistence,
+        changes=_changes(change),
     )
     if count_matched:
         cell_specs = _count_matched(cell_specs, thresholds)
-    folders = {cell_spec: out / f"{cell_spec.system}-{cell_spec.geometry}" for cell_spec in cell_specs}
+    folders = {
+        cell_spec: out / f"{cell_spec.system}-{cell_spec.geometry}"
+        for cell_spec in cell_specs
+    }
     cells_by_spec: dict[spec.CellSpec, _CellResult] = {}
     for cell_spec, folder in folders.items() if not strict else ():
         current = current_cell(cell_spec, folder, costs=costs, pictures=pictures)
         if current is not None:
-            before = _CellResult(folder, current.cell.id, current.frames, current.cell.table, now=False)
+            before = _CellResult(
+                folder, current.cell.id, current.frames, current.cell.table, now=False
+            )
             cells_by_spec[cell_spec] = before
     missing = [cell_spec for cell_spec in cell_specs if cell_spec not in cells_by_spec]
     with workers.start() as engine:
         cells = rebuild(
-            missing, out, folders.__getitem__, costs=costs, pictures=pictures, strict=strict,
-            map_units=engine.map, watch=terminal.watch,
-        )  # fmt: skip
+            missing,
+            out,
+            folders.__getitem__,
+            costs=costs,
+            pictures=pictures,
+            strict=strict,
+            map_units=engine.map,
+            watch=terminal.watch,
+        )
         for cell in cells if missing else ():
-            cells_by_spec[cell.spec] = _CellResult(folders[cell.spec], cell.id, len(cell.shared.inputs), cell.table)
+            cells_by_spec[cell.spec] = _CellResult(
+                folders[cell.spec], cell.id, len(cell.shared.inputs), cell.table
+            )
     results = [cells_by_spec[cell_spec] for cell_spec in cell_specs]
     too_few = cell_specs[0].roles.too_few
     if too_few is not None:
-        note = f"{too_few}: all units of {kind} are judged, nothing is held out, and no allocator can be fitted here."
+        note = (
+            f"{too_few}: all units of {kind} are judged, nothing is held out, and no "
+            "allocator can be fitted here."
+        )
         warnings.warn(InputWarning(note), stacklevel=2)
     if json:
         terminal.print_json([_summary(result) for result in results])
         return
     for result in results:
         before = "" if result.now else "unchanged since it was built; "
-        say(f"{result.folder}: {before}{_judged_share(result)}{_sentence(result.table.summary())}")
+        say(
+            f"{result.folder}: "
+            f"{before}{_judged_share(result)}{_sentence(result.table.summary())}"
+        )
 
 
 def _material(
@@ -222,33 +312,60 @@ def _material(
 ) -> tuple[sources.Material, dict[str, str]]:
     """The data and modes of the cells, and the thresholds on the command line."""
     kind, units = files.kind, files.unit_names
-    classes = [options.one_of(name, _class_names(kind), "--class") for name in only or []]
+    classes = [
+        options.one_of(name, _class_names(kind), "--class") for name in only or []
+    ]
     modes = mode or list(sources.DEFAULT_MODES)
-    seeded = kind == "synthetic" or any((_built_in(text) or "").startswith("profile-") for text in modes)
-    _refuse_ignored(kind, {"--root": files.root, "--scores-are": scores} if kind == "synthetic" else {})
+    seeded = kind == "synthetic" or any(
+        (_built_in(text) or "").startswith("profile-") for text in modes
+    )
+    _refuse_ignored(
+        kind,
+        {"--root": files.root, "--scores-are": scores} if kind == "synthetic" else {},
+    )
     _refuse_ignored(kind, {} if seeded else {"--seed": seed})
     files.check_maps()
     if kind != "synthetic" and ((files.root is None and kind in DATASETS) or not mode):
         folder = "--root, the folder of its files, and " * (kind in DATASETS)
         raise InputError(f"--dataset {kind} needs {folder}two or more --mode.")
     if files.root is not None and not reading.exists(files.root):
-        raise InputError(f"--root must be the folder of the data set's files; there is no {files.root}.")
+        raise InputError(
+            "--root must be the folder of the data set's "
+            f"files; there is no {files.root}."
+        )
     start = seed or 0
-    thresholds, kinds = _by_mode(threshold, "--threshold", modes), _by_mode(scores, "--scores-are", modes)
+    thresholds, kinds = (
+        _by_mode(threshold, "--threshold", modes),
+        _by_mode(scores, "--scores-are", modes),
+    )
     if kind == "synthetic":
-        least = {name: float(thresholds.get(name, thresholds.get("", sources.DEFAULT_THRESHOLD))) for name in modes}
-        return sources.synthetic(modes, seed=start, threshold=least, classes=classes or None, units=units), thresholds
+        least = {
+            name: float(
+                thresholds.get(name, thresholds.get("", sources.DEFAULT_THRESHOLD))
+            )
+            for name in modes
+        }
+        return sources.synthetic(
+            modes, seed=start, threshold=least, classes=classes or None, units=units
+        ), thresholds
     mode_files = [_mode_file(text, thresholds, kinds, classes, start) for text in modes]
     return sources.from_files(files.open(), mode_files, units=units), thresholds
 
 
-def _count_matched(cell_specs: list[spec.CellSpec], thresholds: dict[str, str]) -> list[spec.CellSpec]:
-    """The cells with the full mode at its count-matched threshold; prints that threshold."""
+def _count_matched(
+    cell_specs: list[spec.CellSpec], thresholds: dict[str, str]
+) -> list[spec.CellSpec]:
+    """The cells with the full mode at its count-matched threshold; prints that
+    threshold.
+    """
     from deepval.paper.row_columns import count_matched_specs
 
     full = cell_specs[0].modes[-1].name
     if {full, ""} & thresholds.keys():
-        raise InputError(f"--count-matched chooses the threshold of {full}: give --threshold only for other modes.")
+        raise InputError(
+            f"--count-matched chooses the threshold of {full}: give --threshold only "
+            "for other modes."
+        )
     matched = count_matched_specs(cell_specs)
     say(
         f"{full}: counts match at a threshold of {matched[0].modes[-1].threshold:g} "
@@ -263,22 +380,41 @@ def _class_names(dataset: str) -> tuple[str, ...]:
     return tuple(NUSCENES_CLASSES) if dataset == "nuscenes" else CLASSES
 
 
-def _rules(names: list[str], weights: Path | None, masks: Path | None) -> list[str | System]:
+def _rules(
+    names: list[str], weights: Path | None, masks: Path | None
+) -> list[str | System]:
     """Downstream systems: the learned planner's with its files, all others by name."""
-    own = {name: own_system(name) for name in names if name not in SYSTEMS and name not in LEARNED}
+    own = {
+        name: own_system(name)
+        for name in names
+        if name not in SYSTEMS and name not in LEARNED
+    }
     for name in (name for name, system in own.items() if system is None):
-        options.one_of(name, (*SYSTEMS, *LEARNED, *plugins.installed("systems")), "--system")
+        options.one_of(
+            name, (*SYSTEMS, *LEARNED, *plugins.installed("systems")), "--system"
+        )
     learned = [name for name in names if name in LEARNED]
     if not learned:
-        unused = [option for option, value in (("--weights", weights), ("--masks", masks)) if value is not None]
+        unused = [
+            option
+            for option, value in (("--weights", weights), ("--masks", masks))
+            if value is not None
+        ]
         if unused:
             raise InputError(
-                f"{unused[0]} applies only to the systems {', '.join(LEARNED)}; none was requested: leave it out."
+                f"{unused[0]} applies only to the systems {', '.join(LEARNED)}; none "
+                "was requested: leave it out."
             )
         return [own.get(name) or name for name in names]
     if weights is None or masks is None:
         raise InputError(f"--system {learned[0]} needs --weights and --masks: {GET}.")
-    planners = dict(zip(learned, learned_planners(learned, weights=weights, masks=masks), strict=True))
+    planners = dict(
+        zip(
+            learned,
+            learned_planners(learned, weights=weights, masks=masks),
+            strict=True,
+        )
+    )
     return [planners.get(name) or own.get(name) or name for name in names]
 
 
@@ -290,7 +426,9 @@ def _changes(texts: list[str] | None) -> dict[str, float]:
         if not equals or not _finite(value):
             raise InputError(f"--set must be NAME=NUMBER; found {text!r}.")
         if name in constants:
-            raise InputError(f"--set must be given once for {name}; found {text!r} as well.")
+            raise InputError(
+                f"--set must be given once for {name}; found {text!r} as well."
+            )
         constants[name] = float(value)
     return constants
 
@@ -299,23 +437,31 @@ def _refuse_ignored(dataset: str, options_of_others: dict[str, Any]) -> None:
     for name, value in options_of_others.items():
         if value not in (None, []):
             raise InputError(
-                f"{name} changes nothing with --dataset {dataset}: leave it out, or give another --dataset."
+                f"{name} changes nothing with --dataset {dataset}: leave it out, or "
+                "give another --dataset."
             )
 
 
 def _mode_file(
-    text: str, thresholds: dict[str, str], kinds: dict[str, str], only: list[str], seed: int
+    text: str,
+    thresholds: dict[str, str],
+    kinds: dict[str, str],
+    only: list[str],
+    seed: int,
 ) -> sources.ModeFile:
     name, equals, path = text.partition("=")
     without_file = _built_in(text)
     if not equals and without_file is None:
         raise InputError(
-            f"--mode of a data set on disk must be NAME=DETECTIONS, or a mode without a file: {NAMES}; found {text!r}."
+            "--mode of a data set on disk must be NAME=DETECTIONS, or a mode without "
+            f"a file: {NAMES}; found {text!r}."
         )
     # A kind of scores for all modes applies only to modes with a file.
     limit = thresholds.get(name, thresholds.get(""))
     kind = kinds.get(name, kinds.get("") if without_file is None else None)
-    scores: Any = None if kind is None else options.one_of(kind, SCORE_KINDS, "--scores-are")
+    scores: Any = (
+        None if kind is None else options.one_of(kind, SCORE_KINDS, "--scores-are")
+    )
     return sources.ModeFile(
         name=name,
         path=Path(path) if without_file is None else None,
@@ -328,25 +474,41 @@ def _mode_file(
 
 
 def _built_in(text: str) -> str | None:
-    """The mode without a file that a text names, plainly or as NAME=MODE; None where a file of that name exists."""
+    """The mode without a file that a text names, plainly or as NAME=MODE; None where a
+    file of that name exists.
+    """
     _, equals, mode_name = text.rpartition("=")
-    return None if built_in_mode(mode_name) is None or (equals and reading.exists(Path(mode_name))) else mode_name
+    return (
+        None
+        if built_in_mode(mode_name) is None
+        or (equals and reading.exists(Path(mode_name)))
+        else mode_name
+    )
 
 
 def _by_mode(texts: list[str] | None, option: str, modes: list[str]) -> dict[str, str]:
-    """Values by mode, from NAME=VALUE; a bare VALUE applies to every mode and has the empty name."""
+    """Values by mode, from NAME=VALUE; a bare VALUE applies to every mode and has the
+    empty name.
+    """
     names = [text.partition("=")[0] for text in modes]
     values: dict[str, str] = {}
     for text in texts or []:
         name, equals, value = text.rpartition("=")
         if equals and name not in names:
             raise InputError(
-                f"{option} must be of a mode ({', '.join(names)}); found {text!r}{suggestion(name, names)}"
+                f"{option} must be "
+                "of a "
+                f"mode ({', '.join(names)}); found {text!r}{suggestion(name, names)}"
             )
         if name in values:
-            raise InputError(f"{option} must be given once for {name or 'all modes'}; found {text!r} as well.")
+            raise InputError(
+                f"{option} must be given "
+                f"once for {name or 'all modes'}; found {text!r} as well."
+            )
         if option == "--threshold" and not _finite(value):
-            raise InputError(f"{option} must be a number or NAME=NUMBER; found {text!r}.")
+            raise InputError(
+                f"{option} must be a number or NAME=NUMBER; found {text!r}."
+            )
         values[name] = value
     return values
 
@@ -377,25 +539,39 @@ def _summary(cell: _CellResult) -> dict[str, Any]:
 
 def _without_nan(content: dict[str, Any]) -> dict[str, Any]:
     """The content with None for NaN, which JSON lacks."""
-    return {key: None if isinstance(value, float) and value != value else value for key, value in content.items()}
+    return {
+        key: None if isinstance(value, float) and value != value else value
+        for key, value in content.items()
+    }
 
 
 def _judged_share(cell: _CellResult) -> str:
-    """The share of frames that the system judges, of those on which both the cheapest and the fullest mode ran."""
+    """The share of frames that the system judges, of those on which both the cheapest
+    and the fullest mode ran.
+    """
     from deepval.report.text_tables import percent
 
     judged, frames = len(cell.table), cell.frames
-    return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
+    return (
+        ""
+        if judged == frames
+        else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
+    )
 
 
 def _sentence(summary: Any) -> str:
     from deepval.report.text_tables import almost_zero, number, percent
 
     if not summary.affected:
-        return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"
+        return (
+            f"none of {summary.inputs:,} inputs affected: both modes "
+            "lead to the same losses"
+        )
     affected = percent(summary.affected / summary.inputs, 1)
     # Where no input is helped, the ratio is undefined.
-    ratio = "undefined" if math.isnan(summary.harm_ratio) else number(summary.harm_ratio)
+    ratio = (
+        "undefined" if math.isnan(summary.harm_ratio) else number(summary.harm_ratio)
+    )
     shares = summary.all_full_share, summary.oracle_share
     start = (
         f"{summary.affected:,} of {summary.inputs:,} inputs affected ({affected}), "
@@ -405,5 +581,7 @@ def _sentence(summary: Any) -> str:
     if why is not None:
         full, oracle = (f"{share * summary.cheap_loss:.3g}" for share in shares)
         return f"{start}all-full {full}, Oracle@20 {oracle} in units of the loss: {why}"
-    full, oracle = ("undefined" if math.isnan(share) else percent(share) for share in shares)
+    full, oracle = (
+        "undefined" if math.isnan(share) else percent(share) for share in shares
+    )
     return f"{start}all-full {full}, Oracle@20 {oracle} of {summary.cheap_loss:,.0f}"

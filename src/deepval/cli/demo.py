@@ -1,4 +1,6 @@
-"""`deepval demo`: the synthetic world -> its cells, and every allocator fitted and judged on each of them."""
+"""`deepval demo`: the synthetic world -> its cells, and every allocator fitted and
+judged on each of them.
+"""
 
 import os
 import warnings
@@ -37,13 +39,19 @@ SHOWN = "braking-monocular"
 
 def demo(
     *,
-    out: Annotated[Path, option("--out", "Folder for cells and results.", short="-o")] = Path("demo"),
+    out: Annotated[
+        Path, option("--out", "Folder for cells and results.", short="-o")
+    ] = Path("demo"),
     seed: Seed = 0,
     scenes: Annotated[
         int, option("--scenes", "Scenes of the synthetic world.", within=(3, 10_000))
     ] = WorldSettings().scenes,
     pixel: Annotated[
-        bool, option("--pixel", "Draw every frame, and add image features and the pixel router (torch).")
+        bool,
+        option(
+            "--pixel",
+            "Draw every frame, and add image features and the pixel router (torch).",
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -61,26 +69,43 @@ def demo(
     world = sources.synthetic(seed=seed, settings=WorldSettings(scenes=scenes))
     free: dict[str, Result] = {}
     charged: dict[str, Result] = {}
-    for cell in build.cells(world, geometries=GEOMETRIES, systems=SYSTEMS, watch=terminal.watch):
+    for cell in build.cells(
+        world, geometries=GEOMETRIES, systems=SYSTEMS, watch=terminal.watch
+    ):
         folder = out / f"{cell.spec.system}-{cell.spec.geometry}"
         folders.write(cell, folder, costs=BOARD, pictures=pixel)
-        free[folder.name], charged[folder.name] = _judge(folders.read_cell(folder), pixel=pixel)
+        free[folder.name], charged[folder.name] = _judge(
+            folders.read_cell(folder), pixel=pixel
+        )
     if json:
-        content = {name: {"free": free[name].to_dict(), "charged": charged[name].to_dict()} for name in free}
+        content = {
+            name: {"free": free[name].to_dict(), "charged": charged[name].to_dict()}
+            for name in free
+        }
         terminal.print_json(content)
         return
     overviews = [overview(free, alpha=alpha) for alpha in LEVELS]
-    overviews += [overview(charged, kind="latency", alpha=alpha) for alpha in (0.2, 0.5)]
+    overviews += [
+        overview(charged, kind="latency", alpha=alpha) for alpha in (0.2, 0.5)
+    ]
     page = out / "report.html"
     pages = {name: out / name / "result.json" for name in free}
     pages |= {f"{name}, charged": out / name / "result-board.json" for name in charged}
     pages[f"{SHOWN}, causal"] = _judge_causal(folders.read_cell(out / SHOWN))
-    write_atomically(page, page_text({name: read_result(path) for name, path in pages.items()}, images=True))
-    write_atomically(out / "results.md", "\n\n".join(map(forms.table_markdown, overviews)) + "\n")
+    write_atomically(
+        page,
+        page_text(
+            {name: read_result(path) for name, path in pages.items()}, images=True
+        ),
+    )
+    write_atomically(
+        out / "results.md", "\n\n".join(map(forms.table_markdown, overviews)) + "\n"
+    )
     say(
-        "Each number is an allocator's nDG: its share of what a perfect choice of as many test inputs gains. Each "
-        "column is a cell: a planner, and whether its distances are estimated from the image (monocular) or true "
-        "(oracle). Allocators were fitted on other units."
+        "Each number is an allocator's nDG: its share of what a perfect choice of as "
+        "many test inputs gains. Each column is a cell: a planner, and whether its "
+        "distances are estimated from the image (monocular) or true (oracle). "
+        "Allocators were fitted on other units."
     )
     terminal.print_tables([overviews[1]])
     say("\n" + "\n".join(_closing(free, scenes, out)))
@@ -89,48 +114,75 @@ def demo(
 
 
 def _closing(results: Mapping[str, Result], scenes: int, out: Path) -> list[str]:
-    """What was simulated, whether escalation helps, which allocator to run, how certain that is, what to open next."""
+    """What was simulated, whether escalation helps, which allocator to run, how certain
+    that is, what to open next.
+    """
     setting = results[SHOWN].setting
     cheap, full = setting["modes"][0], setting["modes"][-1]
     affected, everything = setting["affected"], setting["all_full_share"]
-    rows = [row for row in results[SHOWN].rows if row.budget.holds(kind="selection", alpha=HEADLINE) and row.answer]
+    rows = [
+        row
+        for row in results[SHOWN].rows
+        if row.budget.holds(kind="selection", alpha=HEADLINE) and row.answer
+    ]
     best = max(rows, key=lambda row: (_is_shown(row), row.gain or 0.0), default=None)
     tests = quantity(setting["units"], "test scene")
-    answer, certainty = f"no allocator can be judged on {tests}.", "not at all: run it with more --scenes."
+    answer, certainty = (
+        f"no allocator can be judged on {tests}.",
+        "not at all: run it with more --scenes.",
+    )
     if best is not None:
         agrees = best.second_verdict == best.verdict_words == "better"
-        verb = ("run" if agrees else "try") if _is_shown(best) else "none is shown to be worth running; the best was"
+        verb = (
+            ("run" if agrees else "try")
+            if _is_shown(best)
+            else "none is shown to be worth running; the best was"
+        )
         answer = (
-            f"{verb} {best.allocator}. Escalating 20 % of the inputs, it lowers the loss by "
-            f"{percent(best.gain_share, 1)}, {_points(best.versus_random)} points "
-            f"{interval(best.versus_random_lo, best.versus_random_hi, _points)} more than a random choice (95 %)."
+            f"{verb} {best.allocator}. Escalating 20 % of the inputs, it lowers the "
+            f"loss by {percent(best.gain_share, 1)}, {_points(best.versus_random)} "
+            "points "
+            f"{interval(best.versus_random_lo, best.versus_random_hi, _points)} more "
+            "than a random choice (95 %)."
         )
         of_cells = [
-            any(_is_shown(row) for row in other.rows if (row.allocator, row.budget) == (best.allocator, best.budget))
+            any(
+                _is_shown(row)
+                for row in other.rows
+                if (row.allocator, row.budget) == (best.allocator, best.budget)
+            )
             for other in results.values()
         ]
-        strength = "agrees" if agrees else f"is {best.second_verdict}: a lead, not a proof"
+        strength = (
+            "agrees" if agrees else f"is {best.second_verdict}: a lead, not a proof"
+        )
         certainty = (
-            f"the second opinion {strength}. {best.allocator} is {best.answer}. It is better than random and worth "
-            f"it in {sum(of_cells)} of {quantity(len(of_cells), 'cell')}; the best of "
+            f"the second opinion {strength}. {best.allocator} is {best.answer}. It is "
+            f"better than random and worth it in {sum(of_cells)} of "
+            f"{quantity(len(of_cells), 'cell')}; the best of "
             f"{quantity(len(rows), 'allocator')} does less on new scenes."
         )
     return [
-        f"Simulated: {quantity(scenes, 'scene')} of invented road traffic, no real data. A vehicle plans by what a "
-        f"detector sees, by the cheap mode ({cheap}) or the expensive one ({full}); escalating is running the latter.",
-        f"Help or harm ({SHOWN}, {tests}): the expensive mode changes the loss of {affected:,} of "
-        f"{quantity(setting['inputs'], 'input')} and makes {percent(setting['harm_rate'], 1)} of those worse. Running "
-        f"it always {'raises' if (everything or 0.0) < 0 else 'lowers'} the loss by "
-        f"{percent(None if everything is None else abs(everything), 1)}.",
+        f"Simulated: {quantity(scenes, 'scene')} of invented road traffic, no real "
+        f"data. A vehicle plans by what a detector sees, by the cheap mode ({cheap}) "
+        f"or the expensive one ({full}); escalating is running the latter.",
+        f"Help or harm ({SHOWN}, {tests}): the expensive mode changes the loss of "
+        f"{affected:,} of {quantity(setting['inputs'], 'input')} and makes "
+        f"{percent(setting['harm_rate'], 1)} of those worse. Running it always "
+        f"{'raises' if (everything or 0.0) < 0 else 'lowers'} the "
+        f"loss by {percent(None if everything is None else abs(everything), 1)}.",
         f"At 20 %: {answer}",
         f"How certain: {certainty}",
-        f"Open next: {out / 'report.html'} in a browser (all cells, frames, sliders); {out / 'results.md'} has all "
-        f"tables; `deepval evaluate {out / SHOWN}` prints this cell.",
+        f"Open next: {out / 'report.html'} in a browser (all cells, frames, sliders); "
+        f"{out / 'results.md'} has all tables; `deepval evaluate {out / SHOWN}` "
+        "prints this cell.",
     ]
 
 
 def _is_shown(row: Row) -> bool:
-    """Whether a row is shown to be better than random and than never escalating, and no reference surpasses it."""
+    """Whether a row is shown to be better than random and than never escalating, and no
+    reference surpasses it.
+    """
     return row.marked == "better" and row.never_verdict == "better"
 
 
@@ -141,7 +193,9 @@ def _points(share: float | None) -> str:
 def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     """Verdicts on the cell with free allocators, and with charged ones."""
     recipes = [*fitting.recipes_for(cell), *["router-pixel"] * pixel]
-    scored = fitting.scored_by_all(cell, recipes, calibrating=True, watch=terminal.watch)
+    scored = fitting.scored_by_all(
+        cell, recipes, calibrating=True, watch=terminal.watch
+    )
     for name, item in scored.items():
         text = csv_text(item.columns())
         write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)
@@ -153,15 +207,23 @@ def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     return free, charged
 
 
-def _judge_charged(cell: folders.BuiltCell, scored: Mapping[str, Scored], **settings: Any) -> Result:
-    """Verdicts with charged allocators; those without a cost on the board are listed, and the tables say so once."""
+def _judge_charged(
+    cell: folders.BuiltCell, scored: Mapping[str, Scored], **settings: Any
+) -> Result:
+    """Verdicts with charged allocators; those without a cost on the board are listed,
+    and the tables say so once.
+    """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="No cost known", category=InputWarning)
+        warnings.filterwarnings(
+            "ignore", message="No cost known", category=InputWarning
+        )
         return judge(cell, scored, BOTH, command=None, missing_costs="list", **settings)
 
 
 def _judge_causal(cell: folders.BuiltCell) -> Path:
-    """Verdicts on causal policies: allocators fitted on the training units, thresholds from the validation units."""
+    """Verdicts on causal policies: allocators fitted on the training units, thresholds
+    from the validation units.
+    """
     scored = fitting.scored_by_all(cell, units="train", watch=terminal.watch)
     result = _judge_charged(cell, scored, calibration=list(cell.split.validation))
     result.save(cell.folder / "result-causal.json")

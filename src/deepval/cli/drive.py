@@ -1,6 +1,8 @@
-"""`deepval drive`: a planner on logged scenes, or a system in the synthetic world -> what came of its drives.
+"""`deepval drive`: a planner on logged scenes, or a system in the synthetic world ->
+what came of its drives.
 
-With allocators, every one of them drives the same scenes, and the drives are compared in pairs.
+With allocators, every one of them drives the same scenes, and the drives are compared
+in pairs.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,16 +53,31 @@ from deepval.planners.observation import Planner
 from deepval.planners.pdm_closed import PdmClosed
 from deepval.planners.tracking import AX, STEP_S
 from deepval.report.html import render_drive
-from deepval.report.text_tables import Table, interval, lines_of, number, percent, quantity
+from deepval.report.text_tables import (
+    Table,
+    interval,
+    lines_of,
+    number,
+    percent,
+    quantity,
+)
 from deepval.tables.columns import csv_text
 from deepval.tables.costs import Costs
 from deepval.world.objects import Objects
 
 OFF_LOG_M = 2.0
-"""Beyond this distance from the logged vehicle, detections of the log no longer apply."""
+"""Beyond this distance from the logged vehicle, detections of the log no longer
+apply.
+"""
 
 
-BY_SCORES = ("frozen threshold", "causal cap", "token bucket", "dual price", "virtual queue")
+BY_SCORES = (
+    "frozen threshold",
+    "causal cap",
+    "token bucket",
+    "dual price",
+    "virtual queue",
+)
 """Policies that need no more than scores and a rate."""
 PLANNERS: dict[str, Callable[[], Planner]] = {"idm": Idm, "pdm-closed": PdmClosed}
 
@@ -69,35 +86,90 @@ PLANNERS: dict[str, Callable[[], Planner]] = {"idm": Idm, "pdm-closed": PdmClose
 class LogOptions(OptionGroup):
     """How logged scenes are driven."""
 
-    planner: Annotated[str | None, option("--planner", f"Logged scenes: {' or '.join(PLANNERS)}.")] = None
-    start: Annotated[str, option("--from", "Keyframes to start from: 0 or 0,10,20; all: with a second to drive.")] = "0"
-    replan: Annotated[float, option("--replan", "Seconds between plans, a multiple of 0.1.", within=(0, 1e6))] = 0.1
-    threshold: Annotated[float | None, option("--threshold", "Lowest score of detections.", within=(-1e9, 1e9))] = None
-    geometry: Annotated[str | None, option("--geometry", f"Detections to objects: {', '.join(PLACINGS)}.")] = None
+    planner: Annotated[
+        str | None, option("--planner", f"Logged scenes: {' or '.join(PLANNERS)}.")
+    ] = None
+    start: Annotated[
+        str,
+        option(
+            "--from",
+            "Keyframes to start from: 0 or 0,10,20; all: with a second to drive.",
+        ),
+    ] = "0"
+    replan: Annotated[
+        float,
+        option(
+            "--replan", "Seconds between plans, a multiple of 0.1.", within=(0, 1e6)
+        ),
+    ] = 0.1
+    threshold: Annotated[
+        float | None,
+        option("--threshold", "Lowest score of detections.", within=(-1e9, 1e9)),
+    ] = None
+    geometry: Annotated[
+        str | None,
+        option("--geometry", f"Detections to objects: {', '.join(PLACINGS)}."),
+    ] = None
 
     def starts(self) -> list[int] | None:
         """Keyframes to start from; None for all."""
         parts = [part.strip() for part in self.start.split(",")]
-        if self.start != "all" and not all(part.isdecimal() and len(part) < options.LONGEST_NUMBER for part in parts):
-            raise InputError(f"--from must be a keyframe, several as 0,10,20, or all; found {self.start!r}.")
+        if self.start != "all" and not all(
+            part.isdecimal() and len(part) < options.LONGEST_NUMBER for part in parts
+        ):
+            raise InputError(
+                "--from must be a keyframe, several as 0,10,20, "
+                f"or all; found {self.start!r}."
+            )
         return None if self.start == "all" else [int(part) for part in parts]
 
-    def task(self, files: DataFiles, mode: Sequence[str], others: Sequence[str], seconds: float) -> "LogTask":
+    def task(
+        self,
+        files: DataFiles,
+        mode: Sequence[str],
+        others: Sequence[str],
+        seconds: float,
+    ) -> "LogTask":
         """The drives that are asked for; the units `others` are read as well."""
-        planner = PLANNERS[options.one_of(self.planner or "", tuple(PLANNERS), "--planner")]()
+        planner = PLANNERS[
+            options.one_of(self.planner or "", tuple(PLANNERS), "--planner")
+        ]()
         if files.root is None:
-            raise InputError("--root must be given: the folder of the data set's files.")
+            raise InputError(
+                "--root must be given: the folder of the data set's files."
+            )
         opened = files.open()
         if not hasattr(opened, "read_log"):
-            names = ", ".join(name for name, reader in DATASETS.items() if hasattr(reader, "read_log"))
-            raise InputError(f"--dataset must have logged drives with a lane map ({names}); found {files.kind}.")
+            names = ", ".join(
+                name for name, reader in DATASETS.items() if hasattr(reader, "read_log")
+            )
+            raise InputError(
+                "--dataset must have logged drives with "
+                f"a lane map ({names}); found {files.kind}."
+            )
         if not mode and not (self.threshold is None and self.geometry is None):
-            raise InputError("--threshold and --geometry apply only to --mode: give it too.")
-        placing = PLACINGS[options.one_of(self.geometry or "tracks", tuple(PLACINGS), "--geometry")]
-        units, parts = opened.select(files.unit_names), [text.partition("=") for text in mode]
-        named = [sources.ModeFile(name, Path(path) if sign else None, self.threshold) for name, sign, path in parts]
-        modes = sources.from_files(opened, named, units=[*units, *others]).modes if named else ()
-        return LogTask(opened, units, planner, self.starts(), seconds, self.replan, modes, placing)
+            raise InputError(
+                "--threshold and --geometry apply only to --mode: give it too."
+            )
+        placing = PLACINGS[
+            options.one_of(self.geometry or "tracks", tuple(PLACINGS), "--geometry")
+        ]
+        units, parts = (
+            opened.select(files.unit_names),
+            [text.partition("=") for text in mode],
+        )
+        named = [
+            sources.ModeFile(name, Path(path) if sign else None, self.threshold)
+            for name, sign, path in parts
+        ]
+        modes = (
+            sources.from_files(opened, named, units=[*units, *others]).modes
+            if named
+            else ()
+        )
+        return LogTask(
+            opened, units, planner, self.starts(), seconds, self.replan, modes, placing
+        )
 
 
 @dataclass(frozen=True)
@@ -105,17 +177,46 @@ class WorldOptions(OptionGroup):
     """How the synthetic world is driven."""
 
     system: Annotated[
-        str | None, option("--system", f"Synthetic world: {', '.join(drives.CONTROLLERS)}.", words=drives.CONTROLLERS)
+        str | None,
+        option(
+            "--system",
+            f"Synthetic world: {', '.join(drives.CONTROLLERS)}.",
+            words=drives.CONTROLLERS,
+        ),
     ] = None
-    scenes: Annotated[int, option("--scenes", "Synthetic world: number of scenes.", within=(1, 100_000))] = 200
+    scenes: Annotated[
+        int,
+        option("--scenes", "Synthetic world: number of scenes.", within=(1, 100_000)),
+    ] = 200
 
-    def course(self, mode: Sequence[str], further: str, seconds: float, *, seed: int, alpha: float) -> DriveSetting:
-        """The setting of the drives; `further` is the number of scenes that set thresholds."""
-        system = options.one_of(self.system or "", tuple(drives.CONTROLLERS), "--system")
+    def course(
+        self,
+        mode: Sequence[str],
+        further: str,
+        seconds: float,
+        *,
+        seed: int,
+        alpha: float,
+    ) -> DriveSetting:
+        """The setting of the drives; `further` is the number of scenes that set
+        thresholds.
+        """
+        system = options.one_of(
+            self.system or "", tuple(drives.CONTROLLERS), "--system"
+        )
         sizes = {**MODES, REFERENCE: None}
-        modes = tuple((name, sizes[options.one_of(name, tuple(sizes), "--mode")]) for name in mode)
-        if len(modes) != 2 or not further.isdecimal() or not 0 < int(further[: options.LONGEST_NUMBER]) < MOST_SCENES:
-            raise InputError("The synthetic world needs --mode twice, cheap first, and a number for --calibrate.")
+        modes = tuple(
+            (name, sizes[options.one_of(name, tuple(sizes), "--mode")]) for name in mode
+        )
+        if (
+            len(modes) != 2
+            or not further.isdecimal()
+            or not 0 < int(further[: options.LONGEST_NUMBER]) < MOST_SCENES
+        ):
+            raise InputError(
+                "The synthetic world needs --mode twice, cheap first, and a number "
+                "for --calibrate."
+            )
         world = WorldSettings(self.scenes + int(further), round(seconds / STEP_S) + 1)
         return DriveSetting(system, seed=seed, settings=world, modes=modes, alpha=alpha)
 
@@ -126,25 +227,50 @@ class LoopOptions(OptionGroup):
 
     allocator: Annotated[
         list[str] | None,
-        option("--allocator", f"{', '.join(PLAIN)}, {', '.join(SIGNALS)} or a file. Repeatable.", panel=SUBJECT),
+        option(
+            "--allocator",
+            f"{', '.join(PLAIN)}, {', '.join(SIGNALS)} or a file. Repeatable.",
+            panel=SUBJECT,
+        ),
     ] = None
-    alpha: Annotated[float, option("--alpha", "Share of frames to escalate.", within=(0, 1), panel=SUBJECT)] = 0.2
-    policy: Annotated[str, option("--policy", f"{', '.join(BY_SCORES)}.", words=BY_SCORES, panel=SUBJECT)] = (
-        "frozen threshold"
-    )
+    alpha: Annotated[
+        float,
+        option("--alpha", "Share of frames to escalate.", within=(0, 1), panel=SUBJECT),
+    ] = 0.2
+    policy: Annotated[
+        str,
+        option("--policy", f"{', '.join(BY_SCORES)}.", words=BY_SCORES, panel=SUBJECT),
+    ] = "frozen threshold"
     calibrate: Annotated[
         str | None,
-        option("--calibrate", "Other units that set thresholds; synthetic world: their number (50).", panel=SUBJECT),
+        option(
+            "--calibrate",
+            "Other units that set thresholds; synthetic world: their number (50).",
+            panel=SUBJECT,
+        ),
     ] = None
     costs: options.CostFile = None
-    out: Annotated[Path | None, option("--out", "CSV file with a row per drive.", short="-o", panel=OUTPUT)] = None
-    page: Annotated[Path | None, option("--page", "Page that plays the first two allocators.", panel=OUTPUT)] = None
+    out: Annotated[
+        Path | None,
+        option("--out", "CSV file with a row per drive.", short="-o", panel=OUTPUT),
+    ] = None
+    page: Annotated[
+        Path | None,
+        option("--page", "Page that plays the first two allocators.", panel=OUTPUT),
+    ] = None
 
     def check(self) -> None:
         """Raise where an output cannot be written or an option has no effect."""
-        extra = [name for name in ("calibrate", "costs", "out", "page") if getattr(self, name) is not None]
+        extra = [
+            name
+            for name in ("calibrate", "costs", "out", "page")
+            if getattr(self, name) is not None
+        ]
         if self.allocator is None and extra:
-            raise InputError(f"--{extra[0]} applies only with --allocator: give some, such as --allocator never.")
+            raise InputError(
+                f"--{extra[0]} applies only with --allocator: give some, such as "
+                "--allocator never."
+            )
         options.one_of(self.policy.replace("-", " "), BY_SCORES, "--policy")
         for path in filter(None, (self.out, self.page)):
             check_writable(path)
@@ -161,10 +287,20 @@ class LoopOptions(OptionGroup):
             allocator = None if word in PLAIN else allocator_named(word, others=PLAIN)
             name = word if allocator is None else allocator.name
             if name in arms:
-                raise InputError(f"Allocators must have different names; {name!r} is given twice: leave one out.")
-            if allocator is not None and (allocator.uses == {"image"} or len(allocator.modes) > 2):
-                raise InputError(f"{name} cannot drive: it must choose between two modes, and not by pictures alone.")
-            make = partial(drives.calibrated, course=course, scenes=along, policy=self.policy)
+                raise InputError(
+                    f"Allocators must have different names; {name!r} is given twice: "
+                    "leave one out."
+                )
+            if allocator is not None and (
+                allocator.uses == {"image"} or len(allocator.modes) > 2
+            ):
+                raise InputError(
+                    f"{name} cannot drive: it must choose between two modes, and not "
+                    "by pictures alone."
+                )
+            make = partial(
+                drives.calibrated, course=course, scenes=along, policy=self.policy
+            )
             arms[name] = Arm(word) if allocator is None else make(allocator)
         return tuple(arms.values())
 
@@ -174,13 +310,17 @@ def drive(
     files: DataFiles,
     logs: LogOptions,
     world: WorldOptions,
-    seconds: Annotated[float | None, option("--seconds", "Duration: 6, synthetic world 10.", within=(0, 1e6))] = None,
+    seconds: Annotated[
+        float | None,
+        option("--seconds", "Duration: 6, synthetic world 10.", within=(0, 1e6)),
+    ] = None,
     mode: Annotated[
         list[str] | None,
         option(
             "--mode",
-            "Perception: NAME=DETECTIONS, or a mode without a file; two, cheap first, with --allocator. Default: "
-            f"everything, always; synthetic world: two of {', '.join(MODES)}, {REFERENCE}.",
+            "Perception: NAME=DETECTIONS, or a mode without a file; two, cheap first, "
+            "with --allocator. Default: everything, always; synthetic "
+            f"world: two of {', '.join(MODES)}, {REFERENCE}.",
         ),
     ] = None,
     loop: LoopOptions,
@@ -190,12 +330,15 @@ def drive(
 ) -> None:
     """Drive in closed loop, on logs or in the synthetic world.
 
-    The other road users move as logged or scripted. With --allocator, the allocator decides in every frame which mode
-    the vehicle sees; all allocators drive the same scenes.
+    The other road users move as logged or scripted. With --allocator, the allocator
+    decides in every frame which mode the vehicle sees; all allocators drive the same
+    scenes.
 
-    Example: deepval drive --dataset scenarionet --root records --planner pdm-closed --seconds 60
+    Example: deepval drive --dataset scenarionet --root records --planner pdm-closed
+    --seconds 60
 
-    Allocators: deepval drive --dataset synthetic --system braking --allocator random --allocator lost --alpha 0.2
+    Allocators: deepval drive --dataset synthetic --system braking --allocator random
+    --allocator lost --alpha 0.2
     """
     loop.check()
     synthetic = files.kind == "synthetic"
@@ -204,16 +347,27 @@ def drive(
     ready = world.system and loop.allocator and logs == LogOptions()
     if not (ready if synthetic else logs.planner and world == WorldOptions()):
         raise InputError(
-            "The synthetic world is driven with --system and --allocator, logged scenes with --planner: give these, "
-            "without --from, --replan, --threshold and --geometry for the former and --scenes for the latter."
+            "The synthetic world is driven with --system and --allocator, logged "
+            "scenes with --planner: give these, without --from, --replan, --threshold "
+            "and --geometry for the former and --scenes for the latter."
         )
     if synthetic:
         names, further = mode or ("yolov8s-320", "yolov8s-640"), loop.calibrate or "50"
-        course = world.course(names, further, seconds or 10.0, seed=draws.seed, alpha=loop.alpha)
-        _report(_drive_world(files, course, world.scenes, loop, workers), loop, draws, json=json)
+        course = world.course(
+            names, further, seconds or 10.0, seed=draws.seed, alpha=loop.alpha
+        )
+        _report(
+            _drive_world(files, course, world.scenes, loop, workers),
+            loop,
+            draws,
+            json=json,
+        )
         return
     if len(mode or ()) != 2 if loop.allocator else len(mode or ()) > 1:
-        raise InputError("--mode must be given twice with --allocator, cheap first, and at most once without.")
+        raise InputError(
+            "--mode must be given twice with --allocator, cheap "
+            "first, and at most once without."
+        )
     others = options.unit_list(loop.calibrate) or []
     task = logs.task(files, mode or (), others, seconds or 6.0)
     if loop.allocator:
@@ -222,28 +376,54 @@ def drive(
         _print_drives(task, logs.planner or "", json=json)
 
 
-def _drive_logs(task: "LogTask", others: Sequence[str], loop: LoopOptions, seed: int) -> list[dict[str, Any]]:
+def _drive_logs(
+    task: "LogTask", others: Sequence[str], loop: LoopOptions, seed: int
+) -> list[dict[str, Any]]:
     """A row per drive of a logged scene; the units `others` set the thresholds."""
     if loop.page is not None:
-        raise InputError("--page plays drives of the synthetic world: leave it out with logged scenes.")
-    if not set(loop.allocator or ()) <= set(PLAIN) and (not others or set(others) & set(task.units)):
-        raise InputError("--calibrate must name units that set thresholds and are not driven (--units names those).")
+        raise InputError(
+            "--page plays drives of the synthetic world: leave "
+            "it out with logged scenes."
+        )
+    if not set(loop.allocator or ()) <= set(PLAIN) and (
+        not others or set(others) & set(task.units)
+    ):
+        raise InputError(
+            "--calibrate must name units that set thresholds and are not driven "
+            "(--units names those)."
+        )
     course = DriveSetting("log", seed=seed, alpha=loop.alpha)
     arms = loop.ready(course, [task.along(unit) for unit in others])
-    starts = [start for unit in terminal.watch(task.units, "units") for start in task.compare(unit, course, arms)]
+    starts = [
+        start
+        for unit in terminal.watch(task.units, "units")
+        for start in task.compare(unit, course, arms)
+    ]
     names, costs = [spec.name for spec in task.modes], loop.prices()
     return [row for start in starts for row in drives.outcomes(start, names, costs)]
 
 
 def _drive_world(
-    files: DataFiles, course: DriveSetting, scenes: int, loop: LoopOptions, workers: Workers
+    files: DataFiles,
+    course: DriveSetting,
+    scenes: int,
+    loop: LoopOptions,
+    workers: Workers,
 ) -> list[dict[str, Any]]:
-    """A row per drive in the synthetic world; the scenes after those that are driven set the thresholds."""
+    """A row per drive in the synthetic world; the scenes after those that are driven
+    set the thresholds.
+    """
     units = files.unit_names or [unit_id(scene) for scene in range(scenes)]
     others = [unit_id(scene) for scene in range(scenes, course.settings.scenes)]
     if set(units) & set(others):
-        raise InputError(f"Scenes from {others[0]} on set thresholds and are not driven: raise --scenes.")
-    along = [drives.follow_script(course, unit) for unit in terminal.watch(others, "calibration scenes")]
+        raise InputError(
+            f"Scenes from {others[0]} on set thresholds and "
+            "are not driven: raise --scenes."
+        )
+    along = [
+        drives.follow_script(course, unit)
+        for unit in terminal.watch(others, "calibration scenes")
+    ]
     course, by_scene = replace(course, arms=loop.ready(course, along)), []
     with workers.start() as engine, terminal.step_bar() as step:
         for driven_scene in engine.map(partial(drives.drive_scene, course), units):
@@ -255,14 +435,24 @@ def _drive_world(
     return [row for scene in by_scene for row in drives.outcomes(scene, names, costs)]
 
 
-def _report(rows: Sequence[dict[str, Any]], loop: LoopOptions, draws: DrawOptions, *, json: bool) -> None:
+def _report(
+    rows: Sequence[dict[str, Any]], loop: LoopOptions, draws: DrawOptions, *, json: bool
+) -> None:
     """Write the rows per drive, and print the means per allocator."""
     if loop.out is not None:
         lines = _finite(rows)
         write_atomically(
-            loop.out, csv_text({name: np.array([line[name] for line in lines], object) for name in lines[0]})
+            loop.out,
+            csv_text(
+                {
+                    name: np.array([line[name] for line in lines], object)
+                    for name in lines[0]
+                }
+            ),
         )
-    summary = drives.summaries(rows, make_draws(len({row["unit"] for row in rows}), draws.number, draws.seed))
+    summary = drives.summaries(
+        rows, make_draws(len({row["unit"] for row in rows}), draws.number, draws.seed)
+    )
     if json:
         terminal.print_json(_finite({"summary": summary, "drives": rows}))
         return
@@ -274,38 +464,92 @@ def _report(rows: Sequence[dict[str, Any]], loop: LoopOptions, draws: DrawOption
 def _means(summary: Sequence[dict[str, Any]]) -> Table:
     """The means per allocator, and the change against the first one."""
     measure, label = ("loss", "loss") if summary[0]["loss"] else ("time_lost_s", "lost")
-    columns = {"contacts": ("collisions", 3), "at fault": ("at_fault", 3), "hard": ("hard_brakes", 2),
-               "way m": ("progress_m", 1), "lost s": ("time_lost_s", 2), "ms": ("compute_ms", 0)}  # fmt: skip
+    columns = {
+        "contacts": ("collisions", 3),
+        "at fault": ("at_fault", 3),
+        "hard": ("hard_brakes", 2),
+        "way m": ("progress_m", 1),
+        "lost s": ("time_lost_s", 2),
+        "ms": ("compute_ms", 0),
+    }
     texts = []
     for entry in summary:
-        change, mean = entry[f"{measure}_change"], {name: (entry[name] or {}).get("mean") for name in drives.MEASURES}
-        own = entry["allocator"], percent(entry["rate"], 1), number(mean["loss"]), number(change["mean"])
+        change, mean = (
+            entry[f"{measure}_change"],
+            {name: (entry[name] or {}).get("mean") for name in drives.MEASURES},
+        )
+        own = (
+            entry["allocator"],
+            percent(entry["rate"], 1),
+            number(mean["loss"]),
+            number(change["mean"]),
+        )
         measures = [number(mean[name], digits) for name, digits in columns.values()]
-        texts.append((*own, interval(change["low"], change["high"]), *measures, number(entry["clearance_m"], 2)))
+        texts.append(
+            (
+                *own,
+                interval(change["low"], change["high"]),
+                *measures,
+                number(entry["clearance_m"], 2),
+            )
+        )
     off_log = sum(entry["off_log"] for entry in summary)
     notes = (
-        f"Means over {quantity(summary[0]['drives'], 'drive')} per allocator. loss: the system's on the driven states, "
-        f"per frame. hard: brakes of {drives.HARD_MPS2:g} m/s² or more. lost: behind perfect perception. ms: of modes "
-        "and allocator, where both are known. least: smallest clearance.",
-        *([f"{quantity(off_log, 'step')} more than {OFF_LOG_M:g} m off the log."] if off_log else ()),
+        f"Means over {quantity(summary[0]['drives'], 'drive')} per allocator. loss: "
+        "the system's on the driven states, per frame. hard: brakes of "
+        f"{drives.HARD_MPS2:g} m/s² or more. lost: behind perfect perception. ms: of "
+        "modes and allocator, where both are known. least: smallest clearance.",
+        *(
+            [f"{quantity(off_log, 'step')} more than {OFF_LOG_M:g} m off the log."]
+            if off_log
+            else ()
+        ),
     )
-    header = ("allocator", "escalated", "loss", f"{label} - {summary[0]['base']}", "95 %", *columns, "least m")
+    header = (
+        "allocator",
+        "escalated",
+        "loss",
+        f"{label} - {summary[0]['base']}",
+        "95 %",
+        *columns,
+        "least m",
+    )
     extra = ("least m", "ms", "hard", "at fault", "lost s", "way m")
     return Table("Closed loop", header, lines_of(texts), notes, extra)
 
 
 def _print_drives(task: "LogTask", planner: str, *, json: bool) -> None:
     """Print what came of each drive of a planner, without allocators."""
-    rows = _finite([row for unit in terminal.watch(task.units, "units") for row in task.drive_alone(unit)])
+    rows = _finite(
+        [
+            row
+            for unit in terminal.watch(task.units, "units")
+            for row in task.drive_alone(unit)
+        ]
+    )
     if json:
         terminal.print_json(rows)
         return
     tenth = partial(number, digits=1)
     columns: dict[str, tuple[str, Callable[[Any], str]]] = {
-        **{"scene": ("unit", str), "from": ("from", str), "s": ("seconds", tenth), "way m": ("way_m", tenth)},
-        **{"logged m": ("logged_way_m", tenth), "contacts": ("contacts", lambda contacts: str(len(contacts)))},
-        "at fault": ("contacts", lambda contacts: str(sum(contact["at_fault"] for contact in contacts))),
-        **{"clearance m": ("clearance_m", partial(number, digits=2)), "off log m": ("deviation_m", tenth)},
+        **{
+            "scene": ("unit", str),
+            "from": ("from", str),
+            "s": ("seconds", tenth),
+            "way m": ("way_m", tenth),
+        },
+        **{
+            "logged m": ("logged_way_m", tenth),
+            "contacts": ("contacts", lambda contacts: str(len(contacts))),
+        },
+        "at fault": (
+            "contacts",
+            lambda contacts: str(sum(contact["at_fault"] for contact in contacts)),
+        ),
+        **{
+            "clearance m": ("clearance_m", partial(number, digits=2)),
+            "off log m": ("deviation_m", tenth),
+        },
         "comfort": ("comfort", partial(percent, digits=0)),
     }
     texts = [[form(row[name]) for name, form in columns.values()] for row in rows]
@@ -313,25 +557,49 @@ def _print_drives(task: "LogTask", planner: str, *, json: bool) -> None:
         "{unit} from {from}: ".format_map(row)
         + "{agent} after {time_s:.1f} s, {how}, ".format_map(contact)
         + ("at fault" if contact["at_fault"] else "not at fault")
-        + " ({ego_speed_mps:.1f} m/s, the other {agent_speed_mps:.1f} m/s)".format_map(contact)
+        + " ({ego_speed_mps:.1f} m/s, the other {agent_speed_mps:.1f} m/s)".format_map(
+            contact
+        )
         for row in rows
         for contact in row["contacts"]
     ]
     about = (
-        "clearance: the smallest to any logged other. off log: from the logged vehicle at the end. comfort: of all 4 s "
-        "spans."
+        "clearance: the smallest to any logged other. off log: from the logged "
+        "vehicle at the end. comfort: of all 4 s spans."
     )
     extra = ("logged m", "comfort")
-    terminal.print_tables([Table(f"Closed loop, {planner}", tuple(columns), lines_of(texts), (about, *touched), extra)])
+    terminal.print_tables(
+        [
+            Table(
+                f"Closed loop, {planner}",
+                tuple(columns),
+                lines_of(texts),
+                (about, *touched),
+                extra,
+            )
+        ]
+    )
 
 
-RECORDED = ("seconds", "way_m", "logged_way_m", "deviation_m", "comfort", "plans", "contacts", "pose", "speed_mps")
+RECORDED = (
+    "seconds",
+    "way_m",
+    "logged_way_m",
+    "deviation_m",
+    "comfort",
+    "plans",
+    "contacts",
+    "pose",
+    "speed_mps",
+)
 """What a row has of a drive without allocators."""
 
 
 @dataclass(frozen=True)
 class LogTask:
-    """Drives of logged scenes: units, planner, states to start from (None: all), duration, modes and their placing."""
+    """Drives of logged scenes: units, planner, states to start from (None: all),
+    duration, modes and their placing.
+    """
 
     dataset: Any
     units: Sequence[str]
@@ -343,65 +611,142 @@ class LogTask:
     placing: Placing
 
     def along(self, unit: str) -> Followed:
-        """What the modes report along the log; the first mode's report also as a view."""
+        """What the modes report along the log; the first mode's report also as a
+        view.
+        """
         scene, truth = self.dataset.read_unit(unit)
         reports = [mode_report(mode, scene, truth) for mode in self.modes]
-        blind = [mode.name for mode, report in zip(self.modes, reports, strict=True) if not report.run.any()]
+        blind = [
+            mode.name
+            for mode, report in zip(self.modes, reports, strict=True)
+            if not report.run.any()
+        ]
         if blind:
-            raise InputError(f"{blind[0]}: its file must have frames of {unit}, such as {scene.inputs[0]}; found none.")
-        used = [used_detections(mode, report) for mode, report in zip(self.modes, reports, strict=True)]
+            raise InputError(
+                f"{blind[0]}: its file must have frames of {unit}, such as "
+                f"{scene.inputs[0]}; found none."
+            )
+        used = [
+            used_detections(mode, report)
+            for mode, report in zip(self.modes, reports, strict=True)
+        ]
         objects = [self.placing.place(part, scene, truth) for part in used]
         reader = self.modes[0].reader
-        view = View(scene, reports[0], CheapMode(reader.scores if reader else "none", self.modes[0].threshold))
+        view = View(
+            scene,
+            reports[0],
+            CheapMode(reader.scores if reader else "none", self.modes[0].threshold),
+        )
         view = view.observing(objects[0]) if self.placing.observes else view
-        return Followed(scene, truth, ModeReports(reports, objects), Sight(view, images=False))
+        return Followed(
+            scene, truth, ModeReports(reports, objects), Sight(view, images=False)
+        )
 
-    def drive(self, log: Log, objects: Mapping[str, Objects | None]) -> Iterator[tuple[int, dict[str, DrivenScene]]]:
-        """From each state a drive per entry, with these perceived objects, or the logged ones where None.
+    def drive(
+        self, log: Log, objects: Mapping[str, Objects | None]
+    ) -> Iterator[tuple[int, dict[str, DrivenScene]]]:
+        """From each state a drive per entry, with these perceived objects, or the
+        logged ones where None.
 
         By default, the states are those with a second or more left to drive.
         """
-        every = [number for number, step in enumerate(log.states) if log.time_s[-1] - log.time_s[step] > 1.0 - 1e-6]
+        every = [
+            number
+            for number, step in enumerate(log.states)
+            if log.time_s[-1] - log.time_s[step] > 1.0 - 1e-6
+        ]
         for state in every if self.starts is None else self.starts:
-            go = partial(driven, self.planner, replay_from(log, state), seconds=self.seconds, replan_s=self.replan_s)
+            go = partial(
+                driven,
+                self.planner,
+                replay_from(log, state),
+                seconds=self.seconds,
+                replan_s=self.replan_s,
+            )
             observed = {
-                name: seen if seen is None else perception_at(log, seen, state) for name, seen in objects.items()
+                name: seen if seen is None else perception_at(log, seen, state)
+                for name, seen in objects.items()
             }
             yield state, {name: go(observed=own) for name, own in observed.items()}
 
     def drive_alone(self, unit: str) -> Iterator[dict[str, Any]]:
         """A row per start, driven with the mode, if there is one."""
         objects = self.along(unit).seen.objects[0] if self.modes else None
-        for state, drives_here in self.drive(self.dataset.read_log(unit), {"": objects}):
+        for state, drives_here in self.drive(
+            self.dataset.read_log(unit), {"": objects}
+        ):
             done = drives_here[""]
-            room_m = {"clearance_m": done.clearance_m.min(), "clearances_m": done.clearance_m}
-            yield {"unit": unit, "from": state, **room_m, **{name: getattr(done, name) for name in RECORDED}}
+            room_m = {
+                "clearance_m": done.clearance_m.min(),
+                "clearances_m": done.clearance_m,
+            }
+            yield {
+                "unit": unit,
+                "from": state,
+                **room_m,
+                **{name: getattr(done, name) for name in RECORDED},
+            }
 
-    def compare(self, unit: str, course: DriveSetting, arms: Sequence[Arm]) -> Iterator[list[Driven]]:
+    def compare(
+        self, unit: str, course: DriveSetting, arms: Sequence[Arm]
+    ) -> Iterator[list[Driven]]:
         """For each start, the drives of all arms and last that of the logged objects.
 
-        An arm chooses along the log, since the detections are those of the logged vehicle.
+        An arm chooses along the log, since the detections are those of the logged
+        vehicle.
         """
         log, along = self.dataset.read_log(unit), self.along(unit)
         cheap, full = along.seen.objects
-        marks = {arm.name: drives.choices_along(arm, course, along).escalated for arm in arms}
+        marks = {
+            arm.name: drives.choices_along(arm, course, along).escalated for arm in arms
+        }
         objects: dict[str, Objects | None] = {
-            arm: merge(cheap.where(~own[cheap.frame]), full.where(own[full.frame]))[0] for arm, own in marks.items()
+            arm: merge(cheap.where(~own[cheap.frame]), full.where(own[full.frame]))[0]
+            for arm, own in marks.items()
         }
         marks[PERFECT], objects[PERFECT] = np.zeros(len(log.states), dtype=bool), None
         for state, done in self.drive(log, objects):
             since_s = log.time_s[log.states] - log.time_s[log.states[state]]
             within = (since_s >= 0) & (since_s < done[PERFECT].seconds)
-            yield [_driven(unit, state, arm, one, marks[arm][within]) for arm, one in done.items()]
+            yield [
+                _driven(unit, state, arm, one, marks[arm][within])
+                for arm, one in done.items()
+            ]
 
 
-def _driven(unit: str, state: int, arm: str, done: DrivenScene, escalated: np.ndarray) -> Driven:
+def _driven(
+    unit: str, state: int, arm: str, done: DrivenScene, escalated: np.ndarray
+) -> Driven:
     """A drive of a logged scene in the form of those of the synthetic world."""
-    way_m = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(done.pose[:, :2], axis=0).T))])
-    off_m, none = np.hypot(*(done.pose[:, :2] - done.logged_pose[:, :2]).T), np.full(len(way_m), np.nan)
-    contacts = tuple(FirstContact(round(one.time_s / STEP_S), one.how, one.at_fault) for one in done.contacts)
-    motion = way_m, none, done.speed_mps, -done.states[:, AX], escalated, none, done.clearance_m
-    return Driven(unit, arm, *motion, contacts, done.seconds, state, int((off_m > OFF_LOG_M).sum()))
+    way_m = np.concatenate(
+        [[0.0], np.cumsum(np.hypot(*np.diff(done.pose[:, :2], axis=0).T))]
+    )
+    off_m, none = (
+        np.hypot(*(done.pose[:, :2] - done.logged_pose[:, :2]).T),
+        np.full(len(way_m), np.nan),
+    )
+    contacts = tuple(
+        FirstContact(round(one.time_s / STEP_S), one.how, one.at_fault)
+        for one in done.contacts
+    )
+    motion = (
+        way_m,
+        none,
+        done.speed_mps,
+        -done.states[:, AX],
+        escalated,
+        none,
+        done.clearance_m,
+    )
+    return Driven(
+        unit,
+        arm,
+        *motion,
+        contacts,
+        done.seconds,
+        state,
+        int((off_m > OFF_LOG_M).sum()),
+    )
 
 
 def _finite(content: Any) -> Any:

@@ -1,7 +1,8 @@
 """`deepval evaluate`: a cell or a values file, and score files -> verdicts.
 
-The last judgement of a cell with default options is stored in its folder for `deepval report`. The name of that file is
-a hash of all inputs of the judgement and of the code, so a changed score, cost or program finds no file.
+The last judgement of a cell with default options is stored in its folder for `deepval
+report`. The name of that file is a hash of all inputs of the judgement and of the code,
+so a changed score, cost or program finds no file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,15 @@ import typer
 
 import deepval
 from deepval import checks
-from deepval.cells.judgement import EvaluationData, Learning, head_of, heads_of, judge, note_unknown_fits, with_note
+from deepval.cells.judgement import (
+    EvaluationData,
+    Learning,
+    head_of,
+    heads_of,
+    judge,
+    note_unknown_fits,
+    with_note,
+)
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
 from deepval.errors import InputError
@@ -34,7 +43,17 @@ if TYPE_CHECKING:
     from deepval.allocators import Allocator
 
 DEFAULTS = (options.SubjectOptions(), options.ChargedBudgets(), options.DrawOptions())
-KEPT = ("costs", "modes", "units", "missing", "column", "losses", "rewards", "sep", "decimal")
+KEPT = (
+    "costs",
+    "modes",
+    "units",
+    "missing",
+    "column",
+    "losses",
+    "rewards",
+    "sep",
+    "decimal",
+)
 """Options that other commands on the same files need too."""
 MOST_ROWS = 200
 """A longer table is summarised on the console."""
@@ -51,8 +70,9 @@ def evaluate(
         list[str] | None,
         option(
             "--feedback",
-            "Allocator to judge on policy, which may learn from the full output of every frame that it escalates: a "
-            "file of `deepval fit`, its name in the cell's folder, or a signal. Repeatable.",
+            "Allocator to judge on policy, which may learn from the full output of "
+            "every frame that it escalates: a file of `deepval fit`, its name in the "
+            "cell's folder, or a signal. Repeatable.",
             panel=options.SUBJECT,
         ),
     ] = None,
@@ -61,7 +81,8 @@ def evaluate(
         list[str] | None,
         option(
             "--by",
-            "Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there. Repeatable.",
+            "Judge within groups too: COLUMN, or COLUMN:5,10 "
+            "to cut numbers there. Repeatable.",
             panel=options.MORE,
         ),
     ] = None,
@@ -69,79 +90,131 @@ def evaluate(
         str | None,
         option(
             "--memory",
-            "Memory limit, such as 1.5GB; larger Parquet files are read in pieces. 0: always in pieces. "
-            "Default: DEEPVAL_MEMORY, or most of the free memory.",
+            "Memory limit, such as 1.5GB; larger Parquet files are read in pieces. 0: "
+            "always in pieces. Default: DEEPVAL_MEMORY, or most of the free memory.",
             panel=options.SUBJECT,
         ),
     ] = None,
     simultaneous: Annotated[
-        bool, option("--simultaneous", "Add intervals that hold for all rows together.", panel=options.INTERVALS)
+        bool,
+        option(
+            "--simultaneous",
+            "Add intervals that hold for all rows together.",
+            panel=options.INTERVALS,
+        ),
     ] = False,
     bound: Annotated[
         float | None,
         option(
             "--bound",
-            "Declare that no unit gains or loses more than this share of its all-cheap loss, such as 0.2, and add the "
-            "interval that then holds.",
+            "Declare that no unit gains or loses more than this share of its "
+            "all-cheap loss, such as 0.2, and add the interval that then holds.",
             within=(0, 1),
             panel=options.INTERVALS,
         ),
     ] = None,
     curve: Annotated[
-        int, option("--curve", "Add budget curves with this many points.", within=(0, 10_000), panel=options.MORE)
+        int,
+        option(
+            "--curve",
+            "Add budget curves with this many points.",
+            within=(0, 10_000),
+            panel=options.MORE,
+        ),
     ] = 0,
     thresholds: Annotated[
-        bool, option("--thresholds", "Add score thresholds and escalation rates.", panel=options.MORE)
+        bool,
+        option(
+            "--thresholds",
+            "Add score thresholds and escalation rates.",
+            panel=options.MORE,
+        ),
     ] = False,
     apgr: Annotated[
-        bool, option("--apgr", "Add APGR and call-performance thresholds (RouteLLM's).", panel=options.MORE)
+        bool,
+        option(
+            "--apgr",
+            "Add APGR and call-performance thresholds (RouteLLM's).",
+            panel=options.MORE,
+        ),
     ] = False,
     terms: Annotated[
         Path | None,
         option(
             "--terms",
-            "Loss terms (.parquet, .csv) of the inputs, to store in the result. Default: the cell's.",
+            "Loss terms (.parquet, .csv) of the inputs, to store in the result. "
+            "Default: the cell's.",
             panel=options.SUBJECT,
         ),
     ] = None,
     weight: Annotated[
-        list[str] | None, option("--weight", "NAME=NUMBER: weight of a loss term. Repeatable.", panel=options.SUBJECT)
+        list[str] | None,
+        option(
+            "--weight",
+            "NAME=NUMBER: weight of a loss term. Repeatable.",
+            panel=options.SUBJECT,
+        ),
     ] = None,
     plan: options.PlanFile = None,
     form: Annotated[
         str | None,
-        option("--format", f"Output format: {', '.join(FORMS)}. Default: console.", words=FORMS, panel=options.OUTPUT),
+        option(
+            "--format",
+            f"Output format: {', '.join(FORMS)}. Default: console.",
+            words=FORMS,
+            panel=options.OUTPUT,
+        ),
     ] = None,
     json: options.Json = False,
     out: Annotated[
-        Path | None, option("--out", "Also save the result as JSON.", short="-o", panel=options.OUTPUT)
+        Path | None,
+        option(
+            "--out", "Also save the result as JSON.", short="-o", panel=options.OUTPUT
+        ),
     ] = None,
     whole: Annotated[
-        bool, option("--all", f"Print every row; default: at most {MOST_ROWS} rows of a table.", panel=options.OUTPUT)
+        bool,
+        option(
+            "--all",
+            f"Print every row; default: at most {MOST_ROWS} rows of a table.",
+            panel=options.OUTPUT,
+        ),
     ] = False,
 ) -> None:
     """Judge allocators: gain, intervals, a verdict against random.
 
-    nDG is the normalized decision gain: the share of the oracle's gain. Intervals resample units. For a cell, losses,
-    terms, costs and scores come from its folder, and the test units are judged; all units if no scores were fitted.
+    nDG is the normalized decision gain: the share of the oracle's gain. Intervals
+    resample units. For a cell, losses, terms, costs and scores come from its folder,
+    and the test units are judged; all units if no scores were fitted.
 
-    Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
+    Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml
+    --out result.json
     """
-    output_form = options.format_name(form, json=json, allowed=tuple(FORMS), usual="console")
+    output_form = options.format_name(
+        form, json=json, allowed=tuple(FORMS), usual="console"
+    )
     terminal.hold_notes(hold=output_form == "console")
     if simultaneous and draws.number == 0:
-        raise InputError("--simultaneous adds intervals, which need draws: leave out --draws 0.")
+        raise InputError(
+            "--simultaneous adds intervals, which need draws: leave out --draws 0."
+        )
     if out:
         check_writable(out)
     files = options.named_files(scores)
     table_on_disk = on_disk(values, files, memory)
-    if table_on_disk is not None and subject.form.names(scores=False) | subject.form.names(scores=True):
+    if table_on_disk is not None and subject.form.names(
+        scores=False
+    ) | subject.form.names(scores=True):
         raise InputError(
-            f"{values}: a table that is read in pieces must have our columns ({table_on_disk.why}): rename them in the "
-            "file, or give more --memory."
+            f"{values}: a table that is read in pieces must have our columns "
+            f"({table_on_disk.why}): rename them in the file, or give more --memory."
         )
     learners = _learners(feedback, values, weight)
-    case = subject.case(values) if table_on_disk is None else head_of(table_on_disk, subject.costs)
+    case = (
+        subject.case(values)
+        if table_on_disk is None
+        else head_of(table_on_disk, subject.costs)
+    )
     following = None
     if plan is not None:
         from deepval.cli.compare import plan_on
@@ -150,14 +223,21 @@ def evaluate(
     note = None
     if table_on_disk is None:
         scored = case.scores(files) if files or case.has_scores or not learners else {}
-        calibration_units = None if calibrate is None else case.units(options.unit_list(calibrate, case.roles))
+        calibration_units = (
+            None
+            if calibrate is None
+            else case.units(options.unit_list(calibrate, case.roles))
+        )
         role = subject.units if following is None else subject.units or "test"
         named = None if role is None else options.unit_list(role, case.roles)
         chosen, note = case.judged_units(named, scored, calibration=calibration_units)
         if calibration_units is not None:
             note_unknown_fits(scored)
     else:
-        chosen, calibration_units = options.unit_list(subject.units), options.unit_list(calibrate)
+        chosen, calibration_units = (
+            options.unit_list(subject.units),
+            options.unit_list(calibrate),
+        )
         scored = heads_of(case, files)
         refuse(table_on_disk, {"--apgr": apgr, "--feedback": feedback})
     charged = scored | {name: Scores.stand_in(name) for name in learners}
@@ -169,7 +249,9 @@ def evaluate(
         "calibration": calibration_units,
         "by": by or (),
         "missing": subject.missing_rule,
-        "missing_costs": case.missing_costs(charged, levels, requested=bool(budgets.budget)),
+        "missing_costs": case.missing_costs(
+            charged, levels, requested=bool(budgets.budget)
+        ),
         "simultaneous_intervals": simultaneous,
         "bound": bound,
         "curve_points": curve,
@@ -181,37 +263,66 @@ def evaluate(
     if table_on_disk is None:
         plan_digest = None if following is None else following.plan.digest
         learning = _learning(case, learners, budgets=levels, settings=settings)
-        result = judge(case, scored, levels, command="evaluate", plan=plan_digest, feedback=learning, **settings)
+        result = judge(
+            case,
+            scored,
+            levels,
+            command="evaluate",
+            plan=plan_digest,
+            feedback=learning,
+            **settings,
+        )
     else:
         on_file = replace(table_on_disk, costs=case.table.costs)
-        result = deepval.evaluate(on_file, files, levels, modes=options.name_list(subject.modes), **settings)
+        result = deepval.evaluate(
+            on_file, files, levels, modes=options.name_list(subject.modes), **settings
+        )
     extras = (scores, feedback, calibrate, by, simultaneous, bound, terms, weight, plan)
-    if case.cell is not None and not any(extras) and (subject, budgets, draws) == DEFAULTS:
+    if (
+        case.cell is not None
+        and not any(extras)
+        and (subject, budgets, draws) == DEFAULTS
+    ):
         store_judgement(case, scored, replace(result, curves=()))
     result = with_note(result if thresholds else replace(result, thresholds=()), note)
     result = replace(result, recovery=result.apgr()) if apgr else result
     if out:
-        replace(result, provenance=replace(result.provenance, files=_named(values, files, subject))).save(out)
+        replace(
+            result,
+            provenance=replace(result.provenance, files=_named(values, files, subject)),
+        ).save(out)
     if output_form == "console":
         terminal.print_notes(result.warnings)
-        text = console.render(result, **terminal.look(), most=None if whole else MOST_ROWS)
+        text = console.render(
+            result, **terminal.look(), most=None if whole else MOST_ROWS
+        )
     else:
         text = FORMS[output_form](result)
     typer.echo(text, nl=False)
     if following is not None:
         from deepval.cli.compare import on_test_units, print_plan
 
-        rows = [(r.allocator, r.chance or "random", r.budget, "gain", r.verdict) for r in result.rows if r.verdict]
+        rows = [
+            (r.allocator, r.chance or "random", r.budget, "gain", r.verdict)
+            for r in result.rows
+            if r.verdict
+        ]
         actual = on_test_units(following, {str(values): chosen}, rows)
         print_plan(following, actual, err=output_form != "console")
 
 
-def _learners(words: Sequence[str] | None, cell: Path, weight: Sequence[str] | None) -> "dict[str, Allocator]":
-    """The allocators to judge with feedback by name: NAME=FILE, a file, a name in the cell's folder, or a signal."""
+def _learners(
+    words: Sequence[str] | None, cell: Path, weight: Sequence[str] | None
+) -> "dict[str, Allocator]":
+    """The allocators to judge with feedback by name: NAME=FILE, a file, a name in the
+    cell's folder, or a signal.
+    """
     if not words:
         return {}
     if weight:
-        raise InputError("--feedback is judged by the cell's own losses: leave out --weight.")
+        raise InputError(
+            "--feedback is judged by the cell's own losses: leave out --weight."
+        )
     from deepval.allocators import Allocator, own_allocator
     from deepval.cells.fitting import allocator_named
 
@@ -219,32 +330,56 @@ def _learners(words: Sequence[str] | None, cell: Path, weight: Sequence[str] | N
     for name, path in options.named_files(words).items():
         own = own_allocator(str(path))
         learners[name] = (
-            own if isinstance(own, Allocator) else allocator_named(str(path) if own is None else own.name, cell)
+            own
+            if isinstance(own, Allocator)
+            else allocator_named(str(path) if own is None else own.name, cell)
         )
     return learners
 
 
 def _learning(
-    case: EvaluationData, learners: "Mapping[str, Allocator]", *, budgets: Sequence[Budget], settings: Mapping[str, Any]
+    case: EvaluationData,
+    learners: "Mapping[str, Allocator]",
+    *,
+    budgets: Sequence[Budget],
+    settings: Mapping[str, Any],
 ) -> Learning | None:
     """What judges allocators with feedback; None without any."""
     if not learners:
         return None
     if case.cell is None:
-        raise InputError(f"{case.source}: --feedback needs a cell's folder, with views and outputs; give one.")
+        raise InputError(
+            f"{case.source}: --feedback needs a cell's folder, with views and "
+            "outputs; give one."
+        )
     from deepval.cells.on_policy import feedback_rows
 
     table = case.table.restrict(case.units(settings["calibration"], usual="validation"))
     same = {name: settings[name] for name in ("missing", "missing_costs", "watch")}
-    return partial(feedback_rows, case.cell, learners, budgets=budgets, calibration=table, **same)
+    return partial(
+        feedback_rows, case.cell, learners, budgets=budgets, calibration=table, **same
+    )
 
 
-def _named(values: Path, files: Mapping[str, Path], subject: options.SubjectOptions) -> dict[str, str]:
-    """The files as the command line named them, and the options that say how to read them, one per line."""
-    scores = {name: str(path) if path.stem == name else f"{name}={path}" for name, path in files.items()}
-    own = {name: getattr(subject, name) for name in KEPT if getattr(subject, name) != getattr(DEFAULTS[0], name)}
+def _named(
+    values: Path, files: Mapping[str, Path], subject: options.SubjectOptions
+) -> dict[str, str]:
+    """The files as the command line named them, and the options that say how to read
+    them, one per line.
+    """
+    scores = {
+        name: str(path) if path.stem == name else f"{name}={path}"
+        for name, path in files.items()
+    }
+    own = {
+        name: getattr(subject, name)
+        for name in KEPT
+        if getattr(subject, name) != getattr(DEFAULTS[0], name)
+    }
     words = [
-        f"--{name}={word}" for name, value in own.items() for word in (value if isinstance(value, list) else [value])
+        f"--{name}={word}"
+        for name, value in own.items()
+        for word in (value if isinstance(value, list) else [value])
     ]
     return scores | {"options": "\n".join(words), "values": str(values)}
 
@@ -265,8 +400,12 @@ CODE = "deepval.cells.judgement"
 """Module whose code a judgement depends on, with all modules that it imports."""
 
 
-def store_judgement(case: EvaluationData, scores: Mapping[str, Scores], result: Result) -> None:
-    """Write the judgement and remove older ones; a folder that cannot be written to stays as it is."""
+def store_judgement(
+    case: EvaluationData, scores: Mapping[str, Scores], result: Result
+) -> None:
+    """Write the judgement and remove older ones; a folder that cannot be written to
+    stays as it is.
+    """
     file = _file(case, scores)
     with suppress(InputError, OSError):
         result.save(file)
@@ -275,7 +414,9 @@ def store_judgement(case: EvaluationData, scores: Mapping[str, Scores], result: 
                 older.unlink(missing_ok=True)
 
 
-def stored_judgement(case: EvaluationData, scores: Mapping[str, Scores]) -> Result | None:
+def stored_judgement(
+    case: EvaluationData, scores: Mapping[str, Scores]
+) -> Result | None:
     """The stored judgement of these scores; None if there is none or it is damaged."""
     file = _file(case, scores)
     if not reading.is_file(file):
@@ -301,5 +442,13 @@ def _file(case: EvaluationData, scores: Mapping[str, Scores]) -> Path:
 
 def _facts(scores: Scores) -> list[str]:
     """Everything about scores that a judgement may depend on."""
-    arrays = [scores.covered, *(() if scores.fit is None else (scores.fit.units, scores.fit.inside))]
-    return [scores.digest, scores.kind, ",".join(scores.modes), *(sha256(np.ascontiguousarray(a).data) for a in arrays)]
+    arrays = [
+        scores.covered,
+        *(() if scores.fit is None else (scores.fit.units, scores.fit.inside)),
+    ]
+    return [
+        scores.digest,
+        scores.kind,
+        ",".join(scores.modes),
+        *(sha256(np.ascontiguousarray(a).data) for a in arrays),
+    ]

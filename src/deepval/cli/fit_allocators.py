@@ -1,4 +1,6 @@
-"""`deepval fit`, `score` and `profile`: a cell -> a fitted allocator, its ONNX graph, its scores, its costs."""
+"""`deepval fit`, `score` and `profile`: a cell -> a fitted allocator, its ONNX graph,
+its scores, its costs.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,12 +48,17 @@ from deepval.metering.timing import Items, Stages
 from deepval.report.text_tables import MISSING, Table, TableCell, quantity
 from deepval.tables.columns import csv_text, parquet_bytes
 
-CellFolder = Annotated[Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")]
+CellFolder = Annotated[
+    Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")
+]
 AllocatorName = Annotated[
     str,
     typer.Argument(
         metavar="ALLOCATOR",
-        help="A fitted allocator (its file, or its name in the cell's folder), a signal, or your own: FILE.py:NAME.",
+        help=(
+            "A fitted allocator (its file, or its name in the cell's folder), a "
+            "signal, or your own: FILE.py:NAME."
+        ),
     ),
 ]
 
@@ -65,37 +72,75 @@ def profile(
         str,
         typer.Argument(
             metavar="ALLOCATOR",
-            help="A fitted allocator (its file, or its name in the cell's folder), a signal, your own (FILE.py:NAME), "
-            "or all: every signal and every fitted allocator in the cell's folder, as one table.",
+            help=(
+                "A fitted allocator (its file, or its name in the cell's folder), a "
+                "signal, your own (FILE.py:NAME), or all: every signal and every "
+                "fitted allocator in the cell's folder, as one table."
+            ),
         ),
     ],
     *,
-    out: Annotated[Path, option("--out", "Costs file (.toml) to add the costs to.", short="-o")],
-    seconds: Annotated[float, option("--seconds", "Time limit of each measurement.", within=(0, 1e6))] = 5.0,
-    tolerance: Annotated[float, option("--tolerance", "Relative precision of the median.", within=(0, 1))] = 0.02,
-    batch: Annotated[int | None, option("--batch", "Measure batches of this size too.", within=(1, 100_000))] = None,
-    threads: Annotated[
-        int | None, option("--threads", "Threads of BLAS, OpenMP and OpenCV.", within=(1, 1_024))
+    out: Annotated[
+        Path, option("--out", "Costs file (.toml) to add the costs to.", short="-o")
+    ],
+    seconds: Annotated[
+        float, option("--seconds", "Time limit of each measurement.", within=(0, 1e6))
+    ] = 5.0,
+    tolerance: Annotated[
+        float, option("--tolerance", "Relative precision of the median.", within=(0, 1))
+    ] = 0.02,
+    batch: Annotated[
+        int | None,
+        option("--batch", "Measure batches of this size too.", within=(1, 100_000)),
     ] = None,
-    energy: Annotated[bool, option("--energy", "Measure energy above idle; needs a sensor.")] = False,
+    threads: Annotated[
+        int | None,
+        option("--threads", "Threads of BLAS, OpenMP and OpenCV.", within=(1, 1_024)),
+    ] = None,
+    energy: Annotated[
+        bool, option("--energy", "Measure energy above idle; needs a sensor.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Measure the cost of an allocator per input.
 
     Preprocessing and inference are measured on the frames of the cell.
 
-    Example: deepval profile cells/braking-monocular gate-ridge --out costs.toml --batch 64
+    Example: deepval profile cells/braking-monocular gate-ridge --out costs.toml --batch
+    64
 
-    A table of all, as shares of a full pass: deepval profile cells/braking-monocular all --out cache/costs.toml
+    A table of all, as shares of a full pass: deepval profile cells/braking-monocular
+    all --out cache/costs.toml
     """
     # Read first, so that an unreadable costs file is reported before the measurement.
     read_entries(out, "allocators")
     modes = read_entries(out, "modes")
-    settings = {"batch": batch, "seconds": seconds, "tolerance": tolerance, "threads": threads, "energy": energy}
-    fitted = sorted(path.stem for path in reading.find(cell / ALLOCATORS, "*.json")) if target == ALL else []
-    targets = [stages_of(text, cell) for text in ([*SIGNALS, *fitted] if target == ALL else [target])]
-    watched = terminal.watch(targets, f"allocators of {cell.name}") if target == ALL else targets
-    cards = [card for name, stages, items in watched for card in measure_cards(name, stages, items, **settings)]
+    settings = {
+        "batch": batch,
+        "seconds": seconds,
+        "tolerance": tolerance,
+        "threads": threads,
+        "energy": energy,
+    }
+    fitted = (
+        sorted(path.stem for path in reading.find(cell / ALLOCATORS, "*.json"))
+        if target == ALL
+        else []
+    )
+    targets = [
+        stages_of(text, cell)
+        for text in ([*SIGNALS, *fitted] if target == ALL else [target])
+    ]
+    watched = (
+        terminal.watch(targets, f"allocators of {cell.name}")
+        if target == ALL
+        else targets
+    )
+    cards = [
+        card
+        for name, stages, items in watched
+        for card in measure_cards(name, stages, items, **settings)
+    ]
     add_cards(out, cards)
     if json:
         terminal.print_json({card.name: card.entry() for card in cards})
@@ -109,38 +154,68 @@ def profile(
 
 
 def _table(cards: list[CostCard], modes: Mapping[str, Mapping[str, object]]) -> Table:
-    """Costs per input beside those of the modes in the costs file, as shares of the most expensive mode."""
-    costs = {name: float(ms) for name, entry in modes.items() if isinstance(ms := entry.get("ms"), int | float)}
+    """Costs per input beside those of the modes in the costs file, as shares of the
+    most expensive mode.
+    """
+    costs = {
+        name: float(ms)
+        for name, entry in modes.items()
+        if isinstance(ms := entry.get("ms"), int | float)
+    }
     full = max(costs.values(), default=None)
 
     def row(name: str, ms: float, p95: str) -> tuple[TableCell, ...]:
-        return tuple(map(TableCell, (name, f"{ms:.4f}", p95, MISSING if not full else f"{100 * ms / full:.2f}%")))
+        return tuple(
+            map(
+                TableCell,
+                (
+                    name,
+                    f"{ms:.4f}",
+                    p95,
+                    MISSING if not full else f"{100 * ms / full:.2f}%",
+                ),
+            )
+        )
 
     noisy = [card.name for card in cards if not card.timing.tight]
     notes = (
         f"{cards[0].threads} thread{'s' * (cards[0].threads != 1)}, {cards[0].device}.",
-        *(["No mode has ms in the costs file: measure modes with `deepval perceive`."] if not full else []),
+        *(
+            ["No mode has ms in the costs file: measure modes with `deepval perceive`."]
+            if not full
+            else []
+        ),
         *([f"Not within the tolerance: {', '.join(noisy)}."] if noisy else []),
     )
     sections = (
         tuple(row(name, ms, "") for name, ms in costs.items()),
-        tuple(row(card.name, card.timing.ms, f"{card.timing.p95_ms:.4f}") for card in cards),
+        tuple(
+            row(card.name, card.timing.ms, f"{card.timing.p95_ms:.4f}")
+            for card in cards
+        ),
     )
-    return Table("Costs per input", ("name", "ms", "p95 ms", "of a full pass"), sections, notes)
+    return Table(
+        "Costs per input", ("name", "ms", "p95 ms", "of a full pass"), sections, notes
+    )
 
 
 def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
-    """The name of an allocator's scores, its stages from frame to score, and the frames of a cell that they run on.
+    """The name of an allocator's scores, its stages from frame to score, and the frames
+    of a cell that they run on.
 
-    The first stage starts at the cheap mode's boxes and includes the memory of earlier frames. For a learned allocator,
-    it ends with the row that its models take.
+    The first stage starts at the cheap mode's boxes and includes the memory of earlier
+    frames. For a learned allocator, it ends with the row that its models take.
     """
     built, own = read_cell(cell), own_allocator(target)
     if isinstance(own, EstimatorRecipe):
         allocator = fitting.fit_on(built, own)
     else:
         scorer = _scorer(target, own, cell)
-        allocator = scorer if isinstance(scorer, Allocator) else allocator_named(scorer, cell, others=(ALL,))
+        allocator = (
+            scorer
+            if isinstance(scorer, Allocator)
+            else allocator_named(scorer, cell, others=(ALL,))
+        )
     frames = _frames(built, allocator)
     steps = dict(allocator.stages())
     first = next(iter(steps))
@@ -149,11 +224,20 @@ def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
 
 
 def _scorer(word: str, own: Allocator | Recipe | None, cell: Path) -> Allocator | str:
-    """What scores: the user's own allocator, or the name or file of another; a recipe's is in the cell's folder."""
+    """What scores: the user's own allocator, or the name or file of another; a recipe's
+    is in the cell's folder.
+    """
     if isinstance(own, EstimatorRecipe):
-        raise InputError(f"{own.name} is an estimator: `deepval fit {cell} -a {word}` fits it and writes its scores.")
-    if isinstance(own, Recipe) and not reading.is_file(fitting.fitted_file(cell, own.name)):
-        raise InputError(f"{own.name} is not fitted: `deepval fit {cell} -a {word}` fits it.")
+        raise InputError(
+            f"{own.name} is an estimator: `deepval fit {cell} -a {word}` fits it and "
+            "writes its scores."
+        )
+    if isinstance(own, Recipe) and not reading.is_file(
+        fitting.fitted_file(cell, own.name)
+    ):
+        raise InputError(
+            f"{own.name} is not fitted: `deepval fit {cell} -a {word}` fits it."
+        )
     return word if own is None else own.name if isinstance(own, Recipe) else own
 
 
@@ -172,7 +256,9 @@ def _glances(items: _FrameWithPast | list[_FrameWithPast]) -> Glance | list[Glan
 
 
 def _frames(built: BuiltCell, allocator: Allocator) -> list[_FrameWithPast]:
-    """The frames of the cell's validation units on which the cheap mode was run, as a router receives them."""
+    """The frames of the cell's validation units on which the cheap mode was run, as a
+    router receives them.
+    """
     frames = []
     for view in built.views:
         if view.scene.unit not in built.split.validation:
@@ -195,8 +281,9 @@ def _lines(card: CostCard) -> list[str]:
         else card.energy
     )
     return [
-        f"{card.name} ({card.served}{f' {timing.batch}' if timing.batch else ''}): {timing.ms:.4g} ms per input "
-        f"[{low:.4g}, {high:.4g}], p95 {timing.p95_ms:.4g} ({parts}), {timing.calls:,} calls",
+        f"{card.name} ({card.served}{f' {timing.batch}' if timing.batch else ''}): "
+        f"{timing.ms:.4g} ms per input [{low:.4g}, {high:.4g}], p95 "
+        f"{timing.p95_ms:.4g} ({parts}), {timing.calls:,} calls",
         f"  {card.threads} threads, {card.device}; energy: {energy}",
         *(f"  note: {note}" for note in card.notes),
     ]
@@ -209,7 +296,8 @@ def fit(
         Path | None,
         option(
             "--out",
-            "File for the fitted allocator, or folder for several. Default: CELL/allocators/NAME.json.",
+            "File for the fitted allocator, or folder for several. Default: "
+            "CELL/allocators/NAME.json.",
             short="-o",
         ),
     ] = None,
@@ -217,28 +305,47 @@ def fit(
         list[str] | None,
         option(
             "--allocator",
-            f"{', '.join(RECIPES)}; all: those that need no extra; your own: FILE.py:NAME. Repeatable.",
+            f"{', '.join(RECIPES)}; all: those that need no extra; your own: "
+            "FILE.py:NAME. Repeatable.",
             short="-a",
         ),
     ] = None,
     features: Annotated[
         Path | None,
-        option("--features", "Features of your own estimator (.csv, .parquet): input and numbers. Default: the 65."),
+        option(
+            "--features",
+            "Features of your own estimator (.csv, .parquet): input and numbers. "
+            "Default: the 65.",
+        ),
     ] = None,
     target: Annotated[
-        str | None, option("--target", f"Training target; default: the allocator's. {', '.join(TARGETS)}.")
+        str | None,
+        option(
+            "--target",
+            f"Training target; default: the allocator's. {', '.join(TARGETS)}.",
+        ),
     ] = None,
     units: Annotated[
-        str | None, option("--units", "fit (train and validation; the default), train, a,b,c or a file.")
+        str | None,
+        option(
+            "--units",
+            "fit (train and validation; the default), train, a,b,c or a file.",
+        ),
     ] = None,
-    seed: Annotated[int | None, option("--seed", "Seed of the fit. Default: 0.", within=(0, 2**63 - 1))] = None,
-    like: Annotated[Path | None, option("--like", "Repeat the fit of this file: same bytes on the same cell.")] = None,
+    seed: Annotated[
+        int | None,
+        option("--seed", "Seed of the fit. Default: 0.", within=(0, 2**63 - 1)),
+    ] = None,
+    like: Annotated[
+        Path | None,
+        option("--like", "Repeat the fit of this file: same bytes on the same cell."),
+    ] = None,
     export: Annotated[
         str | None,
         option(
             "--export",
-            "Fit nothing: write this fitted allocator (its file, or its name in the cell's folder) as an ONNX "
-            "graph to --out FILE.onnx.",
+            "Fit nothing: write this fitted allocator (its file, or its name in the "
+            "cell's folder) as an ONNX graph to --out FILE.onnx.",
         ),
     ] = None,
     workers: Workers,
@@ -246,14 +353,16 @@ def fit(
 ) -> None:
     """Fit allocators on a cell, or export one as ONNX.
 
-    By default, training and validation units are used (--units). Each allocator is written as soon as it is fitted. For
-    out-of-fold fits, use `deepval analyse out-of-fold`. An exported graph goes from `row` (double, [n, columns]; the
-    column names are in its metadata) to `score` (double) and is checked on the cell's frames, which needs the extra
-    `vision`; the pixel router's graph is written as it is served.
+    By default, training and validation units are used (--units). Each allocator is
+    written as soon as it is fitted. For out-of-fold fits, use `deepval analyse
+    out-of-fold`. An exported graph goes from `row` (double, [n, columns]; the column
+    names are in its metadata) to `score` (double) and is checked on the cell's frames,
+    which needs the extra `vision`; the pixel router's graph is written as it is served.
 
     Example: deepval fit cells/braking-monocular --allocator gate-gbm
 
-    Several, two at a time: deepval fit cells/braking-monocular -a gate-gbm -a gate-ridge --workers 2
+    Several, two at a time: deepval fit cells/braking-monocular -a gate-gbm -a
+    gate-ridge --workers 2
 
     As ONNX: deepval fit cells/braking-monocular --export gate-gbm --out gate.onnx
 
@@ -265,67 +374,126 @@ def fit(
     fit_options = {"--target": target, "--units": units, "--seed": seed}
     ignored = [option for option, value in fit_options.items() if value is not None]
     if like is not None and ignored:
-        raise InputError(f"--like takes target, units and seed from its file: leave out {' and '.join(ignored)}.")
+        raise InputError(
+            "--like takes target, units and seed from "
+            f"its file: leave out {' and '.join(ignored)}."
+        )
     if export is not None:
         if ignored:
-            raise InputError(f"--export fits nothing: leave out {' and '.join(ignored)}.")
+            raise InputError(
+                f"--export fits nothing: leave out {' and '.join(ignored)}."
+            )
         _export(cell, export, out, json=json)
         return
     many = allocator is not None and (len(allocator) > 1 or ALL in allocator)
     if out is not None:
         check_writable(out, folder=many)
     built = read_cell(cell)
-    items: list[Any] = _recipes(built, allocator or [], features) if like is None else [read_allocator(like)]
+    items: list[Any] = (
+        _recipes(built, allocator or [], features)
+        if like is None
+        else [read_allocator(like)]
+    )
     estimators = [item for item in items if isinstance(item, EstimatorRecipe)]
     if estimators and len(items) > 1:
         raise InputError(
-            f"An estimator is fitted alone; found {len(items)} allocators: fit {estimators[0].name} alone."
+            "An estimator is fitted alone; found "
+            f"{len(items)} allocators: fit {estimators[0].name} alone."
         )
     if estimators and out is not None:
         _check_scores_file(out)
-    arguments = {"target": target, "units": options.unit_list(units, ROLES) or "fit", "seed": seed or 0}
-    work = partial(fitting.fit_on, built, **arguments) if like is None else partial(fitting.refit, built)
+    arguments = {
+        "target": target,
+        "units": options.unit_list(units, ROLES) or "fit",
+        "seed": seed or 0,
+    }
+    work = (
+        partial(fitting.fit_on, built, **arguments)
+        if like is None
+        else partial(fitting.refit, built)
+    )
     written = []
     with workers.start() as engine:
         alone = engine.here and len(items) == 1
-        # Other processes do not have what the user's code registered, so its recipes are fitted here.
-        map_items = map if any(isinstance(item, Recipe) for item in items) else engine.map
-        fitted = map_items(partial(work, watch=terminal.watch) if alone else work, items)
-        watched = items if alone else terminal.watch(items, f"allocators of {cell.name}")
+        # Other processes do not have what the user's code registered, so its recipes
+        # are fitted here.
+        map_items = (
+            map if any(isinstance(item, Recipe) for item in items) else engine.map
+        )
+        fitted = map_items(
+            partial(work, watch=terminal.watch) if alone else work, items
+        )
+        watched = (
+            items if alone else terminal.watch(items, f"allocators of {cell.name}")
+        )
         for item, fitted_allocator in zip(watched, fitted, strict=True):
             if isinstance(item, EstimatorRecipe):
-                scored = fitting.calibration_scores(built, fitted_allocator, watch=terminal.watch)
-                _write_scores(scored, out, cell / SCORES / f"{item.name}.csv", json=json, note=NOT_SAVED)
+                scored = fitting.calibration_scores(
+                    built, fitted_allocator, watch=terminal.watch
+                )
+                _write_scores(
+                    scored,
+                    out,
+                    cell / SCORES / f"{item.name}.csv",
+                    json=json,
+                    note=NOT_SAVED,
+                )
                 return
-            path = out / f"{fitted_allocator.name}.json" if many and out is not None else out
+            path = (
+                out / f"{fitted_allocator.name}.json"
+                if many and out is not None
+                else out
+            )
             file = path or fitting.fitted_file(cell, fitted_allocator.name)
-            write_atomically(file, fitted_allocator.to_json(), make_folder=out is None or many)
+            write_atomically(
+                file, fitted_allocator.to_json(), make_folder=out is None or many
+            )
             written.append((file, fitted_allocator))
     if json:
-        content = [_summary(file, fitted_allocator) for file, fitted_allocator in written]
+        content = [
+            _summary(file, fitted_allocator) for file, fitted_allocator in written
+        ]
         terminal.print_json(content if many else content[0])
         return
     for file, fitted_allocator in written:
         used = fitted_allocator.training
-        fitted_on = f"{quantity(used.inputs, 'input')} of {quantity(len(used.units), 'unit')}"
-        say(f"{file}: {fitted_allocator.name} for {used.target}, fitted on {fitted_on}.")
+        fitted_on = (
+            f"{quantity(used.inputs, 'input')} of {quantity(len(used.units), 'unit')}"
+        )
+        say(
+            f"{file}: {fitted_allocator.name} for {used.target}, fitted on {fitted_on}."
+        )
 
 
 NOT_SAVED = (
-    " The estimator itself is not saved, as reading it back would execute what the file contains: fit it again to "
-    "score again, and serve it from your own code."
+    " The estimator itself is not saved, as reading it back would execute what the "
+    "file contains: fit it again to score again, and serve it from your own code."
 )
 
 
-def _recipes(cell: BuiltCell, names: list[str], features: Path | None) -> list[str | Recipe]:
-    """Recipes without repetition, own ones as objects; `all` means those that suit the cell and need no extra."""
+def _recipes(
+    cell: BuiltCell, names: list[str], features: Path | None
+) -> list[str | Recipe]:
+    """Recipes without repetition, own ones as objects; `all` means those that suit the
+    cell and need no extra.
+    """
     recipes: dict[str, str | Recipe] = {}
-    for name in (name for text in names for name in (fitting.recipes_for(cell) if text == ALL else [text])):
+    for name in (
+        name
+        for text in names
+        for name in (fitting.recipes_for(cell) if text == ALL else [text])
+    ):
         own = None if name in RECIPES else own_allocator(name)
         if isinstance(own, Allocator):
-            raise InputError(f"{own.name} needs no fit: `deepval score {cell.folder} {name}` scores by it.")
+            raise InputError(
+                f"{own.name} needs no fit: "
+                f"`deepval score {cell.folder} {name}` scores by it."
+            )
         if features is not None and not isinstance(own, EstimatorRecipe):
-            raise InputError(f"--features applies only to an estimator of your own; found {name}: leave it out.")
+            raise InputError(
+                "--features applies only to an estimator "
+                f"of your own; found {name}: leave it out."
+            )
         if isinstance(own, EstimatorRecipe) and features is not None:
             own = replace(own, features=OwnFeatures.read(features, cell.table.input))
             RECIPES[own.name] = own
@@ -335,7 +503,12 @@ def _recipes(cell: BuiltCell, names: list[str], features: Path | None) -> list[s
 
 def _summary(file: Path, allocator: FittedAllocator) -> dict[str, Any]:
     used = allocator.training
-    content = {"allocator": allocator.name, "file": str(file), "target": used.target, "units": list(used.units)}
+    content = {
+        "allocator": allocator.name,
+        "file": str(file),
+        "target": used.target,
+        "units": list(used.units),
+    }
     return content | {"inputs": used.inputs, "seed": used.seed}
 
 
@@ -344,17 +517,27 @@ def score(
     allocator: AllocatorName,
     *,
     out: Annotated[
-        Path | None, option("--out", "Scores file (.csv, .parquet). Default: CELL/scores/NAME.csv.", short="-o")
+        Path | None,
+        option(
+            "--out",
+            "Scores file (.csv, .parquet). Default: CELL/scores/NAME.csv.",
+            short="-o",
+        ),
     ] = None,
     units: Annotated[
-        str, option("--units", "Units to score: test, validation, train, fit, all, a,b,c or a file.")
+        str,
+        option(
+            "--units",
+            "Units to score: test, validation, train, fit, all, a,b,c or a file.",
+        ),
     ] = "validation,test",
     json: Json = False,
 ) -> None:
     """Score a cell's inputs by an allocator or a signal.
 
-    Inputs without a score are left out, and their number is printed. An allocator that was fitted on validation units
-    does not score them itself: the same recipe, fitted on the training units alone, does.
+    Inputs without a score are left out, and their number is printed. An allocator that
+    was fitted on validation units does not score them itself: the same recipe, fitted
+    on the training units alone, does.
 
     Example: deepval score cells/braking-monocular gate-gbm
     """
@@ -363,7 +546,9 @@ def score(
     own = own_allocator(allocator)
     scorer = _scorer(allocator, own, cell)
     requested_units = options.unit_list(units, ROLES) or ()
-    scored = fitting.calibration_scores(read_cell(cell), scorer, units=requested_units, watch=terminal.watch)
+    scored = fitting.calibration_scores(
+        read_cell(cell), scorer, units=requested_units, watch=terminal.watch
+    )
     name = _called(allocator) if own is None else own.name
     _write_scores(scored, out, cell / SCORES / f"{name}.csv", json=json)
 
@@ -374,16 +559,26 @@ def _check_scores_file(out: Path) -> None:
     check_writable(out)
 
 
-def _write_scores(scored: fitting.Scored, out: Path | None, usual: Path, *, json: bool, note: str = "") -> None:
+def _write_scores(
+    scored: fitting.Scored, out: Path | None, usual: Path, *, json: bool, note: str = ""
+) -> None:
     """Write scores to a file, by default the usual one, and print what they cover."""
     if not len(scored.input):
-        raise InputError(f"{scored.name} has no score for any of the {scored.inputs:,} inputs: {scored.reason}.")
+        raise InputError(
+            f"{scored.name} has no score for "
+            f"any of the {scored.inputs:,} inputs: {scored.reason}."
+        )
     columns = scored.columns()
     file = out or usual
     content = parquet_bytes(columns) if file.suffix == ".parquet" else csv_text(columns)
     write_atomically(file, content, make_folder=out is None)
     if json:
-        content = {"allocator": scored.name, "kind": scored.kind, "file": str(file), "inputs": scored.inputs}
+        content = {
+            "allocator": scored.name,
+            "kind": scored.kind,
+            "file": str(file),
+            "inputs": scored.inputs,
+        }
         more = {
             "scored": len(scored.input),
             "coverage": scored.coverage,
@@ -392,21 +587,36 @@ def _write_scores(scored: fitting.Scored, out: Path | None, usual: Path, *, json
         }
         terminal.print_json(content | more)
         return
-    without = "" if scored.reason is None else f"; {scored.inputs - len(scored.input):,} without, as {scored.reason}"
+    without = (
+        ""
+        if scored.reason is None
+        else f"; {scored.inputs - len(scored.input):,} without, as {scored.reason}"
+    )
     say(
-        f"{file}: {len(scored.input):,} of {scored.inputs:,} inputs scored by {scored.name} "
-        f"(coverage {scored.coverage:.1%}{without}){_fit_words(scored)}.{note}"
+        f"{file}: {len(scored.input):,} of {scored.inputs:,} inputs scored by "
+        f"{scored.name} (coverage "
+        f"{scored.coverage:.1%}{without}){_fit_words(scored)}.{note}"
     )
 
 
 def _fits(scored: fitting.Scored) -> list[dict[str, int]]:
-    """For each fit behind scores: number of its units, of inputs that it scored, and of those that are of its units."""
+    """For each fit behind scores: number of its units, of inputs that it scored, and of
+    those that are of its units.
+    """
     fit = scored.fit
     if fit is None:
         return []
-    rows = {number: fit.units == number for number in np.unique(fit.units).tolist() if number}
+    rows = {
+        number: fit.units == number
+        for number in np.unique(fit.units).tolist()
+        if number
+    }
     return [
-        {"units": number, "inputs": int(here.sum()), "inputs_in_fit": int(fit.inside[here].sum())}
+        {
+            "units": number,
+            "inputs": int(here.sum()),
+            "inputs_in_fit": int(fit.inside[here].sum()),
+        }
         for number, here in rows.items()
     ]
 
@@ -415,27 +625,44 @@ def _fit_words(scored: fitting.Scored) -> str:
     """Facts about the fits behind scores, as the end of a sentence."""
     fits = _fits(scored)
     words = [
-        f"{fit['inputs_in_fit']:,} of them are of units that it was fitted on" for fit in fits if fit["inputs_in_fit"]
+        f"{fit['inputs_in_fit']:,} of them are of units that it was fitted on"
+        for fit in fits
+        if fit["inputs_in_fit"]
     ]
     if len(fits) > 1:
         alone = min(fits, key=lambda fit: fit["units"])
         words.append(
-            f"{alone['inputs']:,} validation inputs by a fit on {quantity(alone['units'], 'unit')} without theirs"
+            f"{alone['inputs']:,} validation inputs by a fit on "
+            f"{quantity(alone['units'], 'unit')} without theirs"
         )
     return "; ".join(["", *words])
 
 
 def _export(cell: Path, allocator: str, out: Path | None, *, json: bool) -> None:
-    """Write a fitted allocator as an ONNX graph, checked against our scores on the cell's frames."""
+    """Write a fitted allocator as an ONNX graph, checked against our scores on the
+    cell's frames.
+    """
     if out is None or out.suffix != ".onnx":
-        raise InputError(f"--export needs --out with a name that ends in .onnx; found {out or 'none'}.")
+        raise InputError(
+            "--export needs --out with a name that "
+            f"ends in .onnx; found {out or 'none'}."
+        )
     check_writable(out)
     built = read_cell(cell)
     scorer = _scorer(allocator, own_allocator(allocator), cell)
-    fitted = scorer if isinstance(scorer, Allocator) else fitting.allocator_named(scorer, cell)
+    fitted = (
+        scorer
+        if isinstance(scorer, Allocator)
+        else fitting.allocator_named(scorer, cell)
+    )
     if isinstance(fitted, PixelRouter):
         write_atomically(out, fitted.model)
-        facts = {"allocator": fitted.name, "file": str(out), "rows": 0, "difference": 0.0}
+        facts = {
+            "allocator": fitted.name,
+            "file": str(out),
+            "rows": 0,
+            "difference": 0.0,
+        }
         description = "the graph that it is served by, from picture to log_odds"
     elif isinstance(fitted, Learned):
         checked = export(fitted, fitting.rows_on(built, fitted))
@@ -446,11 +673,21 @@ def _export(cell: Path, allocator: str, out: Path | None, *, json: bool) -> None
             "rows": checked.rows,
             "difference": checked.difference,
         }
-        same = "all are equal" if checked.equal == checked.rows else f"{checked.equal:,} of them are equal"
-        apart = f"the scores of ONNX Runtime and deepval differ by at most {checked.difference:.2g}"
+        same = (
+            "all are equal"
+            if checked.equal == checked.rows
+            else f"{checked.equal:,} of them are equal"
+        )
+        apart = (
+            "the scores of ONNX Runtime and deepval "
+            f"differ by at most {checked.difference:.2g}"
+        )
         description = f"on {checked.rows:,} rows {apart}, {same}"
     else:
-        raise InputError(f"{fitted.name} is not a fitted allocator: --export takes one that `deepval fit` wrote.")
+        raise InputError(
+            f"{fitted.name} is not a fitted allocator: --export takes one that "
+            "`deepval fit` wrote."
+        )
     if json:
         terminal.print_json(facts)
         return
@@ -458,5 +695,7 @@ def _export(cell: Path, allocator: str, out: Path | None, *, json: bool) -> None
 
 
 def _called(text: str) -> str:
-    """The name of an allocator's scores and costs: the file's name without its suffix, or the text itself."""
+    """The name of an allocator's scores and costs: the file's name without its suffix,
+    or the text itself.
+    """
     return Path(text).stem if reading.is_file(Path(text)) else text

@@ -1,4 +1,6 @@
-"""`deepval cells`, `leaderboard`, `reproduce` and `doctor`: official cells, submissions, the paper, stored files."""
+"""`deepval cells`, `leaderboard`, `reproduce` and `doctor`: official cells,
+submissions, the paper, stored files.
+"""
 
 import os
 from collections.abc import Sequence
@@ -28,26 +30,40 @@ from deepval.report.text_tables import quantity
 
 
 def doctor(
-    folder: Annotated[Path, typer.Argument(help="A folder that deepval wrote, or a folder above it.")],
+    folder: Annotated[
+        Path, typer.Argument(help="A folder that deepval wrote, or a folder above it.")
+    ],
     *,
     json: Json = False,
 ) -> None:
     """Verify the files that deepval wrote below a folder.
 
-    Cells, caches, allocators, results, leaderboards, stored work and planners are compared with the hashes written
-    beside them, and leftovers of killed commands are listed. Nothing is changed. Exits with 1 if there is a problem.
+    Cells, caches, allocators, results, leaderboards, stored work and planners are
+    compared with the hashes written beside them, and leftovers of killed commands are
+    listed. Nothing is changed. Exits with 1 if there is a problem.
 
     Example: deepval doctor cells
     """
     report = checkup(folder)
     if json:
-        about = {"folder": str(folder), "whole": not report.problems, "found": report.counts, "files": report.files}
+        about = {
+            "folder": str(folder),
+            "whole": not report.problems,
+            "found": report.counts,
+            "files": report.files,
+        }
         about |= {"problems": plain(report.problems), "notes": report.notes}
         terminal.print_json(about)
     else:
-        there = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in report.counts.items())
+        there = ", ".join(
+            f"{number} {kind}{'s' * (number > 1)}"
+            for kind, number in report.counts.items()
+        )
         problems = quantity(len(report.problems), "problem")
-        say(f"{there or 'Nothing whole'}: {quantity(report.files, 'file')} verified, {problems}.")
+        say(
+            f"{there or 'Nothing whole'}: {quantity(report.files, 'file')} "
+            f"verified, {problems}."
+        )
         for problem in report.problems:
             say(f"  {problem.path}: {problem.wrong}. Run: {problem.run}")
         for note in report.notes:
@@ -64,37 +80,54 @@ def reproduce(
     names: Annotated[
         list[Path] | None,
         typer.Argument(
-            help=f"Tracks ({', '.join(NAMES)}), their cells, cell folders or specifications. Default: all tracks."
+            help=(
+                f"Tracks ({', '.join(NAMES)}), their cells, cell folders or "
+                "specifications. Default: all tracks."
+            )
         ),
     ] = None,
     *,
     data: DataFolder = None,
     work: WorkFolder = WORK,
-    out: Annotated[Path, option("--out", "Folder for report.html, report.md and report.json.", short="-o")] = Path(
-        "reproduction"
-    ),
-    costs: Annotated[str | None, option("--costs", "Costs for cells without costs: a .toml file or a profile.")] = None,
+    out: Annotated[
+        Path,
+        option(
+            "--out", "Folder for report.html, report.md and report.json.", short="-o"
+        ),
+    ] = Path("reproduction"),
+    costs: Annotated[
+        str | None,
+        option("--costs", "Costs for cells without costs: a .toml file or a profile."),
+    ] = None,
     analyses: Annotated[
-        list[str] | None, option("--analysis", "Name of an analysis to run. Repeatable. Default: all.")
+        list[str] | None,
+        option("--analysis", "Name of an analysis to run. Repeatable. Default: all."),
     ] = None,
     allocators: Annotated[
-        list[str] | None, option("--allocator", "Recipe to fit. Repeatable. Default: all.", short="-a")
+        list[str] | None,
+        option("--allocator", "Recipe to fit. Repeatable. Default: all.", short="-a"),
     ] = None,
     plan: Annotated[
         Path | None,
-        option("--plan", "A registered plan: make its comparisons over the cells, and report what was planned."),
+        option(
+            "--plan",
+            "A registered plan: make its comparisons over the cells, "
+            "and report what was planned.",
+        ),
     ] = None,
     workers: Workers = EVERY_CORE,
     json: Json = False,
 ) -> None:
     """Run the paper's analyses and compare with its results.
 
-    The cells that this machine can build are used. Results are stored by content: a second run computes only what
-    changed, and a stopped run continues.
+    The cells that this machine can build are used. Results are stored by content: a
+    second run computes only what changed, and a stopped run continues.
 
-    Tracks whose file hashes are not public (core, external) run on your own data: detectors first, cells marked local.
+    Tracks whose file hashes are not public (core, external) run on your own data:
+    detectors first, cells marked local.
 
-    Example: deepval reproduce synthetic kitti-public --data data --work work --out reproduction
+    Example: deepval reproduce synthetic kitti-public --data data --work work --out
+    reproduction
     """
     from deepval.allocators import RECIPES
     from deepval.cells.judgement import openings
@@ -107,7 +140,10 @@ def reproduce(
     from deepval.tables.costs import read_costs
 
     if data is not None and not reading.is_folder(data):
-        raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
+        raise InputError(
+            "--data must be a folder that holds kitti_tracking, "
+            f"nuscenes or others; {data} is none."
+        )
     check_writable(work, folder=True)
     check_writable(out, folder=True)
     if costs is not None:
@@ -127,23 +163,42 @@ def reproduce(
             engine=engine,
             watch=terminal.watch,
             step=step,
-            announce=lambda expected: say(_expected(expected, workers.workers), err=True),
+            announce=lambda expected: say(
+                _expected(expected, workers.workers), err=True
+            ),
         )
-    content = write_report(done, out, None if plan is None else plan_outcome(plan, done.cells))
+    content = write_report(
+        done, out, None if plan is None else plan_outcome(plan, done.cells)
+    )
     if json:
         typer.echo(reading.text(out / FILES[2]), nl=False)
         return
     beside = content["beside_the_paper"]
-    counts = quantity(len(done.cells), "cell"), quantity(len(done.outcomes), "analysis", "analyses")
-    say(f"{', '.join(counts)}, {quantity(len(beside['figures']), 'figure')} beside the paper's.")
-    if any(not cell.published for name in map(str, names or NAMES) for cell in tracks.cells_named(name)):
+    counts = (
+        quantity(len(done.cells), "cell"),
+        quantity(len(done.outcomes), "analysis", "analyses"),
+    )
+    say(
+        f"{', '.join(counts)}, {quantity(len(beside['figures']), 'figure')} beside "
+        "the paper's."
+    )
+    if any(
+        not cell.published
+        for name in map(str, names or NAMES)
+        for cell in tracks.cells_named(name)
+    ):
         say(f"  {LOCAL_NOTE}")
     for note in done.notes:
         say(f"  {note}")
-    for item in dict.fromkeys(line for lines in done.lacking.values() for line in lines):
+    for item in dict.fromkeys(
+        line for lines in done.lacking.values() for line in lines
+    ):
         say(f"  not built, for want of: {item}")
     for at in done.cells:
-        typer.echo(f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record")
+        typer.echo(
+            f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test "
+            "units on record"
+        )
     typer.echo(f"Written to {', '.join(str(out / name) for name in FILES)}")
 
 
@@ -151,20 +206,26 @@ def _expected(expected: RunEstimate, workers: int) -> str:
     """The expected time and disk in a sentence."""
     minutes = (expected.detector_s + expected.analyses_s / max(workers, 1)) / 60
     return (
-        f"Expected, roughly: {quantity(expected.cells, 'cell')}, {expected.frames:,} frames to run through detectors "
-        f"({expected.detector_s / 60:,.1f} min); with all analyses {minutes:,.1f} min on {quantity(workers, 'worker')} "
-        f"and {expected.disk_bytes / 1e6:,.1f} MB of disk. A stopped run continues."
+        f"Expected, roughly: {quantity(expected.cells, 'cell')}, {expected.frames:,} "
+        f"frames to run through detectors ({expected.detector_s / 60:,.1f} min); with "
+        f"all analyses {minutes:,.1f} min on {quantity(workers, 'worker')} and "
+        f"{expected.disk_bytes / 1e6:,.1f} MB of disk. A stopped run continues."
     )
 
 
 def _check_names(names: Sequence[str], allowed: Sequence[str], option: str) -> None:
     unknown = [name for name in names if name not in allowed]
     if unknown:
-        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {unknown[0]!r}.")
+        raise InputError(
+            f"{option} must be one of {', '.join(allowed)}; found {unknown[0]!r}."
+        )
 
 
 def cells(
-    track: Annotated[list[str] | None, typer.Argument(help=f"Tracks: {', '.join(NAMES)}. Default: all.")] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Tracks: {', '.join(NAMES)}. Default: all."),
+    ] = None,
     *,
     data: DataFolder = None,
     work: WorkFolder = WORK,
@@ -175,17 +236,27 @@ def cells(
     Example: deepval cells kitti-public --data data
     """
     if data is not None and not reading.is_folder(data):
-        raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
-    listed = [(item, *_available(item, data, work)) for item in tracks.read_tracks(track)]
+        raise InputError(
+            "--data must be a folder that holds kitti_tracking, "
+            f"nuscenes or others; {data} is none."
+        )
+    listed = [
+        (item, *_available(item, data, work)) for item in tracks.read_tracks(track)
+    ]
     if json:
-        terminal.print_json([_track(item, data, local, missing) for item, local, missing in listed])
+        terminal.print_json(
+            [_track(item, data, local, missing) for item, local, missing in listed]
+        )
         return
     for item, local, missing in listed:
         _print_track(item, data, local, missing)
 
 
 def _print_track(
-    item: tracks.Track, data: Path | None, local: LocalCells | None, missing: dict[str, tuple[str, ...]]
+    item: tracks.Track,
+    data: Path | None,
+    local: LocalCells | None,
+    missing: dict[str, tuple[str, ...]],
 ) -> None:
     say(f"{item.name}: {item.title} ({quantity(len(item.cells), 'cell')})")
     if not item.cells[0].published:
@@ -197,7 +268,11 @@ def _print_track(
             shared.setdefault(line, []).append(cell.id)
     for need in dict.fromkeys(need for cell in item.cells for need in cell.needs):
         if data is not None and (count := need.available(data)):
-            say(f"    present: {need.name}, {count:,} of {need.count:,} at {_looked(need, data)}")
+            say(
+                "    "
+                "present: "
+                f"{need.name}, {count:,} of {need.count:,} at {_looked(need, data)}"
+            )
     for pictures in () if local is None else local.pictures.values():
         say(f"    {pictures.note}")
     for line, ids in shared.items():
@@ -205,24 +280,35 @@ def _print_track(
     for line in item.not_given:
         say(f"    not given by the source: {line}")
     ready = [cell for cell in item.cells if not missing[cell.id]]
-    for line in dict.fromkeys(line for cell in ready for line in _commands(cell, data, local)):
+    for line in dict.fromkeys(
+        line for cell in ready for line in _commands(cell, data, local)
+    ):
         typer.echo(f"    run: {line}")  # in one line, so that it can be copied
     if ready and data is not None:
-        typer.echo(f"    or all at once: deepval reproduce {item.name} --data {quote(str(data))}")
+        typer.echo(
+            "    or all at once: deepval "
+            f"reproduce {item.name} --data {quote(str(data))}"
+        )
 
 
 def _available(
     item: tracks.Track, data: Path | None, work: Path
 ) -> tuple[LocalCells | None, dict[str, tuple[str, ...]]]:
-    """The local cells of a track whose hashes are not public, and what each cell of a track lacks."""
+    """The local cells of a track whose hashes are not public, and what each cell of a
+    track lacks.
+    """
     if item.cells[0].published:
         return None, {cell.id: tuple(cell.missing(data)) for cell in item.cells}
     local, lacking = local_cells(item.cells, data, work, terminal.watch)
     return local, {cell.id: lacking.get(cell.id, ()) for cell in item.cells}
 
 
-def _commands(cell: TrackCell, data: Path | None, local: LocalCells | None) -> list[str]:
-    """The commands that build a cell: the detector where one is needed, then the cell."""
+def _commands(
+    cell: TrackCell, data: Path | None, local: LocalCells | None
+) -> list[str]:
+    """The commands that build a cell: the detector where one is needed, then the
+    cell.
+    """
     if local is None:
         command = tracks.build_command(cell, data)
         return [] if command is None else [command]
@@ -230,65 +316,131 @@ def _commands(cell: TrackCell, data: Path | None, local: LocalCells | None) -> l
 
 
 def _looked(need: tracks.Need, data: Path | None) -> str:
-    return " or ".join(pattern if data is None else (data / pattern).as_posix() for pattern in need.patterns)
+    return " or ".join(
+        pattern if data is None else (data / pattern).as_posix()
+        for pattern in need.patterns
+    )
 
 
 def _track(
-    item: tracks.Track, data: Path | None, local: LocalCells | None, missing: dict[str, tuple[str, ...]]
+    item: tracks.Track,
+    data: Path | None,
+    local: LocalCells | None,
+    missing: dict[str, tuple[str, ...]],
 ) -> dict[str, Any]:
     listed = []
     for cell in item.cells:
         needs = [
-            {"name": n.name, "found": n.available(data) if data else 0, "of": n.count, "looked": _looked(n, data)}
+            {
+                "name": n.name,
+                "found": n.available(data) if data else 0,
+                "of": n.count,
+                "looked": _looked(n, data),
+            }
             for n in cell.needs
         ]
-        *perceived, command = [None] if missing[cell.id] else (_commands(cell, data, local) or [None])
-        about = {"id": cell.id, "name": cell.name, "official": cell.published, "missing": list(missing[cell.id])}
-        listed.append(about | {"needs": needs, "perceive": perceived, "build": command, **cell.definition})
-    about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}
+        *perceived, command = (
+            [None] if missing[cell.id] else (_commands(cell, data, local) or [None])
+        )
+        about = {
+            "id": cell.id,
+            "name": cell.name,
+            "official": cell.published,
+            "missing": list(missing[cell.id]),
+        }
+        listed.append(
+            about
+            | {
+                "needs": needs,
+                "perceive": perceived,
+                "build": command,
+                **cell.definition,
+            }
+        )
+    about = {
+        "track": item.name,
+        "title": item.title,
+        "source": item.source,
+        "not_given": list(item.not_given),
+    }
     if local is not None:
-        about |= {"note": LOCAL_NOTE, "pictures": {name: item.note for name, item in local.pictures.items()}}
-    return about | {"alphas": list(item.alphas), "headline_alpha": item.headline_alpha, "cells": listed}
+        about |= {
+            "note": LOCAL_NOTE,
+            "pictures": {name: item.note for name, item in local.pictures.items()},
+        }
+    return about | {
+        "alphas": list(item.alphas),
+        "headline_alpha": item.headline_alpha,
+        "cells": listed,
+    }
 
 
 def leaderboard(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="Folder of submissions' folders; with --check one submission: card.toml and scores/<cell>.csv or "
-            ".parquet."
+            help=(
+                "Folder of submissions' folders; with --check one submission: "
+                "card.toml and scores/<cell>.csv or .parquet."
+            )
         ),
     ],
     *,
-    cells: Annotated[Path, option("--cells", "Folder of cells that `deepval build` wrote.")],
+    cells: Annotated[
+        Path, option("--cells", "Folder of cells that `deepval build` wrote.")
+    ],
     out: Annotated[
-        Path | None, option("--out", "Folder for leaderboard.json, .md and .html. Not with --check.", short="-o")
+        Path | None,
+        option(
+            "--out",
+            "Folder for leaderboard.json, .md and .html. Not with --check.",
+            short="-o",
+        ),
     ] = None,
     check: Annotated[
-        bool, option("--check", "Check one submission as scoring does; list problems by file, row and id.")
+        bool,
+        option(
+            "--check",
+            "Check one submission as scoring does; list problems by file, row and id.",
+        ),
     ] = False,
     draws: Annotated[
         int,
         option(
-            "--draws", "Number of bootstrap draws of units.", within=(0, options.MOST_DRAWS), panel=options.INTERVALS
+            "--draws",
+            "Number of bootstrap draws of units.",
+            within=(0, options.MOST_DRAWS),
+            panel=options.INTERVALS,
         ),
     ] = 1000,
     seed: options.Seed = 0,
     strict: Annotated[
-        bool, option("--strict", "Exit with 2 if a submission is refused or removed from the base.")
+        bool,
+        option(
+            "--strict",
+            "Exit with 2 if a submission is refused or removed from the base.",
+        ),
     ] = False,
     base: Annotated[
-        Path | None, option("--base", "Folder of the current board, if FOLDER is a proposal; its history counts.")
+        Path | None,
+        option(
+            "--base",
+            "Folder of the current board, if FOLDER is a proposal; its history counts.",
+        ),
     ] = None,
     cache: Annotated[
-        Path | None, option("--cache", "Folder for judgements; unchanged submissions are not judged again.")
+        Path | None,
+        option(
+            "--cache",
+            "Folder for judgements; unchanged submissions are not judged again.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Rank a folder of submissions, or check one of them.
 
-    Standings per cell and per track, integrity notes, refusals with reasons. --check exits with 2 if the submission is
-    refused.
+    Standings per cell and per track, integrity notes, refusals with reasons. --check
+    exits with 2 if the submission is refused.
 
     Example: deepval leaderboard submissions --cells cells --out leaderboard
 
@@ -298,11 +450,21 @@ def leaderboard(
         _check_submission(folder, cells, json=json)
         return
     if out is None:
-        raise InputError("--out must be given: the folder for leaderboard.json, .md and .html.")
+        raise InputError(
+            "--out must be given: the folder for leaderboard.json, .md and .html."
+        )
     check_writable(out, folder=True)
     if cache is not None:
         check_writable(cache, folder=True)
-    content = boards.leaderboard(folder, cells, base=base, draws=draws, seed=seed, cache=cache, watch=terminal.watch)
+    content = boards.leaderboard(
+        folder,
+        cells,
+        base=base,
+        draws=draws,
+        seed=seed,
+        cache=cache,
+        watch=terminal.watch,
+    )
     boards.write_leaderboard(content, out)
     if json:
         typer.echo(reading.text(out / "leaderboard.json"), nl=False)
@@ -310,16 +472,23 @@ def leaderboard(
         _print_board(content, out, base)
     if strict and content["refused"]:
         names = ", ".join(item["folder"] for item in content["refused"])
-        raise InputError(f"{folder}: every submission must be valid; refused {names}, for the reasons in {out}.")
+        raise InputError(
+            f"{folder}: every submission must be valid; "
+            f"refused {names}, for the reasons in {out}."
+        )
     if strict and content["removed"]:
         raise InputError(
-            f"{folder}: every submission of {base} must be in it; {', '.join(content['removed'])} is not: put it back."
+            f"{folder}: every submission of {base} must be in it; "
+            f"{', '.join(content['removed'])} is not: put it back."
         )
 
 
 def _print_board(content: dict[str, Any], out: Path, base: Path | None) -> None:
     """Print how many submissions were judged, flagged and refused, and why."""
-    judged, on = quantity(len(content["submissions"]), "submission"), quantity(len(content["cells"]), "cell")
+    judged, on = (
+        quantity(len(content["submissions"]), "submission"),
+        quantity(len(content["cells"]), "cell"),
+    )
     say(f"{judged} judged on {on}, {len(content['refused'])} refused: see {out}.")
     for item in content["submissions"]:
         for reason in item["flags"]:
@@ -328,32 +497,53 @@ def _print_board(content: dict[str, Any], out: Path, base: Path | None) -> None:
         for reason in item["reasons"]:
             say(f"  refused {item['folder']}: {reason}")
     for key in content["changed"]:
-        say(f"  changed since the last version, which only its author may request: {key}")
+        say(
+            "  changed since the last version, which only its "
+            f"author may request: {key}"
+        )
     for key in content["removed"]:
         say(f"  removed by the proposal, judged as it stands in {base}: {key}")
 
 
 def _check_submission(folder: Path, cells: Path, *, json: bool) -> None:
-    """Print the problems of a submission, or its size and notes on it; raise if it is refused."""
+    """Print the problems of a submission, or its size and notes on it; raise if it is
+    refused.
+    """
     if not reading.is_folder(folder):
-        raise InputError(f"{folder}: must be a submission's folder; there is no such folder.")
+        raise InputError(
+            f"{folder}: must be a submission's folder; there is no such folder."
+        )
     built = read_cells(cells)
     checked = with_feedback_checked(submissions.check(folder, built), built)
     done = checked.submission
     notes = [] if done is None else [*done.remarks, *contradictions(done, built)]
     if json:
-        about = {"folder": checked.folder, "valid": done is not None, "problems": list(checked.problems)}
-        about |= {} if done is None else {"cells": list(done.scores or done.logs), "notes": notes}
+        about = {
+            "folder": checked.folder,
+            "valid": done is not None,
+            "problems": list(checked.problems),
+        }
+        about |= (
+            {}
+            if done is None
+            else {"cells": list(done.scores or done.logs), "notes": notes}
+        )
         terminal.print_json(about)
     elif done is not None:
         entered, what = done.scores or done.logs, "decision" if done.logs else "score"
         rows = quantity(sum(len(scores.values) for scores in entered.values()), what)
         words = f"{rows} on {quantity(len(entered), 'cell')}"
-        say(f"{done.card.key}: valid; {'an allocator of the feedback track' if done.allocator else words}.")
+        say(
+            f"{done.card.key}: valid; "
+            f"{'an allocator of the feedback track' if done.allocator else words}."
+        )
         for note in notes:
             say(f"  note: {note}")
     for problem in [] if json else checked.problems:
         say(f"  {problem}")
     if done is None:
         number = len(checked.problems)
-        raise InputError(f"{checked.folder}: must be a valid submission; found {number} problem{'s' * (number > 1)}.")
+        raise InputError(
+            f"{checked.folder}: must be a valid "
+            f"submission; found {number} problem{'s' * (number > 1)}."
+        )

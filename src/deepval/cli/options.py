@@ -1,4 +1,6 @@
-"""Options that several commands share, each declared once, and the values that their words stand for."""
+"""Options that several commands share, each declared once, and the values that their
+words stand for.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +17,14 @@ from deepval.cli.commands import OptionGroup, check_number, option
 from deepval.engines import ENGINES, Engine, engine
 from deepval.errors import InputError, suggestion
 from deepval.files import reading
-from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Selection, measured
+from deepval.judging.allowances import (
+    LEVELS,
+    RAILS,
+    Accounting,
+    Budget,
+    Selection,
+    measured,
+)
 from deepval.results import KINDS
 from deepval.tables.columns import TAB, Form
 from deepval.tables.costs import PROFILES
@@ -26,22 +35,31 @@ LONGEST_NUMBER = 20
 """Digits of a whole number that are read."""
 
 SUBJECT, BUDGETS, INTERVALS = "What is judged", "Budgets", "Intervals"
-FILES, MORE, OUTPUT, ENGINE = "Files of another form", "Further tables", "Output", "Workers"
+FILES, MORE, OUTPUT, ENGINE = (
+    "Files of another form",
+    "Further tables",
+    "Output",
+    "Workers",
+)
 """Headings of options in the help of a command."""
 
 
 Values = Annotated[
     Path,
     typer.Argument(
-        help="A cell's folder, or a values file (.csv, .parquet): unit, input, [order], loss_<mode> or reward_<mode>."
+        help=(
+            "A cell's folder, or a values file (.csv, .parquet): unit, input, [order], "
+            "loss_<mode> or reward_<mode>."
+        )
     ),
 ]
 ScoreFiles = Annotated[
     list[str] | None,
     option(
         "--scores",
-        "Scores files with columns input, score: -s a.csv b.csv, or NAME=FILE. Repeatable. For a cell also names "
-        "of files in its folder scores; default: all of them.",
+        "Scores files with columns input, score: -s a.csv b.csv, or NAME=FILE. "
+        "Repeatable. For a cell also names of files in its folder "
+        "scores; default: all of them.",
         short="-s",
         panel=SUBJECT,
     ),
@@ -50,7 +68,8 @@ CostFile = Annotated[
     Path | None,
     option(
         "--costs",
-        f"Costs of modes and allocators: a .toml file or a profile ({', '.join(PROFILES)}). Default: the cell's.",
+        "Costs of modes and allocators: a .toml file or a profile "
+        f"({', '.join(PROFILES)}). Default: the cell's.",
         panel=SUBJECT,
     ),
 ]
@@ -65,13 +84,27 @@ Alphas = Annotated[
 ]
 Rails = Annotated[
     str | None,
-    option("--rails", "Energy convention: mj (module, the default), mj_gpu, mj_all.", words=RAILS, panel=BUDGETS),
+    option(
+        "--rails",
+        "Energy convention: mj (module, the default), mj_gpu, mj_all.",
+        words=RAILS,
+        panel=BUDGETS,
+    ),
 ]
 Skipping = Annotated[
-    bool, option("--skipping", "Charge the full mode instead of the cheap one, not after it.", panel=BUDGETS)
+    bool,
+    option(
+        "--skipping",
+        "Charge the full mode instead of the cheap one, not after it.",
+        panel=BUDGETS,
+    ),
 ]
-Seed = Annotated[int, option("--seed", "Random seed.", within=(0, 2**63 - 1), panel=INTERVALS)]
-Units = Annotated[str | None, option("--units", "Units: a,b,c or a file with one per line.")]
+Seed = Annotated[
+    int, option("--seed", "Random seed.", within=(0, 2**63 - 1), panel=INTERVALS)
+]
+Units = Annotated[
+    str | None, option("--units", "Units: a,b,c or a file with one per line.")
+]
 Calibration = Annotated[
     str | None,
     option(
@@ -84,13 +117,24 @@ Calibration = Annotated[
 PlanFile = Annotated[
     Path | None,
     option(
-        "--plan", "A registered plan: report which comparisons were planned (with --json: on stderr).", panel=OUTPUT
+        "--plan",
+        "A registered plan: report which comparisons were planned "
+        "(with --json: on stderr).",
+        panel=OUTPUT,
     ),
 ]
 DataFolder = Annotated[
-    Path | None, option("--data", "Folder with the data sets of tracks: kitti_tracking, nuscenes, ...")
+    Path | None,
+    option(
+        "--data", "Folder with the data sets of tracks: kitti_tracking, nuscenes, ..."
+    ),
 ]
-WorkFolder = Annotated[Path, option("--work", "Folder for cells and stored work; a stopped run continues there.")]
+WorkFolder = Annotated[
+    Path,
+    option(
+        "--work", "Folder for cells and stored work; a stopped run continues there."
+    ),
+]
 Json = Annotated[bool, option("--json", "Print JSON.", panel=OUTPUT)]
 
 
@@ -98,9 +142,14 @@ Json = Annotated[bool, option("--json", "Print JSON.", panel=OUTPUT)]
 class DrawOptions(OptionGroup):
     """The draws of units behind intervals."""
 
-    draws: Annotated[str, option("--draws", "Number of bootstrap draws of units, or 'exact'.", panel=INTERVALS)] = (
-        "1000"
-    )
+    draws: Annotated[
+        str,
+        option(
+            "--draws",
+            "Number of bootstrap draws of units, or 'exact'.",
+            panel=INTERVALS,
+        ),
+    ] = "1000"
     seed: Seed = 0
     number: int | Literal["exact"] = field(init=False)
     """Number of draws, or "exact"."""
@@ -109,7 +158,9 @@ class DrawOptions(OptionGroup):
         number: int | Literal["exact"] = "exact"
         if self.draws != "exact":
             if not self.draws.isdecimal():
-                raise InputError(f"--draws must be a number or 'exact'; found {self.draws!r}.")
+                raise InputError(
+                    f"--draws must be a number or 'exact'; found {self.draws!r}."
+                )
             number = int(self.draws[:LONGEST_NUMBER])
             check_number("--draws", number, (0, MOST_DRAWS))
         object.__setattr__(self, "number", number)
@@ -130,9 +181,14 @@ class Budgets(OptionGroup):
         ),
     ] = None
 
-    def of(self, case: EvaluationData, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
-        """Budgets for a case; without --budget, selection and the kinds that charge some scores, or `every` score."""
-        rails, skipping = getattr(self, "rails", None), getattr(self, "skipping", False)  # of ChargedBudgets
+    def of(
+        self, case: EvaluationData, scores: Mapping[str, Scores], *, every: bool = False
+    ) -> list[Budget]:
+        """Budgets for a case; without --budget, selection and the kinds that charge
+        some scores, or `every` score.
+        """
+        # of ChargedBudgets
+        rails, skipping = getattr(self, "rails", None), getattr(self, "skipping", False)
         convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
         accounting: Accounting = "skipping" if skipping else "cascade"
         kinds = self.budget or case.kinds(scores, convention, every=every)
@@ -140,15 +196,18 @@ class Budgets(OptionGroup):
             one_of(kind, KINDS, "--budget")
         if rails is not None and "energy" not in kinds:
             raise InputError(
-                "--rails applies only to energy budgets; none was requested: give --costs with "
-                f"{rails!r} for every mode."
+                "--rails applies only to energy budgets; none was requested: give "
+                f"--costs with {rails!r} for every mode."
             )
         if skipping and set(kinds) == {"selection"}:
             raise InputError(
-                "--skipping applies only to latency, energy and money budgets; none was requested: give --costs."
+                "--skipping applies only to latency, energy and money budgets; none "
+                "was requested: give --costs."
             )
         return [
-            Selection(a) if kind == "selection" else measured(kind, a, accounting=accounting, rails=convention)
+            Selection(a)
+            if kind == "selection"
+            else measured(kind, a, accounting=accounting, rails=convention)
             for kind in kinds
             for a in self.alpha or LEVELS
         ]
@@ -169,14 +228,19 @@ class SubjectOptions(OptionGroup):
     costs: CostFile = None
     modes: Annotated[
         str | None,
-        option("--modes", "Modes to judge, cheap first: small,large. Default: the file's order.", panel=SUBJECT),
+        option(
+            "--modes",
+            "Modes to judge, cheap first: small,large. Default: the file's order.",
+            panel=SUBJECT,
+        ),
     ] = None
     units: Annotated[
         str | None,
         option(
             "--units",
-            "Units to judge: a,b,c or a file with one per line; for a cell also test, validation, train, fit or "
-            "all. Default: test, or all if no scores were fitted.",
+            "Units to judge: a,b,c or a file with one per line; for a cell also test, "
+            "validation, train, fit or all. Default: test, or "
+            "all if no scores were fitted.",
             words=ROLES,
             panel=SUBJECT,
         ),
@@ -193,35 +257,67 @@ class SubjectOptions(OptionGroup):
     column: Annotated[
         list[str] | None,
         option(
-            "--column", "OURS=YOURS: your name of a column, such as unit=drive or score=conf. Repeatable.", panel=FILES
+            "--column",
+            "OURS=YOURS: your name of a column, such as unit=drive "
+            "or score=conf. Repeatable.",
+            panel=FILES,
         ),
     ] = None
     losses: Annotated[
         str | None,
-        option("--losses", "Columns of losses that are named after the modes, cheap first: small,large.", panel=FILES),
+        option(
+            "--losses",
+            "Columns of losses that are named after the "
+            "modes, cheap first: small,large.",
+            panel=FILES,
+        ),
     ] = None
     rewards: Annotated[
-        str | None, option("--rewards", "The same with rewards, such as 1 for a right answer and 0.", panel=FILES)
+        str | None,
+        option(
+            "--rewards",
+            "The same with rewards, such as 1 for a right answer and 0.",
+            panel=FILES,
+        ),
     ] = None
-    sep: Annotated[str, option("--sep", "Sign between cells, or tab; files without it have commas.", panel=FILES)] = ","
-    decimal: Annotated[str, option("--decimal", "Decimal sign of files with --sep.", panel=FILES)] = "."
+    sep: Annotated[
+        str,
+        option(
+            "--sep",
+            "Sign between cells, or tab; files without it have commas.",
+            panel=FILES,
+        ),
+    ] = ","
+    decimal: Annotated[
+        str, option("--decimal", "Decimal sign of files with --sep.", panel=FILES)
+    ] = "."
     missing_rule: Missing = field(init=False)
     """What happens to inputs without a score."""
     form: Form = field(init=False)
     """How files differ from ours."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "missing_rule", one_of(self.missing, get_args(Missing), "--missing"))
-        pairs = {name: own for name, _, own in (text.partition("=") for text in self.column or ())}
+        object.__setattr__(
+            self, "missing_rule", one_of(self.missing, get_args(Missing), "--missing")
+        )
+        pairs = {
+            name: own
+            for name, _, own in (text.partition("=") for text in self.column or ())
+        }
         if not all(pairs.values()) or len(pairs) < len(self.column or ()):
-            raise InputError(f"--column must be OURS=YOURS, each once; found {' '.join(self.column or ())!r}.")
+            raise InputError(
+                "--column must be OURS=YOURS, "
+                f"each once; found {' '.join(self.column or ())!r}."
+            )
         sep = TAB if self.sep in ("tab", "\\t") else self.sep
         modes = (name_list(self.losses) or (), name_list(self.rewards) or ())
         object.__setattr__(self, "form", Form(pairs, sep, self.decimal, *modes))
 
     def case(self, values: Path) -> EvaluationData:
         """The cell or values file with these costs and modes."""
-        return read_evaluation_data(values, costs=self.costs, modes=name_list(self.modes), form=self.form)
+        return read_evaluation_data(
+            values, costs=self.costs, modes=name_list(self.modes), form=self.form
+        )
 
 
 @dataclass(frozen=True)
@@ -230,9 +326,16 @@ class Workers(OptionGroup):
 
     engine: Annotated[
         str,
-        option("--engine", f"{' or '.join(ENGINES)} (a cluster; needs the extra ray).", words=ENGINES, panel=ENGINE),
+        option(
+            "--engine",
+            f"{' or '.join(ENGINES)} (a cluster; needs the extra ray).",
+            words=ENGINES,
+            panel=ENGINE,
+        ),
     ] = "local"
-    workers: Annotated[int, option("--workers", "Number of workers.", within=(1, 1_024), panel=ENGINE)] = 1
+    workers: Annotated[
+        int, option("--workers", "Number of workers.", within=(1, 1_024), panel=ENGINE)
+    ] = 1
     memory: Annotated[
         int | None,
         option(
@@ -243,12 +346,22 @@ class Workers(OptionGroup):
         ),
     ] = None
     address: Annotated[
-        str | None, option("--address", "Address of a running Ray cluster. Default: start one here.", panel=ENGINE)
+        str | None,
+        option(
+            "--address",
+            "Address of a running Ray cluster. Default: start one here.",
+            panel=ENGINE,
+        ),
     ] = None
 
     def start(self) -> Engine:
         """The engine, to be used in a `with` statement."""
-        return engine(self.engine, workers=self.workers, memory_mb=self.memory, address=self.address)
+        return engine(
+            self.engine,
+            workers=self.workers,
+            memory_mb=self.memory,
+            address=self.address,
+        )
 
 
 def named_files(
@@ -256,22 +369,31 @@ def named_files(
     owners: str = "Allocators",
     name_of: Callable[[Path], str] = lambda path: path.stem,
 ) -> dict[str, Path]:
-    """Files by name: NAME=FILE, or a bare FILE under `name_of(FILE)`; a repeated name is refused."""
+    """Files by name: NAME=FILE, or a bare FILE under `name_of(FILE)`; a repeated name
+    is refused.
+    """
     files: dict[str, Path] = {}
     for text in texts or ():
         name, equals, file = text.partition("=")
         path = Path(file if equals else text)
         name = name if equals else name_of(path)
         if not name:
-            raise InputError(f"{owners} need files, as FILE or NAME=FILE; {text!r} names none.")
+            raise InputError(
+                f"{owners} need files, as FILE or NAME=FILE; {text!r} names none."
+            )
         if name in files:
-            raise InputError(f"{owners} need different names; {name!r} is given twice. Write NAME=FILE.")
+            raise InputError(
+                f"{owners} need different names; {name!r} "
+                "is given twice. Write NAME=FILE."
+            )
         files[name] = path
     return files
 
 
 def unit_list(text: str | None, roles: Sequence[str] = ()) -> list[str] | None:
-    """Units from a,b,c or from a file with one per line; a role stays a role even if a file has its name."""
+    """Units from a,b,c or from a file with one per line; a role stays a role even if a
+    file has its name.
+    """
     if text is None:
         return None
     parts = text.split(",")
@@ -285,21 +407,35 @@ def unit_list(text: str | None, roles: Sequence[str] = ()) -> list[str] | None:
 
 def name_list(text: str | None) -> list[str] | None:
     """Names from comma-separated text, such as small,large."""
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+    return (
+        None
+        if text is None
+        else [part.strip() for part in text.split(",") if part.strip()]
+    )
 
 
 def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
     """The word, if it is one of those allowed."""
     if text not in allowed:
-        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{suggestion(text, allowed)}")
+        raise InputError(
+            f"{option} must "
+            "be one "
+            f"of {', '.join(allowed)}; found {text!r}{suggestion(text, allowed)}"
+        )
     return text
 
 
-def format_name(form: str | None, *, json: bool, allowed: tuple[str, ...], usual: str) -> str:
-    """The output format that --format or --json asks for, otherwise the usual one; two formats are refused."""
+def format_name(
+    form: str | None, *, json: bool, allowed: tuple[str, ...], usual: str
+) -> str:
+    """The output format that --format or --json asks for, otherwise the usual one; two
+    formats are refused.
+    """
     name = one_of(form or ("json" if json else usual), allowed, "--format")
     if json and name != "json":
-        raise InputError(f"--json and --format {name} are two formats: give one of them.")
+        raise InputError(
+            f"--json and --format {name} are two formats: give one of them."
+        )
     return name
 
 

@@ -1,8 +1,10 @@
-"""`deepval report`: cells or saved results, and frames -> one HTML page, or figures for a paper.
+"""`deepval report`: cells or saved results, and frames -> one HTML page, or figures for
+a paper.
 
-`deepval serve` shows the page of a folder in a browser and judges again with other budgets, units and weights on a
-click. The server listens on this machine alone, answers one address, and reads no other files than `deepval evaluate`
-does in the folder. Requests that name another host or come from another site are refused.
+`deepval serve` shows the page of a folder in a browser and judges again with other
+budgets, units and weights on a click. The server listens on this machine alone, answers
+one address, and reads no other files than `deepval evaluate` does in the folder.
+Requests that name another host or come from another site are refused.
 """
 
 import re
@@ -62,7 +64,9 @@ def read_result(path: Path) -> ResultInFolder:
     """The result in a file."""
     result = Result.load(path)
     return ResultInFolder(
-        path.parent, _of_cell(path.parent, result), date.fromtimestamp(path.stat().st_mtime).isoformat()
+        path.parent,
+        _of_cell(path.parent, result),
+        date.fromtimestamp(path.stat().st_mtime).isoformat(),
     )
 
 
@@ -75,49 +79,79 @@ def _of_cell(folder: Path, result: Result) -> Result:
 
 
 def report(
-    results: Annotated[list[str], typer.Argument(help="Folders of cells, or saved results: CELL, FILE or NAME=FILE.")],
+    results: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders of cells, or saved results: CELL, FILE or NAME=FILE."
+        ),
+    ],
     *,
     out: Annotated[
-        Path | None, option("--out", "HTML file. Default: report.html; no page with --figures.", short="-o")
+        Path | None,
+        option(
+            "--out",
+            "HTML file. Default: report.html; no page with --figures.",
+            short="-o",
+        ),
     ] = None,
     figures: Annotated[
         Path | None,
         option(
             "--figures",
-            "Folder for figures (PDF, PNG): gap to the oracle, budget curves, sign scatter, bird's-eye views, "
-            "allocators with and without their own cost (also from two results of a cell).",
+            "Folder for figures (PDF, PNG): gap to the oracle, budget curves, sign "
+            "scatter, bird's-eye views, allocators with and without their own cost "
+            "(also from two results of a cell).",
         ),
     ] = None,
     frames: Annotated[
-        list[str] | None, option("--frames", "Frames of a cell: FILE or NAME=FILE. Default: frames.json in its folder.")
+        list[str] | None,
+        option(
+            "--frames",
+            "Frames of a cell: FILE or NAME=FILE. Default: frames.json in its folder.",
+        ),
     ] = None,
-    images: Annotated[bool, option("--images", "Include the pictures of the frames.")] = False,
+    images: Annotated[
+        bool, option("--images", "Include the pictures of the frames.")
+    ] = False,
     image_root: Annotated[
-        Path | None, option("--image-root", "Folder of the data set that the pictures lie in.")
+        Path | None,
+        option("--image-root", "Folder of the data set that the pictures lie in."),
     ] = None,
 ) -> None:
     """Write an HTML page of results, or figures for a paper.
 
-    The page has verdicts, charts, tables and frames, and opens from disk. For a cell, it has the results in its folder
-    (result*.json), or else the judgement of the scores there. With --figures, figures for a paper are written instead,
-    or too if --out is given.
+    The page has verdicts, charts, tables and frames, and opens from disk. For a cell,
+    it has the results in its folder (result*.json), or else the judgement of the scores
+    there. With --figures, figures for a paper are written instead, or too if --out is
+    given.
 
-    Example: deepval report demo/braking-monocular/result.json demo/braking-oracle/result.json --out report.html
+    Example: deepval report demo/braking-monocular/result.json
+    demo/braking-oracle/result.json --out report.html
     """
     files = _files_by_cell(results, RESULT)
     page = PAGE if out is None and figures is None else out
     if images and page is None:
-        raise InputError("--images puts pictures into the page, and --figures alone writes no page: give --out too.")
+        raise InputError(
+            "--images puts pictures into the page, and --figures alone writes no "
+            "page: give --out too."
+        )
     if image_root is not None and not images:
-        raise InputError("--image-root applies only to --images: give --images too, or leave it out.")
+        raise InputError(
+            "--image-root applies only to --images: give --images too, or leave it out."
+        )
     if page is not None:
         check_writable(page)
     if figures is not None:
         check_writable(figures, folder=True)
     loaded = results_by_name(files)
     frame_files = _frame_files(frames, list(loaded))
-    # Rendered before figures are written: a fault of the page is reported before any file exists.
-    text = None if page is None else page_text(loaded, frames=frame_files, images=images, image_root=image_root)
+    # Rendered before figures are written: a fault of the page is reported before any
+    # file exists.
+    text = (
+        None
+        if page is None
+        else page_text(loaded, frames=frame_files, images=images, image_root=image_root)
+    )
     if figures is not None:
         _write_figures(figures, loaded, frames=frame_files)
     if page is not None and text is not None:
@@ -127,15 +161,29 @@ def report(
 
 
 def results_by_name(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
-    """Results by name; of a cell's folder all results in it, or else the judgement of the scores beside the cell."""
+    """Results by name; of a cell's folder all results in it, or else the judgement of
+    the scores beside the cell.
+    """
     results: dict[str, ResultInFolder] = {}
     for name, path in files.items():
-        saved = sorted(reading.find(path, f"{RESULT}*.json")) if reading.is_folder(path) else [path]
-        more = {_title(name, file) if reading.is_folder(path) else name: read_result(file) for file in saved}
+        saved = (
+            sorted(reading.find(path, f"{RESULT}*.json"))
+            if reading.is_folder(path)
+            else [path]
+        )
+        more = {
+            _title(name, file) if reading.is_folder(path) else name: read_result(file)
+            for file in saved
+        }
         twice = sorted(more.keys() & results)
         if twice:
-            raise InputError(f"Cells need different names; {twice[0]!r} is given twice. Write NAME=FILE.")
-        results |= more or {name: ResultInFolder(path, _of_cell(path, _judgement(path)))}
+            raise InputError(
+                f"Cells need different names; {twice[0]!r} "
+                "is given twice. Write NAME=FILE."
+            )
+        results |= more or {
+            name: ResultInFolder(path, _of_cell(path, _judgement(path)))
+        }
     return results
 
 
@@ -146,7 +194,9 @@ def _title(cell: str, file: Path) -> str:
 
 
 def _judgement(folder: Path) -> Result:
-    """The judgement of the scores in a cell's folder by `deepval evaluate`, stored or new, with curves."""
+    """The judgement of the scores in a cell's folder by `deepval evaluate`, stored or
+    new, with curves.
+    """
     case = read_evaluation_data(folder)
     scores = case.scores({})
     units, held_out_note = case.judged_units(None, scores)
@@ -184,18 +234,27 @@ def page_text(
 
     loaded = {name: item.result for name, item in results.items()}
     frames_by_cell = _frames_by_cell(results, frames or {})
-    frames_by_cell |= _inputs_by_cell({name: item for name, item in results.items() if name not in frames_by_cell})
+    frames_by_cell |= _inputs_by_cell(
+        {name: item for name, item in results.items() if name not in frames_by_cell}
+    )
     dates = {name: item.date for name, item in results.items() if item.date}
     pictures = _pictures(frames_by_cell, image_root) if images else None
     return html.render(loaded, frames_by_cell, images=pictures, dates=dates)
 
 
-def _write_figures(folder: Path, results: Mapping[str, ResultInFolder], *, frames: Mapping[str, Path]) -> None:
+def _write_figures(
+    folder: Path, results: Mapping[str, ResultInFolder], *, frames: Mapping[str, Path]
+) -> None:
     from deepval.report.figures import write_figures
 
     loaded = {name: item.result for name, item in results.items()}
-    gains = {name: _gains(path) for name, path in _beside(results, "evidence.parquet").items()}
-    written, left_out = write_figures(folder, loaded, _frames_by_cell(results, frames), gains=gains)
+    gains = {
+        name: _gains(path)
+        for name, path in _beside(results, "evidence.parquet").items()
+    }
+    written, left_out = write_figures(
+        folder, loaded, _frames_by_cell(results, frames), gains=gains
+    )
     for path in written:
         typer.echo(str(path))
     for name, why in left_out.items():
@@ -210,7 +269,9 @@ def _gains(path: Path) -> dict[str, float]:
     cheap, full = f"cheap_{PERCEPTION_LOSS}", f"full_{PERCEPTION_LOSS}"
     evidence.require("input", cheap, full)
     gains = evidence.numbers(cheap) - evidence.numbers(full)
-    return dict(zip(map(str, evidence.ids("input").tolist()), gains.tolist(), strict=True))
+    return dict(
+        zip(map(str, evidence.ids("input").tolist()), gains.tolist(), strict=True)
+    )
 
 
 def _beside(results: Mapping[str, ResultInFolder], file: str) -> dict[str, Path]:
@@ -219,41 +280,64 @@ def _beside(results: Mapping[str, ResultInFolder], file: str) -> dict[str, Path]
     return {name: path for name, path in candidates.items() if reading.is_file(path)}
 
 
-def _frames_by_cell(results: Mapping[str, ResultInFolder], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+def _frames_by_cell(
+    results: Mapping[str, ResultInFolder], frames: Mapping[str, Path]
+) -> dict[str, dict[str, Any]]:
     from deepval.cells.view_files import read_frames
 
-    return {name: read_frames(path) for name, path in (_beside(results, "frames.json") | dict(frames)).items()}
+    return {
+        name: read_frames(path)
+        for name, path in (_beside(results, "frames.json") | dict(frames)).items()
+    }
 
 
 def _inputs_by_cell(results: Mapping[str, ResultInFolder]) -> dict[str, dict[str, Any]]:
-    """The inputs that matter most, where the file of values beside a result is what it judged."""
+    """The inputs that matter most, where the file of values beside a result is what it
+    judged.
+    """
     from deepval.cells.explorer import notable_inputs
 
     inputs = {}
     for file in ("values.csv", "values.parquet"):
         for name, path in _beside(results, file).items():
             judged = results[name].result.provenance
-            with suppress(InputError):  # a file of other columns or units is not what was judged
+            # a file of other columns or units is not what was judged
+            with suppress(InputError):
                 whole = read_values(path)
                 table = whole.restrict(judged.units)
                 if table.digest == judged.table:
-                    inputs[name] = notable_inputs(table, _scores_beside(path.parent, whole, table, judged))
+                    inputs[name] = notable_inputs(
+                        table, _scores_beside(path.parent, whole, table, judged)
+                    )
     return inputs
 
 
-def _scores_beside(folder: Path, whole: ValueTable, table: ValueTable, judged: Provenance) -> dict[str, np.ndarray]:
-    """The judged scores by allocator, from files of its name in the folder or in its folder of scores."""
+def _scores_beside(
+    folder: Path, whole: ValueTable, table: ValueTable, judged: Provenance
+) -> dict[str, np.ndarray]:
+    """The judged scores by allocator, from files of its name in the folder or in its
+    folder of scores.
+    """
     scores = {}
-    for file in (file for home in (folder, folder / SCORES) for file in reading.find(home, "*.*")):
-        with suppress(InputError, KeyError):  # a file of another name, or of other inputs, is not what was judged
+    for file in (
+        file for home in (folder, folder / SCORES) for file in reading.find(home, "*.*")
+    ):
+        # a file of another name, or of other inputs, is not what was judged
+        with suppress(InputError, KeyError):
             digest = judged.scores[file.stem].digest
             part = on_part(table, align(whole, file.stem, file), whole, "error")
-            scores |= {file.stem: part.values} if part.digest == digest and part.values.ndim == 1 else {}
+            scores |= (
+                {file.stem: part.values}
+                if part.digest == digest and part.values.ndim == 1
+                else {}
+            )
     return scores
 
 
 def _files_by_cell(texts: list[str], usual: str) -> dict[str, Path]:
-    """Files by cell: NAME=FILE, or the name of the file, or of its folder where the file has the usual name."""
+    """Files by cell: NAME=FILE, or the name of the file, or of its folder where the
+    file has the usual name.
+    """
 
     def name_of(path: Path) -> str:
         if reading.is_folder(path):
@@ -262,17 +346,29 @@ def _files_by_cell(texts: list[str], usual: str) -> dict[str, Path]:
 
     paths = [Path(text) for text in texts if "=" not in text]
     names = {path: name_of(path) for path in dict.fromkeys(paths)}
-    alike = [path for path, name in names.items() if list(names.values()).count(name) > 1]
+    alike = [
+        path for path, name in names.items() if list(names.values()).count(name) > 1
+    ]
     apart = dict(zip(alike, _distinct_names(alike), strict=True))
-    return options.named_files(texts, "Cells", lambda path: apart.get(path) or name_of(path))
+    return options.named_files(
+        texts, "Cells", lambda path: apart.get(path) or name_of(path)
+    )
 
 
 def _distinct_names(paths: list[Path]) -> list[str]:
-    """Names from as many last parts of each path as distinguish them: one/braking, two/braking."""
+    """Names from as many last parts of each path as distinguish them: one/braking,
+    two/braking.
+    """
     parts = [reading.resolve(path).parts for path in paths]
     most = max(map(len, parts), default=0)
-    depth = next((d for d in range(2, most) if len({own[-d:] for own in parts}) == len(parts)), most)
-    return ["/".join(own[-depth:]).removesuffix(f"/{RESULT}.json").removesuffix(".json") for own in parts]
+    depth = next(
+        (d for d in range(2, most) if len({own[-d:] for own in parts}) == len(parts)),
+        most,
+    )
+    return [
+        "/".join(own[-depth:]).removesuffix(f"/{RESULT}.json").removesuffix(".json")
+        for own in parts
+    ]
 
 
 def _frame_files(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
@@ -281,7 +377,10 @@ def _frame_files(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
         return {cells[0]: next(iter(files.values()))}
     unknown = [name for name in files if name not in cells]
     if unknown:
-        raise InputError(f"--frames must be of one of {', '.join(cells)}; found {unknown[0]!r}. Write NAME=FILE.")
+        raise InputError(
+            f"--frames must be of one of {', '.join(cells)}; found {unknown[0]!r}. "
+            "Write NAME=FILE."
+        )
     return files
 
 
@@ -290,12 +389,24 @@ def _pictures(frames: dict[str, dict[str, Any]], root: Path | None) -> dict[str,
 
     images_by_input: dict[str, str] = {}
     for item in frames.values():
-        missing = [frame for frame in item["frames"] if f"{item['dataset']}/{frame['input']}" not in images_by_input]
+        missing = [
+            frame
+            for frame in item["frames"]
+            if f"{item['dataset']}/{frame['input']}" not in images_by_input
+        ]
         images_by_input |= pictures(item | {"frames": missing}, root=root)
     if not images_by_input:
         number = sum(len(item["frames"]) for item in frames.values())
-        why = f"the {number} frames to look at name none" if number else "there are no frames to look at"
-        warnings.warn(f"--images found no picture: {why}. The page is made without.", InputWarning, stacklevel=2)
+        why = (
+            f"the {number} frames to look at name none"
+            if number
+            else "there are no frames to look at"
+        )
+        warnings.warn(
+            f"--images found no picture: {why}. The page is made without.",
+            InputWarning,
+            stacklevel=2,
+        )
     return images_by_input
 
 
@@ -314,15 +425,27 @@ LISTS = ("alpha", "budget", "weight")
 
 def serve(
     folder: Annotated[
-        Path, typer.Argument(help="A cell's folder; values.csv, scores/ and costs.toml; or a folder of those.")
+        Path,
+        typer.Argument(
+            help=(
+                "A cell's folder; values.csv, scores/ and costs.toml; "
+                "or a folder of those."
+            )
+        ),
     ],
     *,
-    port: Annotated[int, option("--port", "Port of this machine; 0 takes any free one.", within=(0, 65_535))] = 8765,
+    port: Annotated[
+        int,
+        option(
+            "--port", "Port of this machine; 0 takes any free one.", within=(0, 65_535)
+        ),
+    ] = 8765,
 ) -> None:
     """Show the report in a browser, and judge again on a click.
 
-    The page is that of `deepval report`, with a form for other budgets, units and weights. It is served to this machine
-    only, until Ctrl-C. Looks at test units are noted as by `deepval evaluate`.
+    The page is that of `deepval report`, with a form for other budgets, units and
+    weights. It is served to this machine only, until Ctrl-C. Looks at test units are
+    noted as by `deepval evaluate`.
 
     Example: deepval serve demo
     """
@@ -343,70 +466,147 @@ class Server(ThreadingHTTPServer):
     def __init__(self, folder: Path, port: int) -> None:
         self.lock, self.commands = Lock(), ""
         self.results: dict[str, Mapping[str, ResultInFolder]] = {}
-        self.sources = {reading.resolve(path).name: (path, words) for path, words in _sources(folder)}
+        self.sources = {
+            reading.resolve(path).name: (path, words)
+            for path, words in _sources(folder)
+        }
         if not self.sources:
-            raise InputError(f"{folder}: must hold a cell or values.csv, with scores/, or {RESULT}.json; it has none.")
+            raise InputError(
+                f"{folder}: must hold a cell or values.csv, with scores/, or "
+                f"{RESULT}.json; it has none."
+            )
         try:
             super().__init__((HERE[0], port), Handler)
         except OSError as error:
-            raise InputError(f"--port {port} must be free: {reason(error)}. Give another one, or 0.") from error
+            raise InputError(
+                f"--port {port} must be free: {reason(error)}. Give another one, or 0."
+            ) from error
         for name, (path, words) in self.sources.items():
             saved = any(reading.find(path, f"{RESULT}*.json"))
-            self.results[name] = results_by_name({name: path}) if saved else self.judged(name, words)
+            self.results[name] = (
+                results_by_name({name: path}) if saved else self.judged(name, words)
+            )
 
     def judge(self, fields: Mapping[str, str]) -> None:
-        """Judge the cell in the field `cell`, or all cells, with the options in the other fields."""
+        """Judge the cell in the field `cell`, or all cells, with the options in the
+        other fields.
+        """
         cell, unknown = fields.get("cell") or "", fields.keys() - {"cell", *FIELDS}
         if unknown:
-            raise InputError(f"A form must have the fields cell, {', '.join(FIELDS)}; found {quote(min(unknown))}.")
-        words = {name: words for name, (_, words) in self.sources.items() if words and cell in ("", name)}
+            raise InputError(
+                "A form must have the "
+                f"fields cell, {', '.join(FIELDS)}; found {quote(min(unknown))}."
+            )
+        words = {
+            name: words
+            for name, (_, words) in self.sources.items()
+            if words and cell in ("", name)
+        }
         if not words:
             here = quote(cell) if cell else "saved results alone"
-            raise InputError(f"What is judged again must have losses and scores in the folder; found {here}.")
+            raise InputError(
+                "What is judged again must have losses and "
+                f"scores in the folder; found {here}."
+            )
         if reading.is_file(fields.get("units", "").strip()):
-            raise InputError("Units must be names or a role here; found the name of a file.")
+            raise InputError(
+                "Units must be names or a role here; found the name of a file."
+            )
         texts = {name: fields.get(name, "").strip() for name in FIELDS}
-        parts = {name: re.split(r"[\s,]+", text) if name in LISTS else [text] for name, text in texts.items()}
-        options = [f"--{name}={word}" for name, several in parts.items() for word in several if word]
-        self.results |= {name: self.judged(name, [*own, *options]) for name, own in words.items()}
-        self.commands = "\n".join(shlex.join(["deepval", "evaluate", *own, *options]) for own in words.values())
+        parts = {
+            name: re.split(r"[\s,]+", text) if name in LISTS else [text]
+            for name, text in texts.items()
+        }
+        options = [
+            f"--{name}={word}"
+            for name, several in parts.items()
+            for word in several
+            if word
+        ]
+        self.results |= {
+            name: self.judged(name, [*own, *options]) for name, own in words.items()
+        }
+        self.commands = "\n".join(
+            shlex.join(["deepval", "evaluate", *own, *options])
+            for own in words.values()
+        )
 
     def judged(self, name: str, words: list[str]) -> dict[str, ResultInFolder]:
         """The result of `deepval evaluate` with these words, as that of a cell."""
         with TemporaryDirectory(prefix="deepval-") as work, redirect_stdout(StringIO()):
             file = Path(work) / f"{RESULT}.json"
-            app(["evaluate", *words, f"--curve={CURVE_POINTS}", f"--out={file}"], standalone_mode=False)
+            app(
+                ["evaluate", *words, f"--curve={CURVE_POINTS}", f"--out={file}"],
+                standalone_mode=False,
+            )
             return {name: ResultInFolder(self.sources[name][0], Result.load(file))}
 
     def text(self, fields: Mapping[str, str], problem: str) -> str:
-        """The page: that of `deepval report`, whose policy lets a form answer to this address only."""
-        cells = {name: " selected" * (fields.get("cell") == name) for name, source in self.sources.items() if source[1]}
-        items = "".join(f"<option{mark}>{escape(name)}</option>" for name, mark in cells.items())
+        """The page: that of `deepval report`, whose policy lets a form answer to this
+        address only.
+        """
+        cells = {
+            name: " selected" * (fields.get("cell") == name)
+            for name, source in self.sources.items()
+            if source[1]
+        }
+        items = "".join(
+            f"<option{mark}>{escape(name)}</option>" for name, mark in cells.items()
+        )
         inputs = "".join(
-            f'<label>{escape(label)} <input name="{name}" value="{escape(fields.get(name, ""))}"></label>'
+            (
+                f'<label>{escape(label)} <input name="{name}" '
+                f'value="{escape(fields.get(name, ""))}"></label>'
+            )
             for name, label in FIELDS.items()
         )
-        alert = f'<p class="note warn" role="alert">{escape(problem)}</p>' * bool(problem)
-        commands = f'<pre class="command">{escape(self.commands)}</pre>' * bool(self.commands)
-        form = (
-            f'<main><details class="behind"{" open" * bool(fields)}><summary>Judge again</summary><form method="post" '
-            f'action="/" class="sliders"><label>Cell <select name="cell"><option value="">all</option>{items}</select>'
-            f"</label>{inputs}<button>Judge again</button></form>{commands}</details>{alert}</main>"
+        alert = f'<p class="note warn" role="alert">{escape(problem)}</p>' * bool(
+            problem
         )
-        page = page_text({title: item for part in self.results.values() for title, item in part.items()})
-        return page.replace("form-action 'none'", "form-action 'self'", 1).replace("<body>", f"<body>\n{form}", 1)
+        commands = f'<pre class="command">{escape(self.commands)}</pre>' * bool(
+            self.commands
+        )
+        form = (
+            f'<main><details class="behind"{" open" * bool(fields)}>'
+            '<summary>Judge again</summary><form method="post" action="/" '
+            'class="sliders"><label>Cell <select name="cell">'
+            f'<option value="">all</option>{items}</select>'
+            f"</label>{inputs}<button>Judge again</button>"
+            f"</form>{commands}</details>{alert}</main>"
+        )
+        page = page_text(
+            {
+                title: item
+                for part in self.results.values()
+                for title, item in part.items()
+            }
+        )
+        return page.replace("form-action 'none'", "form-action 'self'", 1).replace(
+            "<body>", f"<body>\n{form}", 1
+        )
 
 
 def _sources(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """The folder and those in it that have something to show, with the words of `deepval evaluate` for each."""
+    """The folder and those in it that have something to show, with the words of
+    `deepval evaluate` for each.
+    """
     for path in [folder, *reading.entries(folder)]:
-        values = [file for name in ("values.csv", "values.parquet") if reading.is_file(file := path / name)]
+        values = [
+            file
+            for name in ("values.csv", "values.parquet")
+            if reading.is_file(file := path / name)
+        ]
         scores = sorted(reading.find(path / SCORES, "*.csv"))
         if scores and reading.is_file(path / MANIFEST):
             yield path, [str(path)]
         elif scores and values:
-            costs = [f"--costs={path / 'costs.toml'}"] * reading.is_file(path / "costs.toml")
-            yield path, [str(values[0]), *(f"--scores={file}" for file in scores), *costs]
+            costs = [f"--costs={path / 'costs.toml'}"] * reading.is_file(
+                path / "costs.toml"
+            )
+            yield (
+                path,
+                [str(values[0]), *(f"--scores={file}" for file in scores), *costs],
+            )
         elif any(reading.find(path, f"{RESULT}*.json")):
             yield path, []
 
@@ -422,8 +622,13 @@ class Handler(BaseHTTPRequestHandler):
         code, text = self._answer()
         body, kind = text.encode(), "html" if text.startswith("<") else "plain"
         self.send_response(code)
-        about = {"Content-Type": f"text/{kind}; charset=utf-8", "Content-Length": str(len(body))}
-        for name, value in (about | {"X-Frame-Options": "DENY", "Cache-Control": "no-store"}).items():
+        about = {
+            "Content-Type": f"text/{kind}; charset=utf-8",
+            "Content-Length": str(len(body)),
+        }
+        for name, value in (
+            about | {"X-Frame-Options": "DENY", "Cache-Control": "no-store"}
+        ).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
@@ -431,15 +636,29 @@ class Handler(BaseHTTPRequestHandler):
     do_POST = do_GET  # noqa: N815
 
     def _answer(self) -> tuple[int, str]:
-        """Status and text; for bad input of a form, a sentence above the old results."""
+        """Status and text; for bad input of a form, a sentence above the old
+        results.
+        """
         length = self.headers.get("Content-Length", "0")
         if not re.fullmatch("[0-9]{1,5}", length):
             return 400, "A form must have at most 99,999 bytes, and state how many."
-        form = parse_qs(self.rfile.read(int(length)).decode("utf-8", "replace"), keep_blank_values=True)
+        form = parse_qs(
+            self.rfile.read(int(length)).decode("utf-8", "replace"),
+            keep_blank_values=True,
+        )
         hosts = [f"{name}:{self.server.server_port}" for name in HERE]
         origins = (None, *(f"http://{host}" for host in hosts))
-        if self.headers.get("Host") not in hosts or self.headers.get("Origin") not in origins:
-            return 403, f"The page must be opened as http://{hosts[0]}/; the request names another host or site."
+        if (
+            self.headers.get("Host") not in hosts
+            or self.headers.get("Origin") not in origins
+        ):
+            return (
+                403,
+                (
+                    f"The page must be opened as http://{hosts[0]}/; the request names "
+                    "another host or site."
+                ),
+            )
         if self.path != "/":
             return 404, f"There is one page, http://{hosts[0]}/, and nothing else."
         fields, problem = {name: texts[-1] for name, texts in form.items()}, ""

@@ -1,6 +1,7 @@
 """Commands about routers: `deepval threshold`, `diagnose`, `shadow` and `import`.
 
-A table and scores -> a router, or a report on what the data can show; the log of a public router -> a values file.
+A table and scores -> a router, or a report on what the data can show; the log of a
+public router -> a values file.
 """
 
 import math
@@ -22,12 +23,21 @@ from deepval.judging import diagnosis
 from deepval.judging.deployment import BEST, BOUND, deployment
 from deepval.judging.routing import POLICIES, file_text
 from deepval.judging.shadow import shadow_plan
-from deepval.report.comparisons import certificate_table, diagnosis_sentence, diagnosis_tables
+from deepval.report.comparisons import (
+    certificate_table,
+    diagnosis_sentence,
+    diagnosis_tables,
+)
 from deepval.report.result_tables import threshold_table
 from deepval.report.text_tables import few, quantity
 from deepval.tables import columns
 from deepval.tables.off_policy import METHODS
-from deepval.tables.router_logs import import_router_log, values_from_log, write_scores, write_values
+from deepval.tables.router_logs import (
+    import_router_log,
+    values_from_log,
+    write_scores,
+    write_values,
+)
 from deepval.tables.scores import on_part
 
 NAMES = tuple(name.replace(" ", "-") for name in POLICIES)
@@ -43,19 +53,26 @@ def diagnose(
     draws: options.DrawOptions,
     resolve: Annotated[
         float,
-        option("--resolve", "Report how many units resolve this share of the all-cheap loss.", within=(-1e9, 1e9)),
+        option(
+            "--resolve",
+            "Report how many units resolve this share of the all-cheap loss.",
+            within=(-1e9, 1e9),
+        ),
     ] = diagnosis.DIFFERENCE,
     json: options.Json = False,
 ) -> None:
     """Check what a cell can show: budgets, ties, power.
 
-    Does the budget bind? Do ties or single units decide? How many units are enough? For a cell, the scores in its
-    folder are read, and the test units are judged; all units if no scores were fitted. Scores are optional.
+    Does the budget bind? Do ties or single units decide? How many units are enough? For
+    a cell, the scores in its folder are read, and the test units are judged; all units
+    if no scores were fitted. Scores are optional.
 
     Example: deepval diagnose cells/braking-monocular --resolve 0.02
     """
     if not 0 < abs(resolve) < math.inf:
-        raise InputError(f"--resolve must be a difference other than 0; found {resolve:g}.")
+        raise InputError(
+            f"--resolve must be a difference other than 0; found {resolve:g}."
+        )
     case = subject.case(values)
     files = options.named_files(scores)
     scored = case.scores(files) if files or case.has_scores else {}
@@ -69,7 +86,9 @@ def diagnose(
         draws=draws.number,
         seed=draws.seed,
         missing=subject.missing_rule,
-        missing_costs=case.missing_costs(scored, levels, requested=bool(budgets.budget)),
+        missing_costs=case.missing_costs(
+            scored, levels, requested=bool(budgets.budget)
+        ),
         difference=abs(resolve),
         watch=terminal.watch,
     )
@@ -87,7 +106,11 @@ class CalibratedSubject(options.SubjectOptions):
 
     units: Annotated[
         str | None,
-        option("--units", "Units whose rate is predicted. Default: those of --calibrate.", panel=options.SUBJECT),
+        option(
+            "--units",
+            "Units whose rate is predicted. Default: those of --calibrate.",
+            panel=options.SUBJECT,
+        ),
     ] = None
 
 
@@ -110,7 +133,8 @@ def threshold(
         str,
         option(
             "--budget",
-            "selection, or latency, energy, money: then --alpha is a share of that cost.",
+            "selection, or latency, energy, money: then --alpha "
+            "is a share of that cost.",
             panel=options.BUDGETS,
         ),
     ] = "selection",
@@ -121,30 +145,52 @@ def threshold(
         str,
         option(
             "--policy",
-            f"What the router runs: {', '.join(NAMES)}, or best: that of the first four that gains most in a replay "
-            "within 2 points of the rate.",
+            f"What the router runs: {', '.join(NAMES)}, or best: that of the first "
+            "four that gains most in a replay within 2 points of the rate.",
             words=(BEST, *NAMES),
             panel=options.OUTPUT,
         ),
     ] = BEST,
     harm: Annotated[
-        str | None, option("--harm-at-most", "Certify that a new unit is harmed by at most: 1%.", panel=options.OUTPUT)
+        str | None,
+        option(
+            "--harm-at-most",
+            "Certify that a new unit is harmed by at most: 1%.",
+            panel=options.OUTPUT,
+        ),
     ] = None,
     bound: Annotated[
-        str | None, option("--bound", "Largest harm of a unit that counts. Default: 10%.", panel=options.OUTPUT)
+        str | None,
+        option(
+            "--bound",
+            "Largest harm of a unit that counts. Default: 10%.",
+            panel=options.OUTPUT,
+        ),
     ] = None,
     one_stream: Annotated[
-        bool, option("--one-stream", "All inputs are one stream: the policy never restarts.", panel=options.OUTPUT)
+        bool,
+        option(
+            "--one-stream",
+            "All inputs are one stream: the policy never restarts.",
+            panel=options.OUTPUT,
+        ),
     ] = False,
     out: Annotated[
-        Path | None, option("--out", "Write the router (.json) to this file.", short="-o", panel=options.OUTPUT)
+        Path | None,
+        option(
+            "--out",
+            "Write the router (.json) to this file.",
+            short="-o",
+            panel=options.OUTPUT,
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Choose the score threshold for a budget; write a router.
 
-    The policy is replayed in time order on the calibration units (a cell's validation units, or all units of a values
-    file); rate, gain and interval are those of the replay. `deepval.Router.load` reads the file.
+    The policy is replayed in time order on the calibration units (a cell's validation
+    units, or all units of a values file); rate, gain and interval are those of the
+    replay. `deepval.Router.load` reads the file.
 
     Example: deepval threshold values.csv -s mine.csv --alpha 0.2 --out router.json
     """
@@ -152,21 +198,30 @@ def threshold(
         check_writable(out)
     options.one_of(policy, (BEST, *NAMES), "--policy")
     if bound is not None and harm is None:
-        raise InputError("--bound applies only to --harm-at-most: give it too, or leave --bound out.")
+        raise InputError(
+            "--bound applies only to --harm-at-most: give it too, or leave --bound out."
+        )
     case = subject.case(values)
     scored = case.scores(options.named_files(scores))
     if len(scored) != 1:
-        raise InputError(f"A threshold belongs to one allocator; found {few(list(scored))}: name one with -s.")
+        raise InputError(
+            "A threshold belongs to one allocator; "
+            f"found {few(list(scored))}: name one with -s."
+        )
     note_unknown_fits(scored)
     if case.table.estimated is not None:
         say(f"deepval: note: {case.table.estimated}", err=True)
     ((name, own),) = scored.items()
-    (level,) = options.ChargedBudgets([alpha], [budget], rails, skipping).of(case, scored)
+    (level,) = options.ChargedBudgets([alpha], [budget], rails, skipping).of(
+        case, scored
+    )
     deployed = deployment(
         case.table,
         own,
         level,
-        calibration=case.units(options.unit_list(calibrate, case.roles), usual="validation"),
+        calibration=case.units(
+            options.unit_list(calibrate, case.roles), usual="validation"
+        ),
         units=case.units(options.unit_list(subject.units, case.roles)),
         policy=policy,
         reset=not one_stream,
@@ -176,21 +231,46 @@ def threshold(
         draws=draws.number,
         seed=draws.seed,
     )
-    calibration_units, certificate = deployed.routing.about["calibration_units"], deployed.certificate
+    calibration_units, certificate = (
+        deployed.routing.about["calibration_units"],
+        deployed.certificate,
+    )
     if out is not None:
-        write_atomically(out, file_text(replace(deployed.routing, about={**deployed.routing.about, **case.provenance})))
+        write_atomically(
+            out,
+            file_text(
+                replace(
+                    deployed.routing,
+                    about={**deployed.routing.about, **case.provenance},
+                )
+            ),
+        )
     if json:
-        content = {"threshold": plain(deployed.threshold), "replays": [replay._asdict() for replay in deployed.replays]}
-        content |= {"certificate": certificate and certificate._asdict(), "router": None if out is None else str(out)}
-        terminal.print_json(content | {"calibration_units": calibration_units} | case.provenance)
+        content = {
+            "threshold": plain(deployed.threshold),
+            "replays": [replay._asdict() for replay in deployed.replays],
+        }
+        content |= {
+            "certificate": certificate and certificate._asdict(),
+            "router": None if out is None else str(out),
+        }
+        terminal.print_json(
+            content | {"calibration_units": calibration_units} | case.provenance
+        )
         return
-    tables = [threshold_table([deployed.threshold], calibration_units=calibration_units)]
+    tables = [
+        threshold_table([deployed.threshold], calibration_units=calibration_units)
+    ]
     if certificate is not None:
         tables.append(certificate_table(certificate, deployed.replays))
     terminal.print_tables(tables)
     if out is not None:
-        streams = "all inputs are one stream" if one_stream else "call begin() at each unit"
-        answers = " or ".join([", ".join(deployed.routing.modes[:-1]), deployed.routing.modes[-1]])
+        streams = (
+            "all inputs are one stream" if one_stream else "call begin() at each unit"
+        )
+        answers = " or ".join(
+            [", ".join(deployed.routing.modes[:-1]), deployed.routing.modes[-1]]
+        )
         runs = deployed.routing.policy_name.replace(" ", "-")
         say(f"\n{out}: {name} under {runs} answers {answers}; {streams}.")
 
@@ -201,71 +281,128 @@ def shadow(
     scores: options.ScoreFiles = None,
     subject: options.SubjectOptions,
     share: Annotated[
-        float, option("--share", "Share of the inputs to run both modes on.", within=(0, 1), panel=options.BUDGETS)
+        float,
+        option(
+            "--share",
+            "Share of the inputs to run both modes on.",
+            within=(0, 1),
+            panel=options.BUDGETS,
+        ),
     ] = 0.03,
     alpha: Annotated[
         float,
-        option("--alpha", "Share of escalated inputs at which to judge.", within=(0, 0.999), panel=options.BUDGETS),
+        option(
+            "--alpha",
+            "Share of escalated inputs at which to judge.",
+            within=(0, 0.999),
+            panel=options.BUDGETS,
+        ),
     ] = 0.2,
     escalating: Annotated[
         bool,
         option(
-            "--escalating", "The system escalates --alpha by this score: both modes run there.", panel=options.BUDGETS
+            "--escalating",
+            "The system escalates --alpha by this score: both modes run there.",
+            panel=options.BUDGETS,
         ),
     ] = False,
     by_loss: Annotated[
-        bool, option("--by-loss", "Full runs follow once the cheap loss is known: propensities depend on it, too.")
+        bool,
+        option(
+            "--by-loss",
+            "Full runs follow once the cheap loss is known: propensities "
+            "depend on it, too.",
+        ),
     ] = False,
     coming: Annotated[
-        Path | None, option("--coming", "Scores of the coming inputs (input, score; with --by-loss: loss).")
+        Path | None,
+        option(
+            "--coming",
+            "Scores of the coming inputs (input, score; with --by-loss: loss).",
+        ),
     ] = None,
     seed: options.Seed = 0,
-    out: Annotated[Path, option("--out", "Write the plan (.json), or propensities by input (.csv).", short="-o")],
+    out: Annotated[
+        Path,
+        option(
+            "--out",
+            "Write the plan (.json), or propensities by input (.csv).",
+            short="-o",
+        ),
+    ],
     json: options.Json = False,
 ) -> None:
     """Plan which inputs run both modes, to judge a running system.
 
-    Propensities follow the weight of an input in the gain over random and the size of decision values by score, or by
-    the cheap loss, in an earlier complete table. `deepval.ShadowPlan.load` reads the file, and `deepval.ShadowLog` logs
-    the runs.
+    Propensities follow the weight of an input in the gain over random and the size of
+    decision values by score, or by the cheap loss, in an earlier complete table.
+    `deepval.ShadowPlan.load` reads the file, and `deepval.ShadowLog` logs the runs.
 
     Example: deepval shadow values.csv -s mine.csv --share 0.03 --out plan.json
     """
     check_writable(out)
     if out.suffix not in (".csv", ".json"):
-        raise InputError(f"{out}: the name must end in .csv or .json; found {out.suffix or 'no ending'!r}.")
+        raise InputError(
+            f"{out}: the name must end in "
+            f".csv or .json; found {out.suffix or 'no ending'!r}."
+        )
     case = subject.case(values)
     scored = case.scores(options.named_files(scores))
     units, _ = case.judged_units(options.unit_list(subject.units, case.roles), scored)
     table = case.table if units is None else case.table.restrict(units)
     if len(scored) != 1:
-        raise InputError(f"A shadow plan belongs to one score; found {few(list(scored))}: name one with -s.")
+        raise InputError(
+            "A shadow plan belongs to one score; "
+            f"found {few(list(scored))}: name one with -s."
+        )
     (own,) = scored.values()
     past = on_part(table, own, case.table, subject.missing_rule)
-    raw, names = None if coming is None else columns.read(coming), ("score", "loss")[: 1 + by_loss]
+    raw, names = (
+        None if coming is None else columns.read(coming),
+        ("score", "loss")[: 1 + by_loss],
+    )
     if raw is not None:
         raw.require("input", *names)
         columns.refuse_repeated(raw.ids("input"), raw.source)
     now = (past.values, table.losses[:, 0])[: 1 + by_loss]
     future, *loss = now if raw is None else map(raw.numbers, names)
     more = {"signal": now[1], "coming_signal": loss[0]} if by_loss else {}
-    plan = shadow_plan(table, past, share, coming=future, alpha=alpha, escalating=escalating, seed=seed, **more)
+    plan = shadow_plan(
+        table,
+        past,
+        share,
+        coming=future,
+        alpha=alpha,
+        escalating=escalating,
+        seed=seed,
+        **more,
+    )
     if out.suffix == ".json":
         plan.save(out)
     else:
         ids = (table.input if raw is None else raw.ids("input")).astype(str)
-        rows = list(zip(*(column.tolist() for column in (future, ids, *loss)), strict=True))
+        rows = list(
+            zip(*(column.tolist() for column in (future, ids, *loss)), strict=True)
+        )
         runs = np.array([plan.shadows(*row) for row in rows], dtype=int)
-        chance = np.array([plan.propensity(score, *signal) for score, _, *signal in rows])
-        write_atomically(out, columns.csv_text({"input": ids, "propensity": chance, "shadow": runs}))
+        chance = np.array(
+            [plan.propensity(score, *signal) for score, _, *signal in rows]
+        )
+        write_atomically(
+            out, columns.csv_text({"input": ids, "propensity": chance, "shadow": runs})
+        )
     if json:
         terminal.print_json(plain(plan))
         return
-    low, high = (f"{100 * chance:.3g}" for chance in (min(plan.propensities), max(plan.propensities)))
+    low, high = (
+        f"{100 * chance:.3g}"
+        for chance in (min(plan.propensities), max(plan.propensities))
+    )
     say(
-        f"{out}: both modes on {100 * share:.3g} % of the inputs, propensities {low} to {high} %. The design's "
-        f"forecast, if values spread as in {values}: as precise as {100 * plan.uniform:.3g} % at random. The "
-        "error of the prediction comes on top."
+        f"{out}: both modes on {100 * share:.3g} % of the inputs, propensities {low} "
+        f"to {high} %. The design's forecast, if values spread as in {values}: as "
+        f"precise as {100 * plan.uniform:.3g} % at random. The error of the "
+        "prediction comes on top."
     )
 
 
@@ -273,75 +410,123 @@ def import_log(
     log: Annotated[
         Path,
         typer.Argument(
-            help="A table (.csv, .parquet, .json, .jsonl) in the format of RouterBench, RouteLLM, RouterDC, "
-            "RouterArena, LLMRouterBench, FrugalML or NAVSIM, or a folder of LLMRouterBench's results."
+            help=(
+                "A table (.csv, .parquet, .json, .jsonl) in the format of RouterBench, "
+                "RouteLLM, RouterDC, RouterArena, LLMRouterBench, FrugalML or NAVSIM, "
+                "or a folder of LLMRouterBench's results."
+            )
         ),
     ],
     *,
-    out: Annotated[Path, option("--out", "The values file to write: .parquet or .csv.", short="-o")],
+    out: Annotated[
+        Path, option("--out", "The values file to write: .parquet or .csv.", short="-o")
+    ],
     modes: Annotated[
-        str | None, option("--modes", "Models to keep, cheap first: small,large. Default: all, by rising cost.")
+        str | None,
+        option(
+            "--modes",
+            "Models to keep, cheap first: small,large. Default: all, by rising cost.",
+        ),
     ] = None,
     unit: Annotated[
-        str | None, option("--unit", "Column with the units. Default: the log, group or data set; else each row.")
+        str | None,
+        option(
+            "--unit",
+            "Column with the units. Default: the log, group or "
+            "data set; else each row.",
+        ),
     ] = None,
     prices: Annotated[
         Path | None,
         option(
-            "--prices", "CSV with dataset, model, cost_per_10k. Default: the one beside LOG, if it lists its models."
+            "--prices",
+            "CSV with dataset, model, cost_per_10k. Default: the one beside LOG, if "
+            "it lists its models.",
         ),
     ] = None,
     dataset: Annotated[
-        str | None, option("--dataset", "Data set of LOG in that CSV. Default: the one that LOG's name contains.")
+        str | None,
+        option(
+            "--dataset",
+            "Data set of LOG in that CSV. Default: the one that LOG's name contains.",
+        ),
     ] = None,
     scores_out: Annotated[
         Path | None,
-        option("--scores-out", "Folder to write a scores file per attribute to: low confidence, prompt length, ..."),
+        option(
+            "--scores-out",
+            "Folder to write a scores file per attribute to: low "
+            "confidence, prompt length, ...",
+        ),
     ] = None,
     best: Annotated[
         float | None,
-        option("--best", "Highest possible quality: loss = best - quality. Default: 1.", within=(-1e12, 1e12)),
+        option(
+            "--best",
+            "Highest possible quality: loss = best - quality. Default: 1.",
+            within=(-1e12, 1e12),
+        ),
     ] = None,
     off_policy: Annotated[
         str | None,
         option(
             "--off-policy",
-            "For a log with one mode per input (unit, input, mode, loss, propensity): estimate the other losses "
-            f"by {', '.join(METHODS)}.",
+            "For a log with one mode per input (unit, input, mode, loss, propensity): "
+            f"estimate the other losses by {', '.join(METHODS)}.",
             words=METHODS,
         ),
     ] = None,
     feature: Annotated[
-        list[str] | None, option("--feature", "Column that predicts losses, for doubly-robust. Repeatable.")
+        list[str] | None,
+        option(
+            "--feature", "Column that predicts losses, for doubly-robust. Repeatable."
+        ),
     ] = None,
     clip: Annotated[
-        float | None, option("--clip", "Raise smaller propensities to this value; adds bias.", within=(0, 1))
+        float | None,
+        option(
+            "--clip",
+            "Raise smaller propensities to this value; adds bias.",
+            within=(0, 1),
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Turn a public table of models into a values file.
 
-    The file has a loss and a cost per input and model, and further columns of the inputs. The format is recognised by
-    its columns. With --off-policy the losses of modes that did not run are estimates, and every result notes it.
+    The file has a loss and a cost per input and model, and further columns of the
+    inputs. The format is recognised by its columns. With --off-policy the losses of
+    modes that did not run are estimates, and every result notes it.
 
-    Example: deepval import routerbench_0shot.parquet --modes mixtral-8x7b-chat,gpt-4-1106-preview -o values.parquet
+    Example: deepval import routerbench_0shot.parquet --modes
+    mixtral-8x7b-chat,gpt-4-1106-preview -o values.parquet
     """
     check_writable(out)
     if scores_out is not None:
         check_writable(scores_out, folder=True)
     if off_policy is None and (feature or clip is not None):
-        raise InputError("--feature and --clip apply only to --off-policy: give it too, or leave them out.")
+        raise InputError(
+            "--feature and --clip apply only to --off-policy: "
+            "give it too, or leave them out."
+        )
     if off_policy is None:
         names = options.name_list(modes)
-        table = import_router_log(log, models=names, unit=unit, best=best, prices=prices, dataset=dataset)
+        table = import_router_log(
+            log, models=names, unit=unit, best=best, prices=prices, dataset=dataset
+        )
     else:
         method: str = options.one_of(off_policy, METHODS, "--off-policy")
-        if modes is None or any(value is not None for value in (unit, best, prices, dataset)):
+        if modes is None or any(
+            value is not None for value in (unit, best, prices, dataset)
+        ):
             raise InputError(
-                "--off-policy needs --modes, cheap first, and takes no --unit, --best, --prices or --dataset."
+                "--off-policy needs --modes, cheap first, and takes no --unit, "
+                "--best, --prices or --dataset."
             )
         names = options.name_list(modes) or []
-        table = values_from_log(log, names, method=method, features=feature or (), clip=clip)
+        table = values_from_log(
+            log, names, method=method, features=feature or (), clip=clip
+        )
     write_values(table, out)
     score_files = [] if scores_out is None else write_scores(table, scores_out)
     if table.estimated is not None:
@@ -356,15 +541,29 @@ def import_log(
         for column, mode in enumerate(table.modes)
     ]
     if json:
-        content = {"values": str(out), "inputs": len(table), "units": len(table.unit_ids), "models": models}
-        terminal.print_json(content | {"estimated": table.estimated, "scores": list(map(str, score_files))})
+        content = {
+            "values": str(out),
+            "inputs": len(table),
+            "units": len(table.unit_ids),
+            "models": models,
+        }
+        terminal.print_json(
+            content
+            | {"estimated": table.estimated, "scores": list(map(str, score_files))}
+        )
         return
-    say(f"{out}: {quantity(len(table), 'input')} in {quantity(len(table.unit_ids), 'unit')}, models cheap first:")
+    say(
+        f"{out}: {quantity(len(table), 'input')} in "
+        f"{quantity(len(table.unit_ids), 'unit')}, models cheap first:"
+    )
     for model in models:
         price = "" if costs is None else f", {model['mean_usd']:.3g} USD per call"
         say(f"  {model['mode']}: mean loss {model['mean_loss']:.4g}{price}")
     for path in score_files:
-        say(f"{path}: scores; check that a router has this number before it calls a model.")
+        say(
+            f"{path}: scores; check that a router has this number "
+            "before it calls a model."
+        )
 
 
 globals()["import"] = import_log  # the name of the command is a Python keyword

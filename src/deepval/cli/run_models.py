@@ -29,55 +29,107 @@ from deepval.world.scene import pictures_of
 
 def perceive(
     images: Annotated[
-        Path | None, typer.Argument(help="Folder of images; each sub-folder with images is a unit.")
+        Path | None,
+        typer.Argument(help="Folder of images; each sub-folder with images is a unit."),
     ] = None,
     *,
-    weights: Annotated[Path, option("--weights", "Detector (.onnx), YOLO or DETR style.", short="-w")],
-    size: Annotated[list[int], option("--size", "Resolution in pixels. Repeatable.", within=(1, 16_384))],
-    out: Annotated[Path, option("--out", "Cache folder; a stopped run continues there.", short="-o")],
-    names: Annotated[Path | None, option("--names", "Class names (.json) if the model has none.")] = None,
-    style: Annotated[
-        str, option("--style", f"Output format of the detector: auto, {', '.join(STYLES)}.", words=("auto", *STYLES))
-    ] = "auto",
-    threads: Annotated[int, option("--threads", "Threads of ONNX Runtime.", within=(1, 1_024))] = 2,
-    provider: Annotated[
-        str, option("--provider", f"Provider of ONNX Runtime: {', '.join(PROVIDERS)}.", words=PROVIDERS)
-    ] = "cpu",
-    fp16: Annotated[bool, option("--fp16", "TensorRT: compute in half precision.")] = False,
-    engine_cache: Annotated[
-        Path | None, option("--engine-cache", "TensorRT: folder of built engines, to load or to fill.")
+    weights: Annotated[
+        Path, option("--weights", "Detector (.onnx), YOLO or DETR style.", short="-w")
+    ],
+    size: Annotated[
+        list[int],
+        option("--size", "Resolution in pixels. Repeatable.", within=(1, 16_384)),
+    ],
+    out: Annotated[
+        Path,
+        option("--out", "Cache folder; a stopped run continues there.", short="-o"),
+    ],
+    names: Annotated[
+        Path | None, option("--names", "Class names (.json) if the model has none.")
     ] = None,
-    batch: Annotated[int, option("--batch", "Images per call of the detector.", within=(1, 100_000))] = 1,
+    style: Annotated[
+        str,
+        option(
+            "--style",
+            f"Output format of the detector: auto, {', '.join(STYLES)}.",
+            words=("auto", *STYLES),
+        ),
+    ] = "auto",
+    threads: Annotated[
+        int, option("--threads", "Threads of ONNX Runtime.", within=(1, 1_024))
+    ] = 2,
+    provider: Annotated[
+        str,
+        option(
+            "--provider",
+            f"Provider of ONNX Runtime: {', '.join(PROVIDERS)}.",
+            words=PROVIDERS,
+        ),
+    ] = "cpu",
+    fp16: Annotated[
+        bool, option("--fp16", "TensorRT: compute in half precision.")
+    ] = False,
+    engine_cache: Annotated[
+        Path | None,
+        option(
+            "--engine-cache", "TensorRT: folder of built engines, to load or to fill."
+        ),
+    ] = None,
+    batch: Annotated[
+        int, option("--batch", "Images per call of the detector.", within=(1, 100_000))
+    ] = 1,
     on_error: Annotated[
-        str, option("--on-error", "A broken image: raise (stop), or record as failed.", words=("raise", "record"))
+        str,
+        option(
+            "--on-error",
+            "A broken image: raise (stop), or record as failed.",
+            words=("raise", "record"),
+        ),
     ] = "raise",
     files: DataFiles,
-    samples: Annotated[int, option("--samples", "Timed calls per mode; 0: no timing.", within=(0, 1_000_000))] = 50,
+    samples: Annotated[
+        int,
+        option(
+            "--samples", "Timed calls per mode; 0: no timing.", within=(0, 1_000_000)
+        ),
+    ] = 50,
     energy: Annotated[
-        bool, option("--energy", "Measure energy above idle in the timed calls; needs a sensor.")
+        bool,
+        option(
+            "--energy", "Measure energy above idle in the timed calls; needs a sensor."
+        ),
     ] = False,
     workers: Workers,
     json: Json = False,
 ) -> None:
     """Run a detector over images at several resolutions.
 
-    The images lie in a folder or belong to a data set with pictures. The cache gets the detections of every unit, and
-    the cost of every mode.
+    The images lie in a folder or belong to a data set with pictures. The cache gets the
+    detections of every unit, and the cost of every mode.
 
     Example: deepval perceive images -w yolov8s.onnx --size 320 --size 640 --out cache
 
-    A data set: deepval perceive --dataset nuscenes --root nuscenes -w yolov8s.onnx --size 320 --size 640 --out cache
+    A data set: deepval perceive --dataset nuscenes --root nuscenes -w yolov8s.onnx
+    --size 320 --size 640 --out cache
     """
     from deepval.perception.running.detector import DetectorConfig
     from deepval.perception.running.perceive import perceive as run
 
     check_writable(out, folder=True)
     if energy and not samples:
-        raise InputError("--energy is measured in the timed calls, and --samples is 0: take 1 or more.")
+        raise InputError(
+            "--energy is measured in the timed calls, and --samples "
+            "is 0: take 1 or more."
+        )
     runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
     engines = None if engine_cache is None else str(engine_cache)
     config = DetectorConfig(
-        style=style, threads=threads, provider=runs_on, batch=batch, fp16=fp16, engine_cache=engines
+        style=style,
+        threads=threads,
+        provider=runs_on,
+        batch=batch,
+        fp16=fp16,
+        engine_cache=engines,
     )
     check_provider(runs_on)
     if engine_cache is not None:
@@ -103,26 +155,43 @@ def perceive(
         return
     for mode in done.modes:
         say(
-            f"{mode.mode}: {quantity(mode.boxes, 'box', 'boxes')} on {quantity(mode.frames, 'frame')} of "
-            f"{quantity(mode.units, 'unit')} ({mode.units_run} run now, {quantity(mode.failed, 'frame')} failed)"
+            f"{mode.mode}: {quantity(mode.boxes, 'box', 'boxes')} on "
+            f"{quantity(mode.frames, 'frame')} of {quantity(mode.units, 'unit')} "
+            f"({mode.units_run} run now, {quantity(mode.failed, 'frame')} failed)"
         )
         if mode.note is not None:
             say(f"  note: {mode.note} Use more --samples on a quiet machine.")
-    say(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
+    say(
+        f"Detections and manifest in {out}"
+        + (f", costs in {done.costs}" if done.costs else "")
+    )
 
 
-def _pictures(images: Path | None, files: DataFiles) -> "Path | dict[str, list[tuple[int, Path]]]":
+def _pictures(
+    images: Path | None, files: DataFiles
+) -> "Path | dict[str, list[tuple[int, Path]]]":
     """A folder of images, or the pictures of a data set by unit."""
-    if files.dataset is None and images is not None and files.root is None and files.units is None:
+    if (
+        files.dataset is None
+        and images is not None
+        and files.root is None
+        and files.units is None
+    ):
         return images
     if images is not None or files.dataset is None:
-        raise InputError("Give a folder of images, or --dataset with --root and --units, not both.")
+        raise InputError(
+            "Give a folder of images, or --dataset with --root and --units, not both."
+        )
     opened = files.open()
     units = opened.select(files.unit_names)
-    pictures = pictures_of(opened.read_unit(unit)[0] for unit in terminal.watch(units, f"units of {opened.name}"))
+    pictures = pictures_of(
+        opened.read_unit(unit)[0]
+        for unit in terminal.watch(units, f"units of {opened.name}")
+    )
     if not pictures.units:
         raise InputError(
-            f"Pictures of {opened.name} must lie below {files.root}; none of {quantity(len(units), 'unit')} has one."
+            f"Pictures of {opened.name} must "
+            f"lie below {files.root}; none of {quantity(len(units), 'unit')} has one."
         )
     if pictures.frames_left_out:
         warnings.warn(InputWarning(f"{opened.name}: {pictures.note}."), stacklevel=2)
@@ -133,9 +202,12 @@ def _pictures(images: Path | None, files: DataFiles) -> "Path | dict[str, list[t
 class TrainingFiles(MappedFiles):
     """A data set with poses and maps, and the units to train on."""
 
-    units: Annotated[str | None, option("--units", "train (the default), validation, fit, all, a,b,c or a file.")] = (
-        "train"
-    )
+    units: Annotated[
+        str | None,
+        option(
+            "--units", "train (the default), validation, fit, all, a,b,c or a file."
+        ),
+    ] = "train"
 
     def chosen(self, source: Dataset) -> tuple[str, ...]:
         """Units by role or by name."""
@@ -148,36 +220,76 @@ class TrainingFiles(MappedFiles):
 
 def train_planner(
     *,
-    out: Annotated[Path, option("--out", "Folder; a stopped run continues there.", short="-o")],
+    out: Annotated[
+        Path, option("--out", "Folder; a stopped run continues there.", short="-o")
+    ],
     files: TrainingFiles,
-    width: Annotated[int, option("--width", "Channels of the first layer; published: 64.", within=(1, 4_096))] = 64,
+    width: Annotated[
+        int,
+        option(
+            "--width", "Channels of the first layer; published: 64.", within=(1, 4_096)
+        ),
+    ] = 64,
     grid: Annotated[
-        int, option("--grid", "Grid cells per side, a multiple of 64; published: 256.", within=(1, 4_096))
+        int,
+        option(
+            "--grid",
+            "Grid cells per side, a multiple of 64; published: 256.",
+            within=(1, 4_096),
+        ),
     ] = 256,
-    steps: Annotated[int, option("--steps", "Training steps; published: about 100,000.", within=(0, 10**9))] = 1000,
-    batch: Annotated[int, option("--batch", "Samples per step.", within=(1, 100_000))] = 16,
-    every: Annotated[float, option("--every", "Seconds between samples of a road user.", within=(0, 1e6))] = 0.25,
+    steps: Annotated[
+        int,
+        option(
+            "--steps", "Training steps; published: about 100,000.", within=(0, 10**9)
+        ),
+    ] = 1000,
+    batch: Annotated[
+        int, option("--batch", "Samples per step.", within=(1, 100_000))
+    ] = 16,
+    every: Annotated[
+        float,
+        option("--every", "Seconds between samples of a road user.", within=(0, 1e6)),
+    ] = 0.25,
     others: Annotated[
-        bool, option("--others", "Train on other moving vehicles too, not only on the ego vehicle.")
+        bool,
+        option(
+            "--others",
+            "Train on other moving vehicles too, not only on the ego vehicle.",
+        ),
     ] = False,
     seed: Seed = 0,
-    threads: Annotated[int, option("--threads", "Threads of torch; the result depends on it.", within=(1, 1_024))] = 1,
+    threads: Annotated[
+        int,
+        option(
+            "--threads",
+            "Threads of torch; the result depends on it.",
+            within=(1, 1_024),
+        ),
+    ] = 1,
     json: Json = False,
 ) -> None:
     """Train the learned planner behind planner-ade, PKL and TIP.
 
     The weights are labelled as trained here; they are not the published ones.
 
-    Example: deepval train-planner --dataset nuscenes --root nuscenes --maps expansion --steps 2000 --out planner
+    Example: deepval train-planner --dataset nuscenes --root nuscenes --maps expansion
+    --steps 2000 --out planner
     """
     from deepval.planners.neural.plan_metrics import PlanGrid
-    from deepval.planners.neural.training import TrainingSettings, samples_of, unit_samples
+    from deepval.planners.neural.training import (
+        TrainingSettings,
+        samples_of,
+        unit_samples,
+    )
     from deepval.planners.neural.training import train as run
 
     check_writable(out, folder=True)
     if not every:
         raise InputError(f"--every must be more than 0 seconds; found {every:g}.")
-    settings = TrainingSettings(width=width, steps=steps, batch=batch, seed=seed, threads=threads)
+    settings = TrainingSettings(
+        width=width, steps=steps, batch=batch, seed=seed, threads=threads
+    )
     cells = PlanGrid(grid)
     source = files.open()
     units = files.chosen(source)
@@ -187,20 +299,33 @@ def train_planner(
         for unit in terminal.watch(units, f"units of {source.name}")
     ]
     trained = run(
-        samples_of(samples_by_unit, cells), out, settings, source=_source(source, units), watch=terminal.watch
+        samples_of(samples_by_unit, cells),
+        out,
+        settings,
+        source=_source(source, units),
+        watch=terminal.watch,
     )
     manifest = trained.manifest
     if json:
         terminal.print_json({"folder": str(out), **manifest})
         return
     say(
-        f"{trained.weights} and {trained.masks}: {manifest['steps']:,} steps on {manifest['samples']:,} samples of "
-        f"{quantity(len(units), 'unit')}, loss {manifest['loss']['first']:.4f} to {manifest['loss']['last']:.4f}; "
-        f"{manifest['label']}."
+        f"{trained.weights} and {trained.masks}: {manifest['steps']:,} steps on "
+        f"{manifest['samples']:,} samples of {quantity(len(units), 'unit')}, loss "
+        f"{manifest['loss']['first']:.4f} to "
+        f"{manifest['loss']['last']:.4f}; {manifest['label']}."
     )
 
 
 def _source(source: Dataset, units: tuple[str, ...]) -> dict[str, Any]:
     """The source of the samples, for the manifest."""
-    files = {name: file_digest(path) for unit in units for name, path in source.files(unit).items()}
-    return {"dataset": source.name, "units": list(units), "files_sha256": digest_of(files)}
+    files = {
+        name: file_digest(path)
+        for unit in units
+        for name, path in source.files(unit).items()
+    }
+    return {
+        "dataset": source.name,
+        "units": list(units),
+        "files_sha256": digest_of(files),
+    }

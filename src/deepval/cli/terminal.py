@@ -1,6 +1,8 @@
-"""Output of commands: sentences, tables and JSON on stdout, progress on stderr; Ctrl-C and caches of libraries.
+"""Output of commands: sentences, tables and JSON on stdout, progress on stderr; Ctrl-C
+and caches of libraries.
 
-Libraries are imported in functions, because `loading` runs before any of them is imported.
+Libraries are imported in functions, because `loading` runs before any of them is
+imported.
 """
 
 import os
@@ -24,11 +26,15 @@ NARROWEST = 40
 ENDLESS = 10_000
 """Columns of a pipe or a file without COLUMNS: every line stays whole."""
 BAR_DELAY_S, LINE_S = 2.0, 60.0
-"""Shorter work shows no progress bar; a file or a pipe gets a line in every such time instead of a bar."""
+"""Shorter work shows no progress bar; a file or a pipe gets a line in every such time
+instead of a bar.
+"""
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print lines; a terminal gets each one folded at spaces, with its indent and two more columns."""
+    """Print lines; a terminal gets each one folded at spaces, with its indent and two
+    more columns.
+    """
     columns = _columns(err=err)
     if columns < ENDLESS:
         text = "\n".join(_fold(line, columns) for line in text.split("\n"))
@@ -51,7 +57,9 @@ def hold_notes(*, hold: bool) -> None:
 
 
 def print_notes(repeated: Sequence[str] = ()) -> None:
-    """Print the notes that wait, except those that the output has too; later ones are printed at once."""
+    """Print the notes that wait, except those that the output has too; later ones are
+    printed at once.
+    """
     for text in _waiting.pop() if _waiting else ():
         if not text.endswith(tuple(f"note: {note}" for note in repeated)):
             say(text, err=True)
@@ -60,9 +68,13 @@ def print_notes(repeated: Sequence[str] = ()) -> None:
 def _fold(line: str, columns: int) -> str:
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.fill(
-        line.strip(), columns, initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False,
+        line.strip(),
+        columns,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
         break_on_hyphens=False,
-    )  # fmt: skip
+    )
 
 
 def print_tables(tables: Sequence["Table"], *, err: bool = False) -> None:
@@ -89,20 +101,30 @@ def as_json(content: Any) -> str:
 
 
 def look(*, err: bool = False) -> dict[str, Any]:
-    """Width and colour of tables: those of the terminal; a file or a pipe gets no colour."""
-    return {"width": _columns(), "color": sys.stdout.isatty() and not err and not os.environ.get("NO_COLOR")}
+    """Width and colour of tables: those of the terminal; a file or a pipe gets no
+    colour.
+    """
+    return {
+        "width": _columns(),
+        "color": sys.stdout.isatty() and not err and not os.environ.get("NO_COLOR"),
+    }
 
 
 def _columns(*, err: bool = False) -> int:
-    """Columns of a terminal; on stdout COLUMNS counts in a file or a pipe too, where lines otherwise stay whole."""
-    if (sys.stderr if err else sys.stdout).isatty() or (not err and os.environ.get("COLUMNS", "").isdecimal()):
+    """Columns of a terminal; on stdout COLUMNS counts in a file or a pipe too, where
+    lines otherwise stay whole.
+    """
+    if (sys.stderr if err else sys.stdout).isatty() or (
+        not err and os.environ.get("COLUMNS", "").isdecimal()
+    ):
         return max(NARROWEST, get_terminal_size().columns)
     return ENDLESS
 
 
 @contextmanager
 def step_bar(began: float | None = None) -> Iterator[Callable[[str, int, int], None]]:
-    """A function to call with (label, done, total) during the work; its bar on stderr appears after `BAR_DELAY_S`.
+    """A function to call with (label, done, total) during the work; its bar on stderr
+    appears after `BAR_DELAY_S`.
 
     The delay counts from `began`, a time of the monotonic clock; from now where None.
     """
@@ -127,7 +149,9 @@ def step_bar(began: float | None = None) -> Iterator[Callable[[str, int, int], N
             bar.start()
             task = bar.add_task("", total=total)
         assert task is not None
-        bar.update(task, description=escape(one_line(label)), completed=done, total=total)
+        bar.update(
+            task, description=escape(one_line(label)), completed=done, total=total
+        )
         if done == total:
             bar.stop()
             bar = None
@@ -140,7 +164,9 @@ def step_bar(began: float | None = None) -> Iterator[Callable[[str, int, int], N
 
 
 def watch(items: Any, label: str) -> Iterable[Any]:
-    """The items, with a progress bar on stderr if they take longer than `BAR_DELAY_S`."""
+    """The items, with a progress bar on stderr if they take longer than
+    `BAR_DELAY_S`.
+    """
     began = time.monotonic()
     with ExitStack() as stack:
         step = None
@@ -153,14 +179,21 @@ def watch(items: Any, label: str) -> Iterable[Any]:
 
 
 STOPPED = 130
-"""Exit code of a command that was stopped by Ctrl-C: 128 and the number of the signal."""
+"""Exit code of a command that was stopped by Ctrl-C: 128 and the number of the
+signal.
+"""
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """End the process at once where Ctrl-C stops it meanwhile: some libraries swallow an interrupt as they load."""
+    """End the process at once where Ctrl-C stops it meanwhile: some libraries swallow
+    an interrupt as they load.
+    """
     in_main_thread = threading.current_thread() is threading.main_thread()
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not in_main_thread:
+    if (
+        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        or not in_main_thread
+    ):
         yield
         return
     signal.signal(signal.SIGINT, _stop)
@@ -181,10 +214,12 @@ CACHES = ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
 
 @contextmanager
 def temporary_caches() -> Iterator[None]:
-    """Put the caches of libraries into a temporary folder and remove it at the end, unless the user names others.
+    """Put the caches of libraries into a temporary folder and remove it at the end,
+    unless the user names others.
 
-    Without it, matplotlib writes to the user's cache and configuration folders, and torch leaves a folder among the
-    temporary files. The libraries create their folders on import, so that commands without them create none.
+    Without it, matplotlib writes to the user's cache and configuration folders, and
+    torch leaves a folder among the temporary files. The libraries create their folders
+    on import, so that commands without them create none.
     """
     import secrets
     import shutil
@@ -194,7 +229,8 @@ def temporary_caches() -> Iterator[None]:
     try:
         folder = Path(tempfile.gettempdir(), f"deepval-{secrets.token_hex(8)}")
         missing = [name for name in CACHES if name not in os.environ]
-    except FileNotFoundError:  # no temporary folder is writable, which matters only to commands that need one
+    except FileNotFoundError:
+        # no temporary folder is writable, which matters only to commands that need one
         folder, missing = Path(), []
     os.environ.update({name: str(folder / name) for name in missing})
     try:

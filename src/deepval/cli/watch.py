@@ -1,4 +1,6 @@
-"""`deepval watch`: further shadowed inputs -> the state of every declared claim, with an alarm where one fails."""
+"""`deepval watch`: further shadowed inputs -> the state of every declared claim, with
+an alarm where one fails.
+"""
 
 import math
 import warnings
@@ -22,47 +24,79 @@ from deepval.report.forms import content_policy
 from deepval.report.text_tables import few
 
 CLAIMS = (
-    "gain>=X over random, harm<=X (shares of the reference's all-cheap loss per input), rate=X+-Y. Repeatable. "
-    "Default: 0.8 of the reference's gain, 1.25 of its harm, 2 points around its rate; wider if it has few units."
+    "gain>=X over random, harm<=X (shares of the reference's all-cheap loss per "
+    "input), rate=X+-Y. Repeatable. Default: 0.8 of the reference's gain, 1.25 of its "
+    "harm, 2 points around its rate; wider if it has few units."
 )
-CAP = "The most that one unit counts for. Default: what 80 % of the reference's units stay below."
+CAP = (
+    "The most that one unit counts for. Default: what 80 % of "
+    "the reference's units stay below."
+)
 first = partial(option, panel="To begin")
 TOP = 1.15
 """Height of a drawing, as a share of the way to an alarm."""
 STYLE = """body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 body { color: #1c2329; background: #faf8f4; } svg { width: 100%; height: 11rem; border: 1px solid #e4e0d7; }
 path, line { vector-effect: non-scaling-stroke; } line { stroke: #b54d14; stroke-dasharray: 6 4; }
-path { fill: none; stroke: #0072b2; stroke-width: 2; } svg { background: #fff; }"""
+path { fill: none; stroke: #0072b2; stroke-width: 2; } svg { background: #fff; }"""  # noqa: E501
 
 
 def watch(
-    state: Annotated[Path, typer.Argument(help="File with the state of the watch (.json).")],
+    state: Annotated[
+        Path, typer.Argument(help="File with the state of the watch (.json).")
+    ],
     rows: Annotated[
         Path | None,
         typer.Argument(
-            help="New shadowed inputs (.csv, .parquet, .jsonl), in the order of arrival: unit, input, loss_<mode>, "
-            "escalated (0 or 1) or score, [propensity]."
+            help=(
+                "New shadowed inputs (.csv, .parquet, .jsonl), in the order of "
+                "arrival: unit, input, loss_<mode>, escalated "
+                "(0 or 1) or score, [propensity]."
+            )
         ),
     ] = None,
     *,
-    reference: Annotated[Path | None, first("--reference", "Such rows from a good time; with -s a table.")] = None,
-    scores: Annotated[str | None, first("--scores", "Its scores: FILE, or a name of a cell.", short="-s")] = None,
+    reference: Annotated[
+        Path | None,
+        first("--reference", "Such rows from a good time; with -s a table."),
+    ] = None,
+    scores: Annotated[
+        str | None,
+        first("--scores", "Its scores: FILE, or a name of a cell.", short="-s"),
+    ] = None,
     alpha: Annotated[
-        float | None, first("--alpha", "Share that its scores escalate. Default: 0.2.", within=(0, 1))
+        float | None,
+        first(
+            "--alpha", "Share that its scores escalate. Default: 0.2.", within=(0, 1)
+        ),
     ] = None,
     claim: Annotated[list[str] | None, first("--claim", CLAIMS)] = None,
     cap: Annotated[float | None, first("--cap", CAP, within=(1e-12, 1e12))] = None,
-    risk: Annotated[float, first("--risk", "Chance of a false alarm within --horizon.", within=(1e-12, 0.5))] = RISK,
-    horizon: Annotated[int, first("--horizon", "Number of units.", within=(1, 10**9))] = HORIZON,
+    risk: Annotated[
+        float,
+        first(
+            "--risk", "Chance of a false alarm within --horizon.", within=(1e-12, 0.5)
+        ),
+    ] = RISK,
+    horizon: Annotated[
+        int, first("--horizon", "Number of units.", within=(1, 10**9))
+    ] = HORIZON,
     end: Annotated[bool, option("--end", "The last unit is complete.")] = False,
-    skip_seen: Annotated[bool, option("--skip-seen", "Skip rows that were read before: the file has grown.")] = False,
-    page: Annotated[Path | None, option("--page", "Draw the path of the evidence in this HTML file.")] = None,
+    skip_seen: Annotated[
+        bool,
+        option("--skip-seen", "Skip rows that were read before: the file has grown."),
+    ] = False,
+    page: Annotated[
+        Path | None,
+        option("--page", "Draw the path of the evidence in this HTML file."),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Watch a running router: alarm when a claim fails.
 
-    Inputs on which both modes ran arrive unit by unit; a unit is complete when another one begins. Looking often does
-    not raise the number of false alarms. Exit code 3: alarm; 0: quiet; 2: bad input.
+    Inputs on which both modes ran arrive unit by unit; a unit is complete when another
+    one begins. Looking often does not raise the number of false alarms. Exit code 3:
+    alarm; 0: quiet; 2: bad input.
 
     Begin: deepval watch state.json --reference values.csv -s mine.csv --alpha 0.2
 
@@ -70,30 +104,54 @@ def watch(
     """
     check_writable(state)
     if rows is None and (skip_seen or (end and reference is not None)):
-        raise InputError("--skip-seen and, of a new watch, --end need rows: name the file of shadowed inputs.")
+        raise InputError(
+            "--skip-seen and, of a new watch, --end need rows: name the file of "
+            "shadowed inputs."
+        )
     if page is not None:
         check_writable(page)
-    with lock(state.parent, f"{state}: another process reads into it now: wait for it."):
+    with lock(
+        state.parent, f"{state}: another process reads into it now: wait for it."
+    ):
         if reference is not None:
             if reading.exists(state):
-                raise InputError(f"{state}: a watch begins with a new file, and this one exists: name another file.")
+                raise InputError(
+                    f"{state}: a watch begins with a new file, and this one exists: "
+                    "name another file."
+                )
             source = str(reference) if scores is None else _scored(reference, scores)
-            now = Watch.begin(source, claim or (), alpha=alpha, cap=cap, risk=risk, horizon=horizon)
-        elif claim or scores or (alpha, cap) != (None, None) or (risk, horizon) != (RISK, HORIZON):
+            now = Watch.begin(
+                source, claim or (), alpha=alpha, cap=cap, risk=risk, horizon=horizon
+            )
+        elif (
+            claim
+            or scores
+            or (alpha, cap) != (None, None)
+            or (risk, horizon) != (RISK, HORIZON)
+        ):
             raise InputError(
-                "--claim, --scores, --alpha, --cap, --risk and --horizon begin a watch: give --reference, too."
+                "--claim, --scores, --alpha, --cap, --risk and --horizon begin a "
+                "watch: give --reference, too."
             )
         elif not reading.exists(state):
-            raise InputError(f"{state}: no such file; begin the watch with --reference.")
+            raise InputError(
+                f"{state}: no such file; begin the watch with --reference."
+            )
         else:
             now = Watch.load(state)
         if rows is not None or end:
-            now = now.read(None if rows is None else str(rows), end=end, skip_seen=skip_seen)
+            now = now.read(
+                None if rows is None else str(rows), end=end, skip_seen=skip_seen
+            )
         now.save(state)
     if page is not None:
         write_atomically(page, _page(now))
     if json:
-        content = {"alarm": now.alarm, "claims": [one._asdict() for one in now.states], "promise": now.promise}
+        content = {
+            "alarm": now.alarm,
+            "claims": [one._asdict() for one in now.states],
+            "promise": now.promise,
+        }
         terminal.print_json(content | {"open_inputs": len(now.rows)})
     else:
         for one in now.states:
@@ -108,34 +166,52 @@ def _scored(reference: Path, scores: str) -> dict[str, Any]:
     case = options.SubjectOptions().case(reference)
     ((name, own),) = case.scores(options.named_files([scores])).items()
     if own.modes:
-        raise InputError(f"{name}: a watch needs one score per input; found scores of {few(own.modes)}.")
+        raise InputError(
+            f"{name}: a watch needs one score per input; "
+            f"found scores of {few(own.modes)}."
+        )
     if not own.covered.all():
         note = (
-            f"{name}: {np.count_nonzero(~own.covered):,} of {len(case.table):,} inputs have no score and are left out."
+            f"{name}: {np.count_nonzero(~own.covered):,} of {len(case.table):,} inputs "
+            "have no score and are left out."
         )
         warnings.warn(InputWarning(note), stacklevel=2)
     table = case.table.keep(own.covered)
-    losses = {f"loss_{mode}": column for mode, column in zip(table.modes, table.losses.T, strict=True)}
-    return {"unit": table.unit_ids[table.unit], "input": table.input, "score": own.values[own.covered], **losses}
+    losses = {
+        f"loss_{mode}": column
+        for mode, column in zip(table.modes, table.losses.T, strict=True)
+    }
+    return {
+        "unit": table.unit_ids[table.unit],
+        "input": table.input,
+        "score": own.values[own.covered],
+        **losses,
+    }
 
 
 def _page(now: Watch) -> str:
     """The path of the evidence of every claim, drawn on a logarithmic scale."""
     parts = []
     for one in now.states:
-        ways = [0.0, *(np.log1p(now.paths[one.claim]) / math.log1p(one.enough)).tolist()]
+        ways = [
+            0.0,
+            *(np.log1p(now.paths[one.claim]) / math.log1p(one.enough)).tolist(),
+        ]
         points = [f"{unit} {TOP - min(way, TOP):.4f}" for unit, way in enumerate(ways)]
         parts.append(
             f"<h2>{escape(one.claim)}</h2><p>{escape(one.sentence)}</p>"
-            f'<svg viewBox="0 0 {max(one.units, 1)} {TOP}" preserveAspectRatio="none" role="img" '
-            f'aria-label="evidence against {escape(one.claim)} by unit">'
-            f'<line x2="100%" y1="{TOP - 1:.2f}" y2="{TOP - 1:.2f}"/><path d="M{" L".join(points)}"/></svg>'
+            f'<svg viewBox="0 0 {max(one.units, 1)} {TOP}" preserveAspectRatio="none" '
+            f'role="img" aria-label="evidence against {escape(one.claim)} by unit">'
+            f'<line x2="100%" y1="{TOP - 1:.2f}" y2="{TOP - 1:.2f}"/>'
+            f'<path d="M{" L".join(points)}"/></svg>'
         )
     policy = content_policy(styles=[STYLE], images="data:")
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>deepval watch</title>'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">'
-        f"<style>{STYLE}</style></head><body><h1>{'Alarm' if now.alarm else 'Quiet'}</h1>"
-        f"<p>{escape(now.promise)} The dashed line is an alarm; the scale is logarithmic.</p>{''.join(parts)}"
-        "</body></html>\n"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<title>deepval watch</title><meta http-equiv="Content-Security-Policy" '
+        f'content="{policy}"><link rel="icon" href="data:,">'
+        f"<style>{STYLE}</style></head><body>"
+        f"<h1>{'Alarm' if now.alarm else 'Quiet'}</h1><p>{escape(now.promise)} The "
+        "dashed line is an alarm; the scale is "
+        f"logarithmic.</p>{''.join(parts)}</body></html>\n"
     )

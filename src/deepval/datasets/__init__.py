@@ -1,4 +1,6 @@
-"""Files of data sets -> scenes (the vehicle's information) and truths (the reference), unit by unit."""
+"""Files of data sets -> scenes (the vehicle's information) and truths (the reference),
+unit by unit.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,21 +32,34 @@ __all__ = ["DATASETS", "Dataset", "open_dataset", "own_dataset"]
 
 
 def open_dataset(name: str, root: Any = None, **options: Any) -> Dataset:
-    """The data set of that name under the folder `root`; the synthetic world needs none."""
+    """The data set of that name under the folder `root`; the synthetic world needs
+    none.
+    """
     if name not in DATASETS:
-        raise InputError(f"a data set must be one of {', '.join(DATASETS)}; found {name!r}.")
+        raise InputError(
+            f"a data set must be one of {', '.join(DATASETS)}; found {name!r}."
+        )
     if root is None and name != "synthetic":
-        raise InputError(f"data set {name} must be read from a folder; found none: give its folder.")
+        raise InputError(
+            f"data set {name} must be read from a folder; found none: give its folder."
+        )
     return DATASETS[name](root, **options)
 
 
 def own_dataset(word: str, root: Any = None) -> Dataset | None:
-    """The data set that a typed word names, as code or as an installed package's name; None for any other word."""
+    """The data set that a typed word names, as code or as an installed package's name;
+    None for any other word.
+    """
     value = plugins.find(word, "datasets")
     if value is None:
         return None
     opened = plugins.create(word, value, *(() if root is None else (root,)))
-    source = plugins.checked(word, opened, Dataset, "a data set (deepval.datasets.Dataset)")
+    source = plugins.checked(
+        word, opened, Dataset, "a data set (deepval.datasets.Dataset)"
+    )
     if source.name in DATASETS:
-        raise InputError(f"{word}: deepval has a data set {source.name!r}: give this one another name.")
+        raise InputError(
+            f"{word}: deepval has a data set {source.name!r}: "
+            "give this one another name."
+        )
     return source

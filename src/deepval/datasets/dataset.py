@@ -1,4 +1,6 @@
-"""A data set: its files, the ids of its units, and the reading of one unit into a scene and a truth."""
+"""A data set: its files, the ids of its units, and the reading of one unit into a scene
+and a truth.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,11 +20,15 @@ MOST_NAMES = 30
 def shorten(names: Sequence[str]) -> str:
     """Names in a row; of a long list the first ones, and how many there are."""
     some = ", ".join(names[:MOST_NAMES])
-    return some if len(names) <= MOST_NAMES else f"{some} and others ({len(names)} in all)"
+    return (
+        some if len(names) <= MOST_NAMES else f"{some} and others ({len(names)} in all)"
+    )
 
 
 class Dataset(ABC):
-    """A source of units: a frozen dataclass of plain settings, so that it can be sent to another process."""
+    """A source of units: a frozen dataclass of plain settings, so that it can be sent
+    to another process.
+    """
 
     @property
     @abstractmethod
@@ -31,7 +37,9 @@ class Dataset(ABC):
 
     @property
     def classes(self) -> Mapping[str, str] | None:
-        """Classes that a detector may report -> the data set's names; None: KITTI's names, by the kind of report."""
+        """Classes that a detector may report -> the data set's names; None: KITTI's
+        names, by the kind of report.
+        """
         return None
 
     @abstractmethod
@@ -39,11 +47,15 @@ class Dataset(ABC):
         """The files of a unit, by names that do not depend on the folder."""
 
     def choice(self, unit: str) -> Mapping[str, Any]:
-        """The part of a unit that is read, as plain data for the id of a cell; empty where it is all of its files."""
+        """The part of a unit that is read, as plain data for the id of a cell; empty
+        where it is all of its files.
+        """
         return {}
 
     def beside(self, unit: str) -> Mapping[str, Any] | None:
-        """Settings that a unit depends on besides its files, as plain data; None, never cached, if not listed."""
+        """Settings that a unit depends on besides its files, as plain data; None, never
+        cached, if not listed.
+        """
         return None
 
     @abstractmethod
@@ -64,18 +76,24 @@ class Dataset(ABC):
         return {}
 
     def for_units(self, units: Sequence[str] | None) -> "Dataset":
-        """The data set that is read if these units are needed: itself, unless its folder holds several."""
+        """The data set that is read if these units are needed: itself, unless its
+        folder holds several.
+        """
         return self
 
     def select(self, units: Sequence[str] | None) -> tuple[str, ...]:
-        """The units of these names or lists (all where None) in the data set's order; raises if one is unknown."""
+        """The units of these names or lists (all where None) in the data set's order;
+        raises if one is unknown.
+        """
         all_units = self.unit_ids()
         if units is None:
             return all_units
         named = self.expand(units)
         unknown = sorted(named - set(all_units))
         if unknown:
-            raise InputError(f"units must be among {shorten(all_units)}; found {shorten(unknown)}.")
+            raise InputError(
+                f"units must be among {shorten(all_units)}; found {shorten(unknown)}."
+            )
         return tuple(unit for unit in all_units if unit in named)
 
     def expand(self, units: Sequence[str]) -> set[str]:
@@ -85,7 +103,8 @@ class Dataset(ABC):
 
 @dataclass(frozen=True)
 class FileUnits(Dataset):
-    """The files at any depth below a folder; a unit is one of them, named as the file without its ending.
+    """The files at any depth below a folder; a unit is one of them, named as the file
+    without its ending.
 
     Attributes:
         root: The folder.

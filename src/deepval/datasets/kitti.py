@@ -1,8 +1,9 @@
-"""KITTI tracking files -> scenes and truths, with the geometry of docs/definitions.md, KITTI.
+"""KITTI tracking files -> scenes and truths, with the geometry of docs/definitions.md,
+KITTI.
 
-Layout: `label_02/0000.txt`, `calib/0000.txt`, `oxts/0000.txt` or `poses/0000.txt` (odometry format), and
-where there are pictures `image_02/0000/000000.png` or `.jpg`; `times/0000.txt` (seconds, one per line)
-where time stamps exist.
+Layout: `label_02/0000.txt`, `calib/0000.txt`, `oxts/0000.txt` or `poses/0000.txt`
+(odometry format), and where there are pictures `image_02/0000/000000.png` or `.jpg`;
+`times/0000.txt` (seconds, one per line) where time stamps exist.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,9 @@ FILES = ("calib", "label_02", "oxts", "poses", "times")
 """Folders with a text file per sequence."""
 ROAD_Z_M = -0.93
 LARGEST, FARTHEST = 1e6, 1e12
-"""Bounds of numbers in the files: lengths around the vehicle (m or px); world positions and time stamps."""
+"""Bounds of numbers in the files: lengths around the vehicle (m or px); world positions
+and time stamps.
+"""
 LABEL_COLUMNS = 17
 OXTS_COLUMNS = 30
 OXTS_FORWARD = 8
@@ -72,13 +75,21 @@ class LabelRows(NamedTuple):
 
 
 def rows_of(path: Path, columns: int, *, what: str) -> list[list[str]]:
-    """The words of each line that is not empty; raises where a line has the wrong number of columns."""
+    """The words of each line that is not empty; raises where a line has the wrong
+    number of columns.
+    """
     if not reading.is_file(path):
-        raise InputError(f"{what} must be at {path}; there is no such file: check the data set's folder.")
+        raise InputError(
+            f"{what} must be at {path}; there is no such file: "
+            "check the data set's folder."
+        )
     rows = [line.split() for line in reading.text(path).splitlines()]
     for number, row in enumerate(rows, start=1):
         if row and len(row) != columns:
-            raise InputError(f"{what} must have {columns} columns; {path} has {len(row)} in line {number}.")
+            raise InputError(
+                f"{what} must have {columns} columns; "
+                f"{path} has {len(row)} in line {number}."
+            )
     return [row for row in rows if row]
 
 
@@ -91,21 +102,32 @@ def numbers(
     largest: float = LARGEST,
     first_row: int = 1,
 ) -> Float[np.ndarray, "..."]:
-    """Words as numbers of at most `largest`; otherwise raises with the file's name, the row and its id."""
+    """Words as numbers of at most `largest`; otherwise raises with the file's name, the
+    row and its id.
+    """
     try:
         values = np.array(words, dtype=float)
     except ValueError as error:
-        raise InputError(f"{what} must hold numbers; {path} does not: {error}.") from error
+        raise InputError(
+            f"{what} must hold numbers; {path} does not: {error}."
+        ) from error
     strange = ~(np.abs(values) <= largest)
     if strange.any():
         value = values[strange][0]
-        sentence = f"{what} must hold finite numbers of at most {largest:g}; {path} has {value:g}"
+        sentence = (
+            f"{what} must hold finite numbers "
+            f"of at most {largest:g}; {path} has {value:g}"
+        )
         refuse(strange, sentence, ids, first_row=first_row)
     return values
 
 
 def refuse(
-    strange: Bool[np.ndarray, "row ..."], sentence: str, ids: Sequence[str] | None, *, first_row: int = 1
+    strange: Bool[np.ndarray, "row ..."],
+    sentence: str,
+    ids: Sequence[str] | None,
+    *,
+    first_row: int = 1,
 ) -> None:
     """Raise with number and id of the first strange row, if there is one."""
     if strange.any():
@@ -115,9 +137,14 @@ def refuse(
 
 
 def read_calibration(path: Path) -> Mounting:
-    """Calibration from a file with either spelling of the keys, with or without colons."""
+    """Calibration from a file with either spelling of the keys, with or without
+    colons.
+    """
     if not reading.is_file(path):
-        raise InputError(f"the calibration must be at {path}; there is no such file: check the data set's folder.")
+        raise InputError(
+            f"the calibration must be at {path}; there is no such file: check the "
+            "data set's folder."
+        )
     matrices: dict[str, np.ndarray] = {}
     for row, line in enumerate(reading.text(path).splitlines(), start=1):
         key, *words = line.split() or [""]
@@ -125,20 +152,40 @@ def read_calibration(path: Path) -> Mounting:
         if not name:
             continue
         if len(words) != count:
-            raise InputError(f"calibration {key} must have {count} numbers; {path} has {len(words)}.")
-        values = numbers([words], path=path, what="a calibration", ids=[key.rstrip(":")], first_row=row)
+            raise InputError(
+                f"calibration {key} must have {count} numbers; {path} has {len(words)}."
+            )
+        values = numbers(
+            [words],
+            path=path,
+            what="a calibration",
+            ids=[key.rstrip(":")],
+            first_row=row,
+        )
         matrices[name] = values.reshape(3, -1)
     missing = sorted({name for name, _ in CALIBRATION_KEYS.values()} - set(matrices))
     if missing:
-        raise InputError(f"a calibration must hold P2, R_rect, Tr_velo_cam, Tr_imu_velo; {path} lacks {missing[0]}.")
-    cam0_from_ego = square(matrices["R_rect"]) @ square(matrices["Tr_velo_cam"]) @ square(matrices["Tr_imu_velo"])
+        raise InputError(
+            "a calibration must hold P2, R_rect, Tr_velo_cam, "
+            f"Tr_imu_velo; {path} lacks {missing[0]}."
+        )
+    cam0_from_ego = (
+        square(matrices["R_rect"])
+        @ square(matrices["Tr_velo_cam"])
+        @ square(matrices["Tr_imu_velo"])
+    )
     k = matrices["P2"][:, :3]
     try:
         ego_from_cam0 = np.linalg.inv(cam0_from_ego)
         ego_from_cam2 = ego_from_cam0.copy()
-        ego_from_cam2[:3, 3] = transform(ego_from_cam0, -np.linalg.solve(k, matrices["P2"][:, 3]))
+        ego_from_cam2[:3, 3] = transform(
+            ego_from_cam0, -np.linalg.solve(k, matrices["P2"][:, 3])
+        )
     except np.linalg.LinAlgError as error:
-        raise InputError(f"a calibration must hold matrices that can be inverted; {path} does not: {error}.") from error
+        raise InputError(
+            "a calibration must hold matrices that can be "
+            f"inverted; {path} does not: {error}."
+        ) from error
     camera = Camera(k[0, 0], k[1, 1], k[0, 2], k[1, 2], ego_from_cam2, ROAD_Z_M)
     return Mounting(ego_from_cam0, camera)
 
@@ -156,14 +203,23 @@ def read_labels(path: Path) -> LabelRows:
     names = [row[2] for row in rows]
     unknown = sorted(set(names) - set(KITTI_CLASSES) - {"DontCare"})
     if unknown:
-        raise InputError(f"label classes must be KITTI's; {path} has {', '.join(unknown)}.")
+        raise InputError(
+            f"label classes must be KITTI's; {path} has {', '.join(unknown)}."
+        )
     ids = [f"{path.stem}/{row[0]}" for row in rows]
     words = [row[:2] + row[3:] for row in rows]
-    table = numbers(words, path=path, what="labels", ids=ids).reshape(-1, LABEL_COLUMNS - 1)
-    sentence = f"frames, track ids and occlusions must be whole numbers; {path} has another"
+    table = numbers(words, path=path, what="labels", ids=ids).reshape(
+        -1, LABEL_COLUMNS - 1
+    )
+    sentence = (
+        f"frames, track ids and occlusions must be whole numbers; {path} has another"
+    )
     refuse(table[:, [0, 1, 3]] % 1 != 0, sentence, ids)
     table = table[order := np.argsort(table[:, 0], kind="stable")]
-    cls = np.array([KITTI_CLASSES.get(names[row_number], "DontCare") for row_number in order], dtype="<U14")
+    cls = np.array(
+        [KITTI_CLASSES.get(names[row_number], "DontCare") for row_number in order],
+        dtype="<U14",
+    )
     whole = table[:, [0, 1, 3]].astype(int)
     return LabelRows(
         whole[:, 0],
@@ -177,16 +233,26 @@ def read_labels(path: Path) -> LabelRows:
     )
 
 
-def reference_corners_m(labels: LabelRows, ego_from_cam0: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "row 4 2"]:
-    """Ground corners of labelled boxes in the ego frame; a label's yaw turns from camera x towards -z."""
-    ground = ground_corners_m(labels.bottom_m[:, [0, 2]], labels.size_m[:, [2, 1]], yaw_rad=-labels.yaw_rad)
+def reference_corners_m(
+    labels: LabelRows, ego_from_cam0: Float[np.ndarray, "4 4"]
+) -> Float[np.ndarray, "row 4 2"]:
+    """Ground corners of labelled boxes in the ego frame; a label's yaw turns from
+    camera x towards -z.
+    """
+    ground = ground_corners_m(
+        labels.bottom_m[:, [0, 2]], labels.size_m[:, [2, 1]], yaw_rad=-labels.yaw_rad
+    )
     height = np.broadcast_to(labels.bottom_m[:, 1][:, None], ground.shape[:2])
     in_cam0 = np.stack([ground[..., 0], height, ground[..., 1]], axis=-1)
     return transform(ego_from_cam0, in_cam0)[..., :2]
 
 
-def read_truth(path: Path, unit: str, *, calibration: Mounting, dt_s: Float[np.ndarray, "time"]) -> Truth:
-    """Reference objects of a unit: all labels but DontCare; boxes of DontCare are the ignored regions."""
+def read_truth(
+    path: Path, unit: str, *, calibration: Mounting, dt_s: Float[np.ndarray, "time"]
+) -> Truth:
+    """Reference objects of a unit: all labels but DontCare; boxes of DontCare are the
+    ignored regions.
+    """
     labels = read_labels(path)
     if len(labels.frame) and not 0 <= labels.frame[0] <= labels.frame[-1] < len(dt_s):
         raise InputError(
@@ -197,7 +263,9 @@ def read_truth(path: Path, unit: str, *, calibration: Mounting, dt_s: Float[np.n
     ignored = labels.cls == "DontCare"
     objects = LabelRows(*(column[~ignored] for column in labels))
     corners_m = reference_corners_m(objects, calibration.ego_from_cam0)
-    closing_mps = track_closing_mps(objects.frame, objects.track, range_m=corners_m[..., 0].min(axis=-1), dt_s=dt_s)
+    closing_mps = track_closing_mps(
+        objects.frame, objects.track, range_m=corners_m[..., 0].min(axis=-1), dt_s=dt_s
+    )
     return Truth(
         unit=unit,
         objects=Objects.of(
@@ -223,15 +291,27 @@ class Motion(NamedTuple):
 
 
 def read_motion(root: Path, unit: str, *, dt_s: float = DT_S) -> Motion:
-    """Forward speed from OXTS where the file exists, otherwise from poses (backward difference); at least 0."""
+    """Forward speed from OXTS where the file exists, otherwise from poses (backward
+    difference); at least 0.
+    """
     oxts, poses = root / "oxts" / f"{unit}.txt", root / "poses" / f"{unit}.txt"
     if reading.is_file(oxts):
         rows = rows_of(oxts, OXTS_COLUMNS, what="OXTS data")
-        speed = numbers([row[OXTS_FORWARD] for row in rows], path=oxts, what="OXTS data", largest=np.inf)
+        speed = numbers(
+            [row[OXTS_FORWARD] for row in rows],
+            path=oxts,
+            what="OXTS data",
+            largest=np.inf,
+        )
         _check_speeds(speed, oxts)
-        return Motion(read_times(root, unit, frames=len(rows), dt_s=dt_s), np.maximum(speed, 0.0))
+        return Motion(
+            read_times(root, unit, frames=len(rows), dt_s=dt_s), np.maximum(speed, 0.0)
+        )
     if not reading.is_file(poses):
-        raise InputError(f"unit {unit} must have OXTS data or poses; found neither {oxts} nor {poses}.")
+        raise InputError(
+            f"unit {unit} must have OXTS data or poses; "
+            f"found neither {oxts} nor {poses}."
+        )
     rows = rows_of(poses, POSE_COLUMNS, what="poses")
     pose = numbers(rows, path=poses, what="poses", largest=FARTHEST).reshape(-1, 3, 4)
     time_s = read_times(root, unit, frames=len(pose), dt_s=dt_s)
@@ -243,36 +323,60 @@ def read_motion(root: Path, unit: str, *, dt_s: float = DT_S) -> Motion:
 
 
 def _check_speeds(speed_mps: Float[np.ndarray, "time"], path: Path) -> None:
-    """Raise where a speed is too high for a vehicle, forwards or backwards (the caller sets backward speeds to 0)."""
+    """Raise where a speed is too high for a vehicle, forwards or backwards (the caller
+    sets backward speeds to 0).
+    """
     strange = ~(np.abs(speed_mps) <= FASTEST_MPS)
     if strange.any():
-        sentence = f"the ego speed must be at most {FASTEST_MPS:g} m/s; {path} gives {speed_mps[strange][0]:g} m/s"
-        refuse(strange, sentence, [f"{path.stem}/{frame:06d}" for frame in range(len(speed_mps))])
+        sentence = (
+            "the ego speed must be at "
+            f"most {FASTEST_MPS:g} m/s; {path} gives {speed_mps[strange][0]:g} m/s"
+        )
+        refuse(
+            strange,
+            sentence,
+            [f"{path.stem}/{frame:06d}" for frame in range(len(speed_mps))],
+        )
 
 
-def read_times(root: Path, unit: str, *, frames: int, dt_s: float = DT_S) -> Float[np.ndarray, "time"]:
-    """Time stamps in seconds from their file, or equal steps of `dt_s` where there is no file."""
+def read_times(
+    root: Path, unit: str, *, frames: int, dt_s: float = DT_S
+) -> Float[np.ndarray, "time"]:
+    """Time stamps in seconds from their file, or equal steps of `dt_s` where there is
+    no file.
+    """
     path = root / "times" / f"{unit}.txt"
     if not reading.is_file(path):
         return np.arange(frames) * dt_s
     words = [row[0] for row in rows_of(path, 1, what="time stamps")]
     time_s = numbers(words, path=path, what="time stamps", largest=FARTHEST)
     if len(time_s) != frames:
-        raise InputError(f"time stamps must be one per frame ({frames}); {path} has {len(time_s)}.")
+        raise InputError(
+            f"time stamps must be one per frame ({frames}); {path} has {len(time_s)}."
+        )
     return time_s
 
 
 def image_files(folder: Path, frame_ids: Sequence[str]) -> tuple[Path | None, ...]:
     """The picture of each frame, .png before .jpg; None where a frame has none."""
-    names = {path.name for path in reading.entries(folder)} if reading.is_folder(folder) else set()
+    names = (
+        {path.name for path in reading.entries(folder)}
+        if reading.is_folder(folder)
+        else set()
+    )
     paths = []
     for frame_id in frame_ids:
-        name = next((frame_id + end for end in (".png", ".jpg") if frame_id + end in names), None)
+        name = next(
+            (frame_id + end for end in (".png", ".jpg") if frame_id + end in names),
+            None,
+        )
         paths.append(folder / name if name else None)
     return tuple(paths)
 
 
-def read_unit(root: Path, unit: str, *, images: str = "image_02", dt_s: float = DT_S) -> tuple[Scene, Truth]:
+def read_unit(
+    root: Path, unit: str, *, images: str = "image_02", dt_s: float = DT_S
+) -> tuple[Scene, Truth]:
     """The scene of one sequence, and its reference."""
     calibration = read_calibration(root / "calib" / f"{unit}.txt")
     motion = read_motion(root, unit, dt_s=dt_s)
@@ -285,7 +389,12 @@ def read_unit(root: Path, unit: str, *, images: str = "image_02", dt_s: float = 
         cameras={"image_02": calibration.camera, "image_00": calibration.grey_camera},
         image_paths=image_files(root / images / unit, frame_ids),
     )
-    truth = read_truth(root / "label_02" / f"{unit}.txt", unit, calibration=calibration, dt_s=scene.dt_s)
+    truth = read_truth(
+        root / "label_02" / f"{unit}.txt",
+        unit,
+        calibration=calibration,
+        dt_s=scene.dt_s,
+    )
     return scene, truth
 
 
@@ -314,29 +423,53 @@ class Kitti(Dataset):
     def folder(self) -> Path:
         """The folder that holds `label_02`."""
         root = Path(self.root)
-        root = root / "training" if reading.is_folder(root / "training" / "label_02") else root
+        root = (
+            root / "training"
+            if reading.is_folder(root / "training" / "label_02")
+            else root
+        )
         if not reading.is_folder(root / "label_02"):
             raise InputError(
-                f"a KITTI tracking folder must hold label_02; found none in {root}: give the right folder."
+                f"a KITTI tracking folder must hold label_02; found none in {root}: "
+                "give the right folder."
             )
         return root
 
     def files(self, unit: str) -> dict[str, Path]:
         """Labels, calibration and motion of a sequence."""
         paths = [self.folder / part / f"{unit}.txt" for part in FILES]
-        return {f"{path.parent.name}/{path.name}": path for path in paths if reading.is_file(path)}
+        return {
+            f"{path.parent.name}/{path.name}": path
+            for path in paths
+            if reading.is_file(path)
+        }
 
     def beside(self, unit: str) -> dict[str, Any]:
         """Time between frames, and a digest of the names of the pictures."""
         folder = self.folder / self.images / unit
-        names = [path.name for path in reading.entries(folder)] if reading.is_folder(folder) else []
-        return {"dt_s": self.dt_s, "require_images": self.require_images, "pictures": digest_of(names)}
+        names = (
+            [path.name for path in reading.entries(folder)]
+            if reading.is_folder(folder)
+            else []
+        )
+        return {
+            "dt_s": self.dt_s,
+            "require_images": self.require_images,
+            "pictures": digest_of(names),
+        }
 
     def unit_ids(self) -> tuple[str, ...]:
         """Ids of the sequences with labels, such as 0002."""
-        units = tuple(sorted(path.stem for path in reading.find(self.folder / "label_02", "*.txt")))
+        units = tuple(
+            sorted(
+                path.stem for path in reading.find(self.folder / "label_02", "*.txt")
+            )
+        )
         if not units:
-            raise InputError(f"a KITTI tracking folder must hold label files; {self.folder / 'label_02'} has none.")
+            raise InputError(
+                "a KITTI tracking folder must "
+                f"hold label files; {self.folder / 'label_02'} has none."
+            )
         return units
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:

@@ -1,8 +1,11 @@
-"""A function and items -> its results in the order of the items, with any engine and in spite of lost workers.
+"""A function and items -> its results in the order of the items, with any engine and in
+spite of lost workers.
 
-There is one queue: a free worker takes the next item, and the item of a lost worker goes back to the front. So the
-results, and every byte computed from them, depend neither on the engine nor on the number of workers. Workers of the
-local engine are processes of this machine: work comes through a pipe, and the end of a process is detected at once.
+There is one queue: a free worker takes the next item, and the item of a lost worker
+goes back to the front. So the results, and every byte computed from them, depend
+neither on the engine nor on the number of workers. Workers of the local engine are
+processes of this machine: work comes through a pipe, and the end of a process is
+detected at once.
 """
 
 import os
@@ -57,8 +60,10 @@ class Crew(AbstractContextManager["Crew"], ABC):
 
     Attributes:
         size: Number of workers.
-        memory_mb: Memory that each worker may take beyond its initial memory; None for no bound.
-        trouble: Why the last call of `hire` returned no worker; None where the reason is unknown.
+        memory_mb: Memory that each worker may take beyond its initial memory; None for
+            no bound.
+        trouble: Why the last call of `hire` returned no worker; None where the reason
+            is unknown.
     """
 
     size: int
@@ -67,15 +72,24 @@ class Crew(AbstractContextManager["Crew"], ABC):
 
     @abstractmethod
     def hire(self, number: int) -> Worker | None:
-        """Another worker; None where none is ready yet. `number` workers are needed besides the busy ones."""
+        """Another worker; None where none is ready yet.
+
+        `number` workers are needed besides the busy ones.
+        """
 
     @abstractmethod
-    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
-        """Outcomes of the workers that ended; empty after the timeout, or where a new worker became ready."""
+    def wait(
+        self, busy: Sequence[Worker], timeout_s: float
+    ) -> list[tuple[Worker, Done | LostWorker]]:
+        """Outcomes of the workers that ended; empty after the timeout, or where a new
+        worker became ready.
+        """
 
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Applies a function to items and returns the results in their order: the built-in `map`, or an engine's."""
+"""Applies a function to items and returns the results in their order: the built-in
+`map`, or an engine's.
+"""
 ATTEMPTS = 3
 """Number of workers that an item may lose before the run stops."""
 PATIENCE_S = 10.0
@@ -85,7 +99,9 @@ GIVE_UP_S = 300.0
 
 
 class Engine:
-    """Maps functions over items, in this process where it has no crew; see `deepval.engines.engine`."""
+    """Maps functions over items, in this process where it has no crew; see
+    `deepval.engines.engine`.
+    """
 
     def __init__(self, crew: Any = None) -> None:
         self._crew: Crew | None = crew
@@ -109,7 +125,9 @@ class Engine:
         return self._crew is None
 
     def map(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """The results in the order of the items; an error of the function is raised in place of its result."""
+        """The results in the order of the items; an error of the function is raised in
+        place of its result.
+        """
         if self._crew is None:
             yield from map(work, items)
             return
@@ -130,7 +148,13 @@ class Engine:
 class _Shift:
     """One function over its items."""
 
-    def __init__(self, crew: Crew, workers: list[Worker], work: Callable[[Any], Any], items: list[Any]) -> None:
+    def __init__(
+        self,
+        crew: Crew,
+        workers: list[Worker],
+        work: Callable[[Any], Any],
+        items: list[Any],
+    ) -> None:
         self.crew, self.free, self.work, self.items = crew, workers, work, items
         self.waiting = deque(range(len(items)))
         self.busy: dict[int, tuple[Worker, int]] = {}
@@ -161,7 +185,9 @@ class _Shift:
         """Start waiting items while workers are free or can be hired."""
         while self.waiting:
             if not self.free and len(self.busy) < self.crew.size:
-                hired = self.crew.hire(min(len(self.waiting), self.crew.size - len(self.busy)))
+                hired = self.crew.hire(
+                    min(len(self.waiting), self.crew.size - len(self.busy))
+                )
                 self.free += [] if hired is None else [hired]
             if not self.free:
                 return
@@ -170,33 +196,50 @@ class _Shift:
             self.busy[id(worker)] = worker, index
 
     def _with_memory_error(self, index: int, outcome: Done) -> Done:
-        """The outcome of an item; a MemoryError becomes an UnfinishedError with advice."""
+        """The outcome of an item; a MemoryError becomes an UnfinishedError with
+        advice.
+        """
         if not isinstance(outcome.error, MemoryError):
             return outcome
         bound = self.crew.memory_mb
         return Done(
             error=UnfinishedError(
-                f"Work on {_item_name(self.items[index])} needs more memory than a worker has"
-                + ("" if bound is None else f", which is bounded to {bound:,} MB by --worker-memory")
-                + f" ({reason(outcome.error)}): give it more, with a larger --worker-memory or fewer --workers; "
-                "results that the command has stored are not lost."
+                (
+                    f"Work on {_item_name(self.items[index])} needs "
+                    "more memory than a worker has"
+                )
+                + (
+                    ""
+                    if bound is None
+                    else f", which is bounded to {bound:,} MB by --worker-memory"
+                )
+                + (
+                    f" ({reason(outcome.error)}): give it more, with a larger "
+                    "--worker-memory or fewer --workers; results that the command has "
+                    "stored are not lost."
+                )
             )
         )
 
     def _put_back(self, index: int, loss: LostWorker) -> None:
-        """Put the item of a lost worker back to the front of the queue, or give it up after ATTEMPTS losses."""
+        """Put the item of a lost worker back to the front of the queue, or give it up
+        after ATTEMPTS losses.
+        """
         self.lost[index] = self.lost.get(index, 0) + 1
         item = _item_name(self.items[index])
         if self.lost[index] >= ATTEMPTS:
             bound = (
                 ""
                 if self.crew.memory_mb is None
-                else f", which --worker-memory bounds to {self.crew.memory_mb:,} MB each"
+                else (
+                    f", which --worker-memory bounds to {self.crew.memory_mb:,} MB each"
+                )
             )
             error = UnfinishedError(
-                f"Work on {item} ended {ATTEMPTS} workers one after the other, the last one {loss.how}: there may not "
-                f"be enough memory for it{bound}. Use fewer --workers, or one to see what happens; results that "
-                "the command has stored are not lost."
+                f"Work on {item} ended {ATTEMPTS} workers one after the other, the "
+                f"last one {loss.how}: there may not be enough memory for it{bound}. "
+                "Use fewer --workers, or one to see what happens; results that the "
+                "command has stored are not lost."
             )
             self.done[index] = Done(error=error)
             return
@@ -209,13 +252,15 @@ class _Shift:
         alone, left = now - self.manned, len(self.waiting)
         if alone > GIVE_UP_S:
             raise UnfinishedError(
-                f"No worker was available for {alone:.0f} s{why} and {_units_are(left)} waiting: add a machine to the "
-                "cluster, or run the command again where there is room; results that the command has stored are not "
-                "lost."
+                f"No worker was available for {alone:.0f} s{why} and "
+                f"{_units_are(left)} waiting: add a machine to the cluster, or run "
+                "the command again where there is room; results that the command has "
+                "stored are not lost."
             )
         _warn(
-            f"No worker has been available for {alone:.0f} s{why}; {_units_are(left)} waiting for a machine with room, "
-            f"and after {GIVE_UP_S:.0f} s without any the command ends."
+            f"No worker has been available for {alone:.0f} s{why}; {_units_are(left)} "
+            f"waiting for a machine with room, and after {GIVE_UP_S:.0f} s without "
+            "any the command ends."
         )
 
     def end(self) -> None:
@@ -230,7 +275,11 @@ def _units_are(units: int) -> str:
 
 
 def _item_name(item: Any) -> str:
-    text = item if isinstance(item, str) else str(getattr(item, "unit", type(item).__name__))
+    text = (
+        item
+        if isinstance(item, str)
+        else str(getattr(item, "unit", type(item).__name__))
+    )
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
@@ -239,7 +288,9 @@ def _warn(text: str) -> None:
 
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Environment variables that limit each worker to one thread: parallelism comes from the number of workers."""
+"""Environment variables that limit each worker to one thread: parallelism comes from
+the number of workers.
+"""
 
 
 class _Process(Worker):
@@ -248,7 +299,9 @@ class _Process(Worker):
     def __init__(self, memory_mb: int | None) -> None:
         spawn = get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=_serve, args=(theirs, memory_mb), daemon=True)
+        self.process = spawn.Process(
+            target=_serve, args=(theirs, memory_mb), daemon=True
+        )
         self.process.start()
         theirs.close()
 
@@ -270,7 +323,9 @@ class _Process(Worker):
             code = self.process.exitcode or 0
             self.pipe.close()
             return LostWorker(
-                f"by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"with exit code {code}"
+                f"by signal {-code} ({signal.strsignal(-code)})"
+                if code < 0
+                else f"with exit code {code}"
             )
         return Done(result, error)
 
@@ -298,15 +353,23 @@ class LocalCrew(Crew):
         """Another worker."""
         return _Process(self.memory_mb)
 
-    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
+    def wait(
+        self, busy: Sequence[Worker], timeout_s: float
+    ) -> list[tuple[Worker, Done | LostWorker]]:
         """Outcomes of the workers that ended."""
         processes = [worker for worker in busy if isinstance(worker, _Process)]
         ready = connection.wait([worker.pipe for worker in processes], timeout_s)
-        return [(worker, worker.outcome_at_end()) for worker in processes if worker.pipe in ready]
+        return [
+            (worker, worker.outcome_at_end())
+            for worker in processes
+            if worker.pipe in ready
+        ]
 
 
 def _serve(pipe: Any, memory_mb: int | None) -> None:
-    """Work on the items that come through the pipe until it is closed; Ctrl-C is left to the parent process."""
+    """Work on the items that come through the pipe until it is closed; Ctrl-C is left
+    to the parent process.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent()
     if memory_mb is not None:
@@ -318,7 +381,9 @@ def _serve(pipe: Any, memory_mb: int | None) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends, for any reason: no other process takes its results."""
+    """End this process when its parent ends, for any reason: no other process takes its
+    results.
+    """
     parent = parent_process()
 
     def wait() -> None:
@@ -331,27 +396,42 @@ def _end_with_parent() -> None:
 
 
 def check_memory(memory_mb: int | None) -> None:
-    """Raise where the bound is not valid, or this system cannot bound the memory of a process."""
+    """Raise where the bound is not valid, or this system cannot bound the memory of a
+    process.
+    """
     if memory_mb is None:
         return
     if isinstance(memory_mb, bool) or not isinstance(memory_mb, int) or memory_mb < 1:
-        raise InputError(f"Memory of a worker must be a whole number of MB; found {memory_mb!r}.")
+        raise InputError(
+            f"Memory of a worker must be a whole number of MB; found {memory_mb!r}."
+        )
     if sys.platform != "linux":
-        raise InputError(f"Memory of workers is bounded on Linux alone, and this is {sys.platform}: leave it out.")
+        raise InputError(
+            "Memory of workers is bounded on Linux alone, and this is "
+            f"{sys.platform}: leave it out."
+        )
 
 
 def bound_memory(most_mb: int) -> None:
-    """Bound the memory of this process to `most_mb` beyond its present use; further allocation raises MemoryError."""
+    """Bound the memory of this process to `most_mb` beyond its present use; further
+    allocation raises MemoryError.
+    """
     import resource
 
     status = reading.text(Path("/proc/self/status"))
-    (has_kb,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmData:"))
+    (has_kb,) = (
+        int(line.split()[1])
+        for line in status.splitlines()
+        if line.startswith("VmData:")
+    )
     bound = has_kb * 1024 + most_mb * 10**6
     resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))
 
 
 def outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException | None]:
-    """The result of a function on an item, and the error that stopped it, in a form that can be pickled."""
+    """The result of a function on an item, and the error that stopped it, in a form
+    that can be pickled.
+    """
     try:
         return work(item), None
     except InputError as error:

@@ -1,4 +1,6 @@
-"""Actors of a Ray cluster as workers (extra `ray`); the item of a lost actor or machine goes back to the queue."""
+"""Actors of a Ray cluster as workers (extra `ray`); the item of a lost actor or machine
+goes back to the queue.
+"""
 
 import logging
 import os
@@ -17,10 +19,14 @@ QUIET = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-"""Settings of Ray: no usage statistics, a local cluster listens on this machine only, and accelerators stay visible."""
+"""Settings of Ray: no usage statistics, a local cluster listens on this machine only,
+and accelerators stay visible.
+"""
 LOOPBACK = "127.0.0.1"
 ANSWER_S = 10.0
-"""Seconds that a cluster may take to accept a connection; Ray itself would wait for minutes without a message."""
+"""Seconds that a cluster may take to accept a connection; Ray itself would wait for
+minutes without a message.
+"""
 START = ": start one with `ray start --head`, or leave --address out."
 
 
@@ -29,20 +35,25 @@ def _library() -> Any:
         os.environ.setdefault(name, value)
     ray = library("ray", purpose="The engine ray", extra="ray")
     logging.getLogger("ray").setLevel(logging.ERROR)
-    # Ray would mix its messages about lost workers into the output of the command; the driver reports the losses.
+    # Ray would mix its messages about lost workers into the output of the command; the
+    # driver reports the losses.
     ray._private.worker.print_to_stdstream = lambda *lines, **options: None  # noqa: SLF001
     return ray
 
 
 def _check_answers(address: str) -> None:
-    """Raise where host:port accepts no connection; Ray resolves other forms of an address."""
+    """Raise where host:port accepts no connection; Ray resolves other forms of an
+    address.
+    """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or "/" in address:
         return
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
     except (OSError, OverflowError) as error:
-        raise InputError(f"A Ray cluster must answer at {address}; {reason(error)}{START}") from error
+        raise InputError(
+            f"A Ray cluster must answer at {address}; {reason(error)}{START}"
+        ) from error
 
 
 def _last_line(error: Exception) -> str:
@@ -60,7 +71,9 @@ class _Seat:
     def ready(self) -> bool:
         return True
 
-    def outcome(self, work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException | None]:
+    def outcome(
+        self, work: Callable[[Any], Any], item: Any
+    ) -> tuple[Any, BaseException | None]:
         return outcome(work, item)
 
 
@@ -81,9 +94,17 @@ class _Actor(Worker):
     def outcome_at_end(self) -> Done | LostWorker:
         try:
             result, error = self.ray.get(self.result)
-        except self.ray.exceptions.RayTaskError as error:  # the actor failed before the work started
-            message = f"An actor of the cluster cannot take up its work: {_last_line(error)}. "
-            return Done(error=InputError(message + "The same deepval must be installed on every machine."))
+        except self.ray.exceptions.RayTaskError as error:
+            # the actor failed before the work started
+            message = (
+                "An actor of the cluster cannot "
+                f"take up its work: {_last_line(error)}. "
+            )
+            return Done(
+                error=InputError(
+                    message + "The same deepval must be installed on every machine."
+                )
+            )
         except self.ray.exceptions.RayError as error:
             self.dismiss()
             return LostWorker(f"with {type(error).__name__}")
@@ -91,12 +112,17 @@ class _Actor(Worker):
 
 
 class RayCrew(Crew):
-    """Actors of one processor each. Ray's own retries are off: the driver's queue repeats items.
+    """Actors of one processor each.
 
-    Actors are requested without waiting: an actor starts as soon as a machine has room for it.
+    Ray's own retries are off: the driver's queue repeats items.
+
+    Actors are requested without waiting: an actor starts as soon as a machine has room
+    for it.
     """
 
-    def __init__(self, workers: int, memory_mb: int | None = None, address: str | None = None) -> None:
+    def __init__(
+        self, workers: int, memory_mb: int | None = None, address: str | None = None
+    ) -> None:
         self.size, self.memory_mb, self.address = workers, memory_mb, address
         self._ray: Any = None
         self._coming: list[_Actor] = []
@@ -115,7 +141,9 @@ class RayCrew(Crew):
             self._ray.init(**settings)
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
             where = self.address or "this machine"
-            raise InputError(f"A Ray cluster must answer at {where}; {reason(error)}{START}") from error
+            raise InputError(
+                f"A Ray cluster must answer at {where}; {reason(error)}{START}"
+            ) from error
         return self
 
     def __exit__(self, *how: Any) -> None:
@@ -126,22 +154,33 @@ class RayCrew(Crew):
 
     def hire(self, number: int) -> Worker | None:
         """A ready actor; `number` actors are requested, without waiting for them."""
-        seat = self._ray.remote(_Seat).options(num_cpus=1, max_restarts=0, max_task_retries=0)
+        seat = self._ray.remote(_Seat).options(
+            num_cpus=1, max_restarts=0, max_task_retries=0
+        )
         while len(self._coming) < number:
-            self._coming.append(_Actor(self._ray, seat.remote(str(Path.cwd()), self.memory_mb)))
-        ready, _ = self._ray.wait([actor.result for actor in self._coming], num_returns=1, timeout=0)
+            self._coming.append(
+                _Actor(self._ray, seat.remote(str(Path.cwd()), self.memory_mb))
+            )
+        ready, _ = self._ray.wait(
+            [actor.result for actor in self._coming], num_returns=1, timeout=0
+        )
         for actor in [actor for actor in self._coming if actor.result in ready]:
             self._coming.remove(actor)
             try:
                 self._ray.get(actor.result)
             except self._ray.exceptions.RayError as error:
-                self.trouble = f"the last one did not start, {type(error).__name__}: {_last_line(error)}"
+                self.trouble = (
+                    "the last "
+                    f"one did not start, {type(error).__name__}: {_last_line(error)}"
+                )
                 return None
             return actor
         self.trouble = "no machine of the cluster has a processor free"
         return None
 
-    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
+    def wait(
+        self, busy: Sequence[Worker], timeout_s: float
+    ) -> list[tuple[Worker, Done | LostWorker]]:
         """Outcomes of the workers that ended."""
         actors = [worker for worker in busy if isinstance(worker, _Actor)]
         awaited = [actor.result for actor in (*actors, *self._coming)]
@@ -149,4 +188,6 @@ class RayCrew(Crew):
             time.sleep(timeout_s)
             return []
         ready, _ = self._ray.wait(awaited, num_returns=1, timeout=timeout_s)
-        return [(actor, actor.outcome_at_end()) for actor in actors if actor.result in ready]
+        return [
+            (actor, actor.outcome_at_end()) for actor in actors if actor.result in ready
+        ]

@@ -1,7 +1,9 @@
-"""Frames and views -> the inputs of an allocator: 65 cheap-side features of a frame, or 18 of its observed objects.
+"""Frames and views -> the inputs of an allocator: 65 cheap-side features of a frame, or
+18 of its observed objects.
 
-Frame and Past -> glance -> Glance -> cheap_features, or tracked_features if the mode observes; the glance's `after` is
-the past of the next frame. For a unit: View -> Sight, which holds the glances of its frames.
+Frame and Past -> glance -> Glance -> cheap_features, or tracked_features if the mode
+observes; the glance's `after` is the past of the next frame. For a unit: View -> Sight,
+which holds the glances of its frames.
 """
 
 from deepval.features.cheap import (

@@ -1,1 +1,3 @@
-"""Files <-> plain data: bounded reading, atomic writing, JSON and hashes, forms, archives, manifests."""
+"""Files <-> plain data: bounded reading, atomic writing, JSON and hashes, forms,
+archives, manifests.
+"""

@@ -1,7 +1,9 @@
-"""A path -> the content of its file: regular files only, of bounded size, text in UTF-8; otherwise an InputError.
+"""A path -> the content of its file: regular files only, of bounded size, text in
+UTF-8; otherwise an InputError.
 
-Every file is read through this module. So a pipe without a writer, an endless device, an impossible name, a loop of
-links and a file without read permission give the same error everywhere.
+Every file is read through this module. So a pipe without a writer, an endless device,
+an impossible name, a loop of links and a file without read permission give the same
+error everywhere.
 """
 
 import codecs
@@ -16,23 +18,39 @@ from functools import cache
 from io import BufferedReader
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import numpy as np
 
 from deepval.arrays import Shaped
 from deepval.errors import InputError, library, quote, reason
 
-PLAIN = {str: "a text", bool: "true or false", int: "a whole number", float: "a finite number", type(None): "null"}
+PLAIN = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    type(None): "null",
+}
 
 
 def check_form(form: Any, content: Any, at: str = "it") -> Any:
-    """Plain data, checked against a form; an InputError names the first part that does not match.
+    """Plain data, checked against a form; an InputError names the first part that does
+    not match.
 
     Args:
-        form: An annotation: str, bool, int, float, None, Any, a Literal, a union, tuple, list or Mapping of forms, or
-            a dataclass (an object has its fields and no others; fields with a default are optional) or a TypedDict
-            (keys that it does not name are not checked).
+        form: An annotation: str, bool, int, float, None, Any, a Literal, a union,
+            tuple, list or Mapping of forms, or a dataclass (an object has its fields
+            and no others; fields with a default are optional) or a TypedDict (keys that
+            it does not name are not checked).
         content: Plain data, as JSON gives it.
         at: Name of the content in messages, such as `rows[3]`.
     """
@@ -46,8 +64,13 @@ def check_form(form: Any, content: Any, at: str = "it") -> Any:
         return _typed_dict(form, content, at)
     origin, parts = get_origin(form), get_args(form)
     if origin is Literal:
-        if content not in parts or type(content) is not type(parts[parts.index(content)]):
-            raise InputError(f"{at} must be one of {', '.join(map(str, parts))}; found {quote(content)}.")
+        if content not in parts or type(content) is not type(
+            parts[parts.index(content)]
+        ):
+            raise InputError(
+                f"{at} must "
+                f"be one of {', '.join(map(str, parts))}; found {quote(content)}."
+            )
         return content
     if origin in (Union, types.UnionType):
         return _one_of(parts, content, at)
@@ -55,12 +78,17 @@ def check_form(form: Any, content: Any, at: str = "it") -> Any:
         return _row(origin, parts, content, at)
     if origin in (Mapping, dict):
         named = _object(content, at)
-        return {name: check_form(parts[1], item, f"{at}.{name}") for name, item in named.items()}
+        return {
+            name: check_form(parts[1], item, f"{at}.{name}")
+            for name, item in named.items()
+        }
     raise TypeError(form)
 
 
 def check_file_form(form: Any, content: Any, source: object, what: str) -> Any:
-    """The content of a file, checked against a form; errors name the file and `what` it must be."""
+    """The content of a file, checked against a form; errors name the file and `what` it
+    must be.
+    """
     try:
         return check_form(form, content)
     except InputError as error:
@@ -94,22 +122,37 @@ def _record(form: Any, content: Any, at: str) -> Any:
     named, forms = _object(content, at), _entries(form)
     unknown = sorted(named.keys() - forms.keys())
     if unknown:
-        raise InputError(f"{at} may have {', '.join(forms)}; found {quote(unknown[0])}.")
-    missing = [name for name, (_, required) in forms.items() if required and name not in named]
+        raise InputError(
+            f"{at} may have {', '.join(forms)}; found {quote(unknown[0])}."
+        )
+    missing = [
+        name for name, (_, required) in forms.items() if required and name not in named
+    ]
     if missing:
         raise InputError(f"{at} must have {missing[0]!r}; it has none.")
-    entries = {name: check_form(forms[name][0], item, f"{at}.{name}") for name, item in named.items()}
+    entries = {
+        name: check_form(forms[name][0], item, f"{at}.{name}")
+        for name, item in named.items()
+    }
     return form.of_columns(entries) if hasattr(form, "of_columns") else form(**entries)
 
 
 @cache
 def _entries(form: Any) -> dict[str, tuple[Any, bool]]:
-    """Per entry of an object, its form and whether it is required: columns of a record, fields of other dataclasses."""
+    """Per entry of an object, its form and whether it is required: columns of a record,
+    fields of other dataclasses.
+    """
     if hasattr(form, "of_columns"):
-        return {name: (column.form, column.required) for name, column in form.columns().items()}
+        return {
+            name: (column.form, column.required)
+            for name, column in form.columns().items()
+        }
     hints, none = _hints(form), dataclasses.MISSING
     items = dataclasses.fields(form)
-    return {i.name: (hints[i.name], i.default is none and i.default_factory is none) for i in items}
+    return {
+        i.name: (hints[i.name], i.default is none and i.default_factory is none)
+        for i in items
+    }
 
 
 def _typed_dict(form: Any, content: Any, at: str) -> dict[str, Any]:
@@ -117,7 +160,10 @@ def _typed_dict(form: Any, content: Any, at: str) -> dict[str, Any]:
     missing = sorted(form.__required_keys__ - named.keys())
     if missing:
         raise InputError(f"{at} must have {missing[0]!r}; it has none.")
-    return {name: check_form(hints.get(name, Any), item, f"{at}.{name}") for name, item in named.items()}
+    return {
+        name: check_form(hints.get(name, Any), item, f"{at}.{name}")
+        for name, item in named.items()
+    }
 
 
 def _one_of(parts: Sequence[Any], content: Any, at: str) -> Any:
@@ -145,12 +191,17 @@ def _row(origin: Any, parts: tuple[Any, ...], content: Any, at: str) -> Any:
     if not endless and len(parts) != len(content):
         raise InputError(f"{at} must be a list of {len(parts)}; found {len(content)}.")
     forms = [parts[0]] * len(content) if endless else parts
-    items = [check_form(form, item, f"{at}[{i}]") for i, (form, item) in enumerate(zip(forms, content, strict=True))]
+    items = [
+        check_form(form, item, f"{at}[{i}]")
+        for i, (form, item) in enumerate(zip(forms, content, strict=True))
+    ]
     return tuple(items) if origin is tuple else items
 
 
 def _all_plain(form: Any, content: Sequence[Any]) -> bool:
-    """Whether all entries of a long list have the form already; one pass over their types."""
+    """Whether all entries of a long list have the form already; one pass over their
+    types.
+    """
     kinds = set(map(type, content))
     if form is str or form is int:
         return kinds <= {form}
@@ -168,11 +219,14 @@ MOST_PIXELS = 2**26
 
 
 def check_pixels(data: bytes, source: object) -> None:
-    """Raise where a picture has more than MOST_PIXELS pixels; data that is no picture is left to the decoder."""
+    """Raise where a picture has more than MOST_PIXELS pixels; data that is no picture
+    is left to the decoder.
+    """
     size = size_px(data)
     if size is not None and size[0] * size[1] > MOST_PIXELS:
         raise InputError(
-            f"{source}: a picture may have {MOST_PIXELS:,} pixels; it has {size[0]:,} x {size[1]:,}: make it smaller."
+            f"{source}: a picture may have {MOST_PIXELS:,} pixels; it has {size[0]:,} "
+            f"x {size[1]:,}: make it smaller."
         )
 
 
@@ -185,7 +239,9 @@ def picture(path: Path) -> Shaped[np.ndarray, "height width 3"]:
         with Image.open(io.BytesIO(data)) as opened:
             return np.asarray(opened.convert("RGB"))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(f"{path}: must be a picture; it cannot be read ({reason(error)}).") from error
+        raise InputError(
+            f"{path}: must be a picture; it cannot be read ({reason(error)})."
+        ) from error
 
 
 def size_px(data: bytes) -> tuple[int, int] | None:
@@ -216,9 +272,13 @@ KINDS = {
 }
 
 
-FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-"""Flags of every file that is opened, as far as the system has them; not blocking, because opening a pipe without a
-partner would wait for ever."""
+FLAGS = (
+    getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+"""Flags of every file that is opened, as far as the system has them; not blocking,
+because opening a pipe without a partner would wait for ever."""
 
 
 def is_file(path: Path | str) -> bool:
@@ -254,18 +314,25 @@ def entries(folder: Path | str) -> list[Path]:
     try:
         return sorted(Path(folder).iterdir())
     except (OSError, ValueError) as error:
-        raise InputError(f"{folder}: must be a folder that can be read; {reason(error)}.") from error
+        raise InputError(
+            f"{folder}: must be a folder that can be read; {reason(error)}."
+        ) from error
 
 
 def find(folder: Path | str, pattern: str) -> Iterator[Path]:
-    """Paths in a folder that match a pattern, in no order; none where there is no folder."""
+    """Paths in a folder that match a pattern, in no order; none where there is no
+    folder.
+    """
     try:
-        Path(folder).stat()  # a name that no folder can have is an empty folder to globs of Python 3.13
+        # a name that no folder can have is an empty folder to globs of Python 3.13
+        Path(folder).stat()
         yield from Path(folder).glob(pattern)
     except (FileNotFoundError, NotADirectoryError):
         return
     except (OSError, ValueError) as error:
-        raise InputError(f"{folder}: must be a folder that can be read; {reason(error)}.") from error
+        raise InputError(
+            f"{folder}: must be a folder that can be read; {reason(error)}."
+        ) from error
 
 
 def open_file(path: Path | str, what: str = "a file") -> BufferedReader:
@@ -277,7 +344,9 @@ def open_file(path: Path | str, what: str = "a file") -> BufferedReader:
             return os.fdopen(handle, "rb")
         os.close(handle)
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: must be {what} that can be read; {reason(error)}.") from error
+        raise InputError(
+            f"{path}: must be {what} that can be read; {reason(error)}."
+        ) from error
     kind = KINDS.get(stat.S_IFMT(mode), "no regular file")
     raise InputError(f"{path}: must be {what} that can be read; it is {kind}.")
 
@@ -293,9 +362,14 @@ def content(path: Path | str, what: str = "a file", *, largest: int = LARGEST) -
             ):  # the file grows, or reports no size (/proc)
                 data += more
         except OSError as error:
-            raise InputError(f"{path}: must be {what} that can be read; {reason(error)}.") from error
+            raise InputError(
+                f"{path}: must be {what} that can be read; {reason(error)}."
+            ) from error
     if max(size, len(data)) > largest:
-        raise InputError(f"{path}: must be {what} of at most {largest:,} bytes; it has {max(size, len(data)):,}.")
+        raise InputError(
+            f"{path}: must be {what} of at "
+            f"most {largest:,} bytes; it has {max(size, len(data)):,}."
+        )
     return data
 
 
@@ -312,19 +386,31 @@ def decode(data: bytes, source: Path | str) -> str:
     except UnicodeDecodeError as error:
         line, byte = body.count(b"\n", 0, error.start) + 1, body[error.start]
         raise InputError(
-            f"{source}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}. Save it as UTF-8."
+            f"{source}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}. "
+            "Save it as UTF-8."
         ) from error
 
 
 def files_by_unit(
-    root: Path | str, patterns: Sequence[str], requirement: str, *, name: Callable[[Path], str] = attrgetter("stem")
+    root: Path | str,
+    patterns: Sequence[str],
+    requirement: str,
+    *,
+    name: Callable[[Path], str] = attrgetter("stem"),
 ) -> dict[str, Path]:
-    """The file of each unit at any depth below a folder, by the unit's name; raises unless the requirement holds."""
+    """The file of each unit at any depth below a folder, by the unit's name; raises
+    unless the requirement holds.
+    """
     paths: dict[str, Path] = {}
-    for path in sorted(path for pattern in patterns for path in find(Path(root), f"**/{pattern}")):
+    for path in sorted(
+        path for pattern in patterns for path in find(Path(root), f"**/{pattern}")
+    ):
         unit = name(path)
         if unit in paths:
-            raise InputError(f"units must have different names; {paths[unit]} and {path} are both {unit}.")
+            raise InputError(
+                "units must have different names; "
+                f"{paths[unit]} and {path} are both {unit}."
+            )
         paths[unit] = path
     if not paths:
         raise InputError(f"{requirement}; found none in {root}.")

@@ -1,1 +1,3 @@
-"""Pure array kernels: boxes, cameras, the monocular lift, motion, ground shapes. None of them reads a truth."""
+"""Pure array kernels: boxes, cameras, the monocular lift, motion, ground shapes. None
+of them reads a truth.
+"""

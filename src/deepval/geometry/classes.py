@@ -1,7 +1,8 @@
-"""The benchmark's object classes: height, length and width priors, and the class of each name in other sources.
+"""The benchmark's object classes: height, length and width priors, and the class of
+each name in other sources.
 
-Capitalized names are KITTI's and those of data sets in its style; nuScenes' ten classes keep their spelling and have
-priors of their own.
+Capitalized names are KITTI's and those of data sets in its style; nuScenes' ten classes
+keep their spelling and have priors of their own.
 """
 
 import numpy as np
@@ -39,11 +40,13 @@ SIZE_M |= {
 }
 """Height, length and width of each class.
 
-Widths are medians of labelled objects. Widths of Van, Truck, Person_sitting, Cyclist, Tram and Misc are from the labels
-of KITTI's 21 tracking sequences, the others from nuScenes' v1.0-mini keyframes, whose cars and pedestrians have the
-lengths here.
+Widths are medians of labelled objects. Widths of Van, Truck, Person_sitting, Cyclist,
+Tram and Misc are from the labels of KITTI's 21 tracking sequences, the others from
+nuScenes' v1.0-mini keyframes, whose cars and pedestrians have the lengths here.
 """
-HEIGHT_M, LENGTH_M, WIDTH_M = ({name: size_m[axis] for name, size_m in SIZE_M.items()} for axis in range(3))
+HEIGHT_M, LENGTH_M, WIDTH_M = (
+    {name: size_m[axis] for name, size_m in SIZE_M.items()} for axis in range(3)
+)
 
 SUPER_CLASS: dict[str, str] = {
     **dict.fromkeys(("Car", "Van", "Truck", "Bus", "Tram", "Misc"), "vehicle"),
@@ -74,18 +77,27 @@ NUSCENES_CLASSES: dict[str, str] = {
     "barrier": "Barrier",
 }
 SUPER_CLASS |= {name: SUPER_CLASS[like] for name, like in NUSCENES_CLASSES.items()}
-IN_NUSCENES: dict[str, str] = {name: name for name in NUSCENES_CLASSES} | {"person": "pedestrian"}
+IN_NUSCENES: dict[str, str] = {name: name for name in NUSCENES_CLASSES} | {
+    "person": "pedestrian"
+}
 """Classes of detections on nuScenes: its own ten, and COCO's name for one of them."""
-KITTI_CLASSES: dict[str, str] = {name: name for name in CLASSES} | {"Person": "Person_sitting"}
+KITTI_CLASSES: dict[str, str] = {name: name for name in CLASSES} | {
+    "Person": "Person_sitting"
+}
 KNOWN_CLASSES: dict[str, str] = {name: name for name in CLASSES} | COCO_CLASSES
 
 
-def lookup(cls: Shaped[np.ndarray, "obj"], table: dict[str, float]) -> Float[np.ndarray, "obj"]:
+def lookup(
+    cls: Shaped[np.ndarray, "obj"], table: dict[str, float]
+) -> Float[np.ndarray, "obj"]:
     """A class's number from `table`, for each object."""
     names, index = np.unique(cls, return_inverse=True)
     unknown = [str(name) for name in names if str(name) not in table]
     if unknown:
-        raise InputError(f"classes must be among {', '.join(table)}; found {', '.join(unknown)}: give a class map.")
+        raise InputError(
+            f"classes must be among {', '.join(table)}; found {', '.join(unknown)}: "
+            "give a class map."
+        )
     return np.array([table[str(name)] for name in names], dtype=float)[index]
 
 

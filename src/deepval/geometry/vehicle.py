@@ -1,4 +1,6 @@
-"""Ground shapes: rectangles, poses, distances, and the ego vehicle's size and footprint."""
+"""Ground shapes: rectangles, poses, distances, and the ego vehicle's size and
+footprint.
+"""
 
 from dataclasses import dataclass
 
@@ -16,7 +18,9 @@ def ground_corners_m(
     *,
     yaw_rad: Float[np.ndarray, "obj"],
 ) -> Float[np.ndarray, "obj 4 2"]:
-    """The four corners, in order around, of rectangles: centre, (length, width), yaw from x to y."""
+    """The four corners, in order around, of rectangles: centre, (length, width), yaw
+    from x to y.
+    """
     offset = SIGNS * size_m[:, None, :] / 2
     cos, sin = np.cos(yaw_rad)[:, None], np.sin(yaw_rad)[:, None]
     x = offset[..., 0] * cos - offset[..., 1] * sin
@@ -24,24 +28,39 @@ def ground_corners_m(
     return np.stack([x, y], axis=-1) + centre_m[:, None, :]
 
 
-def extent_m(corners_m: Float[np.ndarray, "obj 4 2"], axis: int) -> Float[np.ndarray, "obj 2"]:
-    """Smallest and largest coordinate of the corners along one axis (0: forward, 1: left)."""
-    return np.stack([corners_m[..., axis].min(axis=-1), corners_m[..., axis].max(axis=-1)], axis=-1)
+def extent_m(
+    corners_m: Float[np.ndarray, "obj 4 2"], axis: int
+) -> Float[np.ndarray, "obj 2"]:
+    """Smallest and largest coordinate of the corners along one axis (0: forward, 1:
+    left).
+    """
+    return np.stack(
+        [corners_m[..., axis].min(axis=-1), corners_m[..., axis].max(axis=-1)], axis=-1
+    )
 
 
 def rectangles_m(
-    near_m: Float[np.ndarray, "obj"], far_m: Float[np.ndarray, "obj"], *, lateral_m: Float[np.ndarray, "obj 2"]
+    near_m: Float[np.ndarray, "obj"],
+    far_m: Float[np.ndarray, "obj"],
+    *,
+    lateral_m: Float[np.ndarray, "obj 2"],
 ) -> Float[np.ndarray, "obj 4 2"]:
-    """The four corners, in order around, of rectangles along the axes: forward extent, lateral extent."""
+    """The four corners, in order around, of rectangles along the axes: forward extent,
+    lateral extent.
+    """
     right_m, left_m = lateral_m[:, 0], lateral_m[:, 1]
     x = np.stack([far_m, far_m, near_m, near_m], axis=-1)
     y = np.stack([left_m, right_m, right_m, left_m], axis=-1)
     return np.stack([x, y], axis=-1)
 
 
-def rotations(quaternion: Float[np.ndarray, "*batch 4"]) -> Float[np.ndarray, "*batch 3 3"]:
+def rotations(
+    quaternion: Float[np.ndarray, "*batch 4"],
+) -> Float[np.ndarray, "*batch 3 3"]:
     """Rotation matrices of quaternions of any length but 0."""
-    w, x, y, z = np.moveaxis(quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True), -1, 0)
+    w, x, y, z = np.moveaxis(
+        quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True), -1, 0
+    )
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
@@ -51,7 +70,8 @@ def rotations(quaternion: Float[np.ndarray, "*batch 4"]) -> Float[np.ndarray, "*
 
 
 def transforms(
-    quaternion: Float[np.ndarray, "*batch 4"], translation_m: Float[np.ndarray, "*batch 3"]
+    quaternion: Float[np.ndarray, "*batch 4"],
+    translation_m: Float[np.ndarray, "*batch 3"],
 ) -> Float[np.ndarray, "*batch 4 4"]:
     """Transforms that rotate and then translate."""
     result = np.zeros((*quaternion.shape[:-1], 4, 4))
@@ -61,7 +81,9 @@ def transforms(
     return result
 
 
-def ground_poses(pose: Float[np.ndarray, "*batch 4 4"]) -> Float[np.ndarray, "*batch 3"]:
+def ground_poses(
+    pose: Float[np.ndarray, "*batch 4 4"],
+) -> Float[np.ndarray, "*batch 3"]:
     """Position and heading (x, y, heading) of poses in space."""
     return np.concatenate([pose[..., :2, 3], headings_rad(pose)[..., None]], axis=-1)
 
@@ -71,8 +93,11 @@ def headings_rad(turn: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*b
     return np.asarray(np.arctan2(turn[..., 1, 0], turn[..., 0, 0]))
 
 
-def clearance_m(a_m: Float[np.ndarray, "*a 4 2"], b_m: Float[np.ndarray, "*b 4 2"]) -> np.ndarray:
-    """Distance of two rectangles; if they overlap, minus the smallest shift that separates them; 0 if they touch.
+def clearance_m(
+    a_m: Float[np.ndarray, "*a 4 2"], b_m: Float[np.ndarray, "*b 4 2"]
+) -> np.ndarray:
+    """Distance of two rectangles; if they overlap, minus the smallest shift that
+    separates them; 0 if they touch.
 
     Corners are in order around, either way; leading axes broadcast.
     """
@@ -82,9 +107,11 @@ def clearance_m(a_m: Float[np.ndarray, "*a 4 2"], b_m: Float[np.ndarray, "*b 4 2
 
 
 def _axis_gap_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
-    """The widest gap between the projections on the four axes of the sides; not positive where they overlap.
+    """The widest gap between the projections on the four axes of the sides; not
+    positive where they overlap.
 
-    Rectangles overlap iff none of these axes separates them, and the least separating shift is along one of the axes.
+    Rectangles overlap iff none of these axes separates them, and the least separating
+    shift is along one of the axes.
     """
     gaps = []
     for sides in (a_m, b_m):
@@ -93,12 +120,18 @@ def _axis_gap_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
             axis = axis / np.linalg.norm(axis, axis=-1, keepdims=True)
             a = (a_m * axis[..., None, :]).sum(axis=-1)
             b = (b_m * axis[..., None, :]).sum(axis=-1)
-            gaps.append(np.maximum(a.min(axis=-1) - b.max(axis=-1), b.min(axis=-1) - a.max(axis=-1)))
+            gaps.append(
+                np.maximum(
+                    a.min(axis=-1) - b.max(axis=-1), b.min(axis=-1) - a.max(axis=-1)
+                )
+            )
     return np.maximum.reduce(gaps)
 
 
 def _corner_distance_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
-    """The least distance of a corner of `a_m` from a side of `b_m`; the lesser of both ways round is their distance."""
+    """The least distance of a corner of `a_m` from a side of `b_m`; the lesser of both
+    ways round is their distance.
+    """
     start = b_m[..., None, :, :]
     side = np.roll(b_m, -1, axis=-2)[..., None, :, :] - start
     offset = a_m[..., :, None, :] - start
@@ -129,15 +162,23 @@ class Vehicle:
         """Distance of its centre ahead of its rear axle."""
         return self.length_m / 2 - self.rear_m
 
-    def centres_m(self, pose: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 2"]:
+    def centres_m(
+        self, pose: Float[np.ndarray, "*batch 3"]
+    ) -> Float[np.ndarray, "*batch 2"]:
         """Centres of the vehicle for poses (x, y, heading) of its rear axle."""
         ahead = np.stack([np.cos(pose[..., 2]), np.sin(pose[..., 2])], axis=-1)
         return pose[..., :2] + self.centre_m * ahead
 
-    def corners_m(self, pose: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 4 2"]:
-        """Footprints for poses of its rear axle: front left, front right, rear right, rear left."""
+    def corners_m(
+        self, pose: Float[np.ndarray, "*batch 3"]
+    ) -> Float[np.ndarray, "*batch 4 2"]:
+        """Footprints for poses of its rear axle: front left, front right, rear right,
+        rear left.
+        """
         flat = pose.reshape(-1, 3)
-        size_m = np.broadcast_to(np.array([self.length_m, self.width_m]), (len(flat), 2))
+        size_m = np.broadcast_to(
+            np.array([self.length_m, self.width_m]), (len(flat), 2)
+        )
         corners = ground_corners_m(self.centres_m(flat), size_m, yaw_rad=flat[:, 2])
         return corners.reshape(*pose.shape[:-1], 4, 2)
 
@@ -153,7 +194,9 @@ FUSION = Vehicle(front_m=3.85, rear_m=1.027, width_m=1.852, wheel_base_m=2.85)
 def vehicle_like(length_m: float, width_m: float) -> Vehicle:
     """A vehicle of this size with the Zoe's proportions of overhangs and wheel base."""
     scale = length_m / ZOE.length_m
-    return Vehicle(ZOE.front_m * scale, ZOE.rear_m * scale, width_m, ZOE.wheel_base_m * scale)
+    return Vehicle(
+        ZOE.front_m * scale, ZOE.rear_m * scale, width_m, ZOE.wheel_base_m * scale
+    )
 
 
 def wrap_rad(angle_rad: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:

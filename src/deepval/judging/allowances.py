@@ -1,10 +1,12 @@
-"""Budgets: a share alpha of what a zero-cost allocator could escalate -> how many inputs an allocator may escalate.
+"""Budgets: a share alpha of what a zero-cost allocator could escalate -> how many
+inputs an allocator may escalate.
 
-A selection budget counts escalations: k = floor(alpha*N + 0.5), whatever an allocator costs. A measured budget
-allows b = C_c + alpha*C_f per input, in milliseconds, millijoules or dollars. In a cascade the cheap mode and the
-allocator run on every input, so the share left is alpha - C_S/C_f; a skipping router runs the full mode instead of
-the cheap one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1. Either way k = floor(N*share + 1e-9), and an
-allocator is infeasible iff C_S > alpha*C_f.
+A selection budget counts escalations: k = floor(alpha*N + 0.5), whatever an allocator
+costs. A measured budget allows b = C_c + alpha*C_f per input, in milliseconds,
+millijoules or dollars. In a cascade the cheap mode and the allocator run on every
+input, so the share left is alpha - C_S/C_f; a skipping router runs the full mode
+instead of the cheap one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1. Either
+way k = floor(N*share + 1e-9), and an allocator is infeasible iff C_S > alpha*C_f.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +27,15 @@ from deepval.tables.values import ValueTable, capacity, quota
 
 Accounting = Literal["cascade", "skipping"]
 LAST_DIGITS = 1e-12
-"""Relative error of a product or quotient of decimals: 0.29*100 falls short of 29, (1 - 0.7)/1 exceeds 0.3."""
+"""Relative error of a product or quotient of decimals: 0.29*100 falls short of 29, (1 -
+0.7)/1 exceeds 0.3.
+"""
 LEVELS = (0.1, 0.2, 0.3, 0.5)
 """The benchmark's shares, used if a caller names none."""
 MissingCosts = Literal["error", "list"]
-"""Treatment of an allocator without a cost under a measured budget: an error, or a row without a verdict."""
+"""Treatment of an allocator without a cost under a measured budget: an error, or a row
+without a verdict.
+"""
 MEANS = "charged input by input; a mean over the judged inputs is shown"
 RAILS: tuple[Convention, ...] = ("mj", "mj_gpu", "mj_all")
 
@@ -57,20 +63,29 @@ class _Measured:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", share_of_inputs(self.alpha))
-        if not isinstance(self.accounting, str) or self.accounting not in ("cascade", "skipping"):
-            raise InputError(f"accounting must be 'cascade' or 'skipping'; found {quote(self.accounting)}.")
+        if not isinstance(self.accounting, str) or self.accounting not in (
+            "cascade",
+            "skipping",
+        ):
+            raise InputError(
+                "accounting must be 'cascade' "
+                f"or 'skipping'; found {quote(self.accounting)}."
+            )
         if self.costs is not None:
             object.__setattr__(self, "costs", Costs.of(self.costs))
 
 
 @dataclass(frozen=True)
 class Latency(_Measured):
-    """Every input may take C_c + alpha*C_f milliseconds on average, including the allocator's own time.
+    """Every input may take C_c + alpha*C_f milliseconds on average, including the
+    allocator's own time.
 
     Attributes:
         alpha: Share of the inputs that a zero-cost allocator could escalate.
-        costs: Figures of modes and allocators (a file, a mapping or `Costs`), or None to take the table's.
-        accounting: Whether the full mode runs after the cheap one ("cascade") or instead of it ("skipping").
+        costs: Figures of modes and allocators (a file, a mapping or `Costs`), or None
+            to take the table's.
+        accounting: Whether the full mode runs after the cheap one ("cascade") or
+            instead of it ("skipping").
     """
 
     kind: ClassVar[str] = "latency"
@@ -79,13 +94,15 @@ class Latency(_Measured):
 
 @dataclass(frozen=True)
 class Energy(_Measured):
-    """Every input may take C_c + alpha*C_f millijoules on average, including the allocator's own energy.
+    """Every input may take C_c + alpha*C_f millijoules on average, including the
+    allocator's own energy.
 
     Attributes:
         alpha: As for `Latency`.
         costs: As for `Latency`.
         accounting: As for `Latency`.
-        convention: Rails that are counted: "mj" (module), "mj_gpu" (GPU rail only) or "mj_all" (all rails).
+        convention: Rails that are counted: "mj" (module), "mj_gpu" (GPU rail only) or
+            "mj_all" (all rails).
     """
 
     convention: Convention = "mj"
@@ -94,14 +111,16 @@ class Energy(_Measured):
     def __post_init__(self) -> None:
         if not isinstance(self.convention, str) or self.convention not in RAILS:
             raise InputError(
-                f"The convention of an energy budget must be one of {RAILS}; found {quote(self.convention)}."
+                "The convention of an energy budget must "
+                f"be one of {RAILS}; found {quote(self.convention)}."
             )
         super().__post_init__()
 
 
 @dataclass(frozen=True)
 class Money(_Measured):
-    """Every input may take C_c + alpha*C_f dollars on average, including the allocator's own cost.
+    """Every input may take C_c + alpha*C_f dollars on average, including the
+    allocator's own cost.
 
     Attributes:
         alpha: As for `Latency`.
@@ -117,8 +136,16 @@ Measured = Latency | Energy | Money
 Budget = Selection | Latency | Energy | Money
 
 
-def measured(kind: str, alpha: float, *, accounting: Accounting = "cascade", rails: Convention = RAILS[0]) -> Measured:
-    """The measured budget of a kind, with the costs of the table; an energy budget counts `rails`."""
+def measured(
+    kind: str,
+    alpha: float,
+    *,
+    accounting: Accounting = "cascade",
+    rails: Convention = RAILS[0],
+) -> Measured:
+    """The measured budget of a kind, with the costs of the table; an energy budget
+    counts `rails`.
+    """
     if kind == "energy":
         return Energy(alpha, accounting=accounting, convention=rails)
     return {"latency": Latency, "money": Money}[kind](alpha, accounting=accounting)
@@ -130,15 +157,25 @@ def conventions(rails: Convention = RAILS[0]) -> dict[str, Convention]:
 
 
 def budget_list(source: Any) -> list[Budget]:
-    """Budgets from a user's argument: one or several shares or budgets. None means selection budgets at LEVELS."""
+    """Budgets from a user's argument: one or several shares or budgets.
+
+    None means selection budgets at LEVELS.
+    """
     if source is None:
         return [Selection(alpha) for alpha in LEVELS]
     several = source.tolist() if isinstance(source, np.ndarray) else source
-    if isinstance(several, Budget | Real | str | bytes | Mapping) or not isinstance(several, Iterable):
+    if isinstance(several, Budget | Real | str | bytes | Mapping) or not isinstance(
+        several, Iterable
+    ):
         several = [several]
-    budgets = [item if isinstance(item, Budget) else _of_share(item) for item in several]
+    budgets = [
+        item if isinstance(item, Budget) else _of_share(item) for item in several
+    ]
     if not budgets:
-        raise InputError("At least one budget is needed; found an empty list. Leave budgets out for the usual ones.")
+        raise InputError(
+            "At least one budget is needed; found an empty list. Leave budgets out "
+            "for the usual ones."
+        )
     return budgets
 
 
@@ -146,8 +183,8 @@ def _of_share(share: Any) -> Selection:
     if isinstance(share, Real) and not isinstance(share, bool):
         return Selection(share_of_inputs(share))
     raise InputError(
-        f"A budget must be a share of the inputs such as 0.2, or Selection, Latency, Energy or Money; found "
-        f"{quote(share)}."
+        "A budget must be a share of the inputs such as 0.2, or Selection, Latency, "
+        f"Energy or Money; found {quote(share)}."
     )
 
 
@@ -157,13 +194,18 @@ class Allowance:
 
     Attributes:
         budget: The budget.
-        costs: Costs of modes and allocators; None under a selection budget, which charges nothing.
+        costs: Costs of modes and allocators; None under a selection budget, which
+            charges nothing.
         cheap: C_c, the cost of the cheap mode.
         full: C_f, the cost of the full mode.
-        per_input: Whether every input has costs of its own; C_c and C_f are then means over the inputs.
-        unpriced: Allocators without a cost, listed without a verdict, and the reason for each.
-        spender: A router that chooses modes itself; the budget is what it spends, and only it is judged under it.
-        spent: What that router spends on every unit, in units of the convention or in escalations.
+        per_input: Whether every input has costs of its own; C_c and C_f are then means
+            over the inputs.
+        unpriced: Allocators without a cost, listed without a verdict, and the reason
+            for each.
+        spender: A router that chooses modes itself; the budget is what it spends, and
+            only it is judged under it.
+        spent: What that router spends on every unit, in units of the convention or in
+            escalations.
     """
 
     budget: Budget
@@ -176,25 +218,33 @@ class Allowance:
     spent: Float[np.ndarray, "unit"] | None = field(default=None, compare=False)
 
     def on(self, table: ValueTable) -> "Allowance":
-        """The allowance over other inputs; with costs per input, C_c and C_f become the means over these inputs."""
+        """The allowance over other inputs; with costs per input, C_c and C_f become the
+        means over these inputs.
+        """
         if not self.per_input or self.convention is None or not len(table):
             return self
         means = table.input_costs[self.convention].mean(axis=0)
         return replace(self, cheap=float(means[0]), full=float(means[-1]))
 
     def prices(self, table: ValueTable) -> Float[np.ndarray, "input mode"]:
-        """Cost of each mode on top of the cheap pass for each input, 0 for cheap; a skipping router saves that pass."""
+        """Cost of each mode on top of the cheap pass for each input, 0 for cheap; a
+        skipping router saves that pass.
+        """
         assert self.convention is not None
         return above_cheap(table.input_costs[self.convention], self.accounting)
 
     @property
     def uniform_from(self) -> float:
-        """Smallest alpha at which running the full mode alone on every input fits: (C_f - C_c)/C_f."""
+        """Smallest alpha at which running the full mode alone on every input fits:
+        (C_f - C_c)/C_f.
+        """
         return (self.full - self.cheap) / self.full
 
     @property
     def uniform_fits(self) -> bool:
-        """Whether running the full mode alone on every input fits: alpha >= (C_f - C_c)/C_f, up to the last digits."""
+        """Whether running the full mode alone on every input fits: alpha >= (C_f -
+        C_c)/C_f, up to the last digits.
+        """
         return self.budget.alpha >= self.uniform_from * (1 - LAST_DIGITS)
 
     @property
@@ -211,122 +261,179 @@ class Allowance:
     def key(self) -> BudgetKey:
         """The fields that identify this budget in rows."""
         budget = self.budget
-        return BudgetKey(budget.kind, budget.alpha, budget.convention, budget.accounting)
+        return BudgetKey(
+            budget.kind, budget.alpha, budget.convention, budget.accounting
+        )
 
     def cost_of(self, allocator: str) -> float:
-        """C_S of an allocator: 0 under a selection budget. Raises if a measured budget has no figure for it."""
+        """C_S of an allocator: 0 under a selection budget.
+
+        Raises if a measured budget has no figure for it.
+        """
         if self.costs is None or self.convention is None:
             return 0.0
         return self.costs.of_allocator(allocator, self.convention)
 
     def feasible(self, cost: float) -> bool:
-        """Whether an allocator of this cost can run at all: C_S <= alpha*C_f, up to the last digits of the product."""
+        """Whether an allocator of this cost can run at all: C_S <= alpha*C_f, up to the
+        last digits of the product.
+        """
         return cost <= self.budget.alpha * self.full * (1 + LAST_DIGITS)
 
     def share(self, cost: float = 0.0) -> float:
-        """Share of the inputs that an allocator of this cost can escalate; negative where it is infeasible."""
+        """Share of the inputs that an allocator of this cost can escalate; negative
+        where it is infeasible.
+        """
         if self.accounting == "skipping":
-            return min(1.0, (self.budget.alpha * self.full - cost) / (self.full - self.cheap))
+            return min(
+                1.0, (self.budget.alpha * self.full - cost) / (self.full - self.cheap)
+            )
         return self.budget.alpha - cost / self.full
 
-    def slots(self, inputs: int | Num[np.ndarray, "*draw"], cost: float = 0.0) -> Int[np.ndarray, "*draw"]:
+    def slots(
+        self, inputs: int | Num[np.ndarray, "*draw"], cost: float = 0.0
+    ) -> Int[np.ndarray, "*draw"]:
         """Number of inputs that an allocator of this cost may escalate."""
         if self.per_input:
             raise InputError(
-                f"A {self.budget.kind} budget over inputs with costs of their own limits the total cost, not the "
-                "number of inputs. Leave the columns of costs out, or use a selection budget."
+                f"A {self.budget.kind} budget over inputs with costs of their own "
+                "limits the total cost, not the number of inputs. Leave the columns "
+                "of costs out, or use a selection budget."
             )
         if self.costs is None:
             return quota(inputs, self.budget.alpha)
         return capacity(inputs, self.share(cost))
 
     def slots_in(
-        self, counts: Float[np.ndarray, "draw unit"], inputs: Num[np.ndarray, "draw"], cost: float = 0.0
+        self,
+        counts: Float[np.ndarray, "draw unit"],
+        inputs: Num[np.ndarray, "draw"],
+        cost: float = 0.0,
     ) -> Int[np.ndarray, "draw"]:
         """Number of inputs that may be escalated in every draw of units."""
         if self.spent is None:
             return self.slots(inputs, cost)
-        per_escalation = self.full - (self.cheap if self.accounting == "skipping" else 0.0)
-        return np.minimum(np.floor(counts @ self.spent / per_escalation + 1e-9), inputs).astype(np.int64)
+        per_escalation = self.full - (
+            self.cheap if self.accounting == "skipping" else 0.0
+        )
+        return np.minimum(
+            np.floor(counts @ self.spent / per_escalation + 1e-9), inputs
+        ).astype(np.int64)
 
     def purses(
-        self, table: ValueTable, counts: Float[np.ndarray, "draw unit"], cost: float = 0.0
+        self,
+        table: ValueTable,
+        counts: Float[np.ndarray, "draw unit"],
+        cost: float = 0.0,
     ) -> Float[np.ndarray, "draw"]:
-        """Budget for escalation in every draw: alpha * sum of C_f,i - N*C_S, at least 0, or what a router spends."""
+        """Budget for escalation in every draw: alpha * sum of C_f,i - N*C_S, at least
+        0, or what a router spends.
+        """
         if self.spent is not None:
             return counts @ self.spent
         assert self.convention is not None
         limit = self.budget.alpha * table.input_costs[self.convention][:, -1] - cost
-        return np.maximum(counts @ np.bincount(table.unit, limit, minlength=counts.shape[1]), 0.0)
+        return np.maximum(
+            counts @ np.bincount(table.unit, limit, minlength=counts.shape[1]), 0.0
+        )
 
 
 def above_cheap(
     costs: Float[np.ndarray, "input mode"], accounting: Accounting | None
 ) -> Float[np.ndarray, "input mode"]:
-    """Cost of each mode on top of the cheap pass, 0 for cheap; a skipping router saves that pass."""
+    """Cost of each mode on top of the cheap pass, 0 for cheap; a skipping router saves
+    that pass.
+    """
     above = costs - costs[:, :1] if accounting == "skipping" else costs.copy()
     above[:, 0] = 0.0
     return above
 
 
 def no_prize(allowed: Allowance, inputs: int, benefit: float) -> str:
-    """The reason why the oracle gains nothing: no input gains by escalation, or the budget allows no escalation."""
+    """The reason why the oracle gains nothing: no input gains by escalation, or the
+    budget allows no escalation.
+    """
     if not benefit > 0 or allowed.per_input or allowed.slots(inputs):
         return Reason.NO_PRIZE.text()
     return Reason.NO_SLOT.text(percent=100 * allowed.budget.alpha, inputs=inputs)
 
 
 def allowance_on(budget: Budget, table: ValueTable) -> Allowance:
-    """The budget on a table: with costs per input where the table has them, else with one cost per mode."""
+    """The budget on a table: with costs per input where the table has them, else with
+    one cost per mode.
+    """
     if isinstance(budget, Selection) or budget.convention not in table.input_costs:
         return allowance(budget, table.modes, table.costs)
-    return Allowance(budget, budget.costs or table.costs or Costs({}, {}, {}), per_input=True).on(table)
+    return Allowance(
+        budget, budget.costs or table.costs or Costs({}, {}, {}), per_input=True
+    ).on(table)
 
 
-def allowance(budget: Budget, modes: tuple[str, ...], costs: Costs | None = None) -> Allowance:
+def allowance(
+    budget: Budget, modes: tuple[str, ...], costs: Costs | None = None
+) -> Allowance:
     """The budget with the figures of its own costs, or else of the table's."""
     if isinstance(budget, Selection):
         return Allowance(budget)
     figures = budget.costs or costs
     if figures is None:
         raise InputError(
-            f"{'An' if budget.kind == 'energy' else 'A'} {budget.kind} budget needs costs; none were given. Pass costs "
-            "to the budget or to the table (--costs)."
+            f"{'An' if budget.kind == 'energy' else 'A'} {budget.kind} budget needs "
+            "costs; none were given. Pass costs to the budget "
+            "or to the table (--costs)."
         )
-    cheap, full = (figures.of_mode(mode, budget.convention) for mode in (modes[0], modes[-1]))
+    cheap, full = (
+        figures.of_mode(mode, budget.convention) for mode in (modes[0], modes[-1])
+    )
     if not full > cheap:
         raise InputError(
-            f"{figures.source}: the full mode must cost more than the cheap one; found {budget.convention} = {full} "
+            f"{figures.source}: the full mode must cost more than the cheap one; "
+            "found "
+            f"{budget.convention} = {full} "
             f"for {modes[-1]!r} and {cheap} for {modes[0]!r}."
         )
     return Allowance(budget, figures, cheap, full)
 
 
 def charging(
-    scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance], missing_costs: MissingCosts
+    scores: Sequence[Scores | ScannedScores],
+    allowances: Sequence[Allowance],
+    missing_costs: MissingCosts,
 ) -> list[Allowance]:
     """The allowances, each with the allocators it cannot charge.
 
-    Unless missing costs are only listed, a diagnostic under a measured budget is an error.
+    Unless missing costs are only listed, a diagnostic under a measured budget is an
+    error.
     """
     if missing_costs == "list":
-        return [replace(allowed, unpriced=_unpriced(scores, allowed)) for allowed in allowances]
+        return [
+            replace(allowed, unpriced=_unpriced(scores, allowed))
+            for allowed in allowances
+        ]
     diagnostic = next((item.name for item in scores if item.kind == "diagnostic"), None)
-    measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
+    measured = next(
+        (item.budget.kind for item in allowances if item.budget.kind != "selection"),
+        None,
+    )
     if diagnostic and measured:
         raise InputError(
-            f"{diagnostic} is a diagnostic: it uses the answer, which no vehicle has, so {measured} budgets cannot "
-            "charge it. Judge it under selection budgets only, or leave it out."
+            f"{diagnostic} is a diagnostic: it uses the answer, which no vehicle has, "
+            f"so {measured} budgets cannot charge it. Judge it under selection "
+            "budgets only, or leave it out."
         )
     return list(allowances)
 
 
-def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> dict[str, Reason]:
+def _unpriced(
+    scores: Sequence[Scores | ScannedScores], allowed: Allowance
+) -> dict[str, Reason]:
     """Allocators for which a budget has no cost to charge, with the reasons."""
     if allowed.costs is None or allowed.convention is None:
         return {}
     costs, convention = allowed.costs.allocators, allowed.convention
-    reasons = {item.name: Reason.DIAGNOSTIC for item in scores if item.kind == "diagnostic"}
+    reasons = {
+        item.name: Reason.DIAGNOSTIC for item in scores if item.kind == "diagnostic"
+    }
     return reasons | {
         item.name: Reason.NO_COST
         for item in scores
@@ -334,16 +441,27 @@ def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> d
     }
 
 
-def cost_figures(allowances: Sequence[Allowance], table: ValueTable | None = None) -> dict[str, Any] | None:
-    """The charged costs, in the form of a costs file; costs per input as means over the judged inputs."""
+def cost_figures(
+    allowances: Sequence[Allowance], table: ValueTable | None = None
+) -> dict[str, Any] | None:
+    """The charged costs, in the form of a costs file; costs per input as means over the
+    judged inputs.
+    """
     figures = next((a.costs for a in allowances if a.costs is not None), None)
     if figures is None:
         return None
     content = figures.to_dict()
-    per_input: dict[Convention, None] = {a.convention: None for a in allowances if a.per_input and a.convention}
+    per_input: dict[Convention, None] = {
+        a.convention: None for a in allowances if a.per_input and a.convention
+    }
     if table is None:
         return content
     for unit in per_input:
-        for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
-            content["modes"][mode] = content["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
+        for mode, mean in zip(
+            table.modes, table.input_costs[unit].mean(axis=0), strict=True
+        ):
+            content["modes"][mode] = content["modes"].get(mode, {}) | {
+                unit: float(mean),
+                "note": MEANS,
+            }
     return content

@@ -1,9 +1,12 @@
-"""Resamples and rows -> the other parts of a result: the setting, units, curves, half-widths, gaps and notes.
+"""Resamples and rows -> the other parts of a result: the setting, units, curves,
+half-widths, gaps and notes.
 
-The gap between an allocator and the oracle is split exactly in two ways: by sign, gap = missed benefit + selected harm
-- benefit that the budget forces even the oracle to leave; and by cause, gap = overhead + ranking (+ causal). Both
-splits describe this protocol only. The causal term can be negative and, because values are signed, so can the gain of
-extra capacity.
+The gap between an allocator and the oracle is split exactly in two ways: by sign, gap =
+missed benefit + selected harm
+- benefit that the budget forces even the oracle to leave; and by cause, gap =
+  overhead + ranking (+ causal). Both
+splits describe this protocol only. The causal term can be negative and, because values
+are signed, so can the gain of extra capacity.
 """
 
 import math
@@ -42,21 +45,34 @@ from deepval.tables.scores import REFERENCES, Scores
 from deepval.tables.values import ValueTable
 
 MUCH_HARM = 2.0
-"""Harm ratio from which the full mode is questioned although it costs more than the cheap one."""
+"""Harm ratio from which the full mode is questioned although it costs more than the
+cheap one.
+"""
 
 
 def headline(allowances: Sequence[Allowance]) -> Allowance:
-    """The budget to report where only one is shown: selection before others, and 20 % of the inputs."""
+    """The budget to report where only one is shown: selection before others, and 20 %
+    of the inputs.
+    """
     selection = [a for a in allowances if a.costs is None]
-    return next((a for a in selection if a.budget.alpha == HEADLINE), (selection or allowances)[0])
+    return next(
+        (a for a in selection if a.budget.alpha == HEADLINE),
+        (selection or allowances)[0],
+    )
 
 
-def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance]) -> tuple[Unit, ...]:
-    """Each unit's part of the gain at the headline budget, where units are few enough to list."""
+def units(
+    resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance]
+) -> tuple[Unit, ...]:
+    """Each unit's part of the gain at the headline budget, where units are few enough
+    to list.
+    """
     if resamples.left_out.start == resamples.left_out.stop:
         return ()
     table, allowed = resamples.table, headline(allowances)
-    best = selections.unit_sums(table, selections.best_weights(table, allowed) * table.decision_values)
+    best = selections.unit_sums(
+        table, selections.best_weights(table, allowed) * table.decision_values
+    )
     return unit_rows(resamples, allowed, best, scores)
 
 
@@ -69,7 +85,11 @@ def unit_rows(
     """Each unit with the gains of the oracle and of each allocator in it."""
     parts = {}
     for item in scores:
-        cost = math.inf if item.modes or item.name in allowed.unpriced else allowed.cost_of(item.name)
+        cost = (
+            math.inf
+            if item.modes or item.name in allowed.unpriced
+            else allowed.cost_of(item.name)
+        )
         if allowed.feasible(cost):
             parts[item.name] = selections.gains_by_unit(resamples, item, allowed, cost)
     return tuple(
@@ -85,20 +105,37 @@ def unit_rows(
     )
 
 
-def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple[Curve, ...]:
-    """Gain share against the share of inputs escalated, for every allocator and reference."""
+def curves(
+    resamples: Resamples, scores: Sequence[Scores], points: int
+) -> tuple[Curve, ...]:
+    """Gain share against the share of inputs escalated, for every allocator and
+    reference.
+    """
     alphas = np.linspace(0, 1, points + 1)[1:]
     slots = np.column_stack(
-        [allowance(Selection(float(a)), resamples.table.modes).slots(resamples.inputs) for a in alphas]
+        [
+            allowance(Selection(float(a)), resamples.table.modes).slots(
+                resamples.inputs
+            )
+            for a in alphas
+        ]
     )
     lines = {"random": resamples.at_random(slots)}
-    lines |= {item.name: resamples.ranking(item, slots) for item in scores if not item.modes}
+    lines |= {
+        item.name: resamples.ranking(item, slots) for item in scores if not item.modes
+    }
     lines["oracle"] = resamples.best(slots)
     curves = []
     for name, samples in lines.items():
-        shares = [resamples.paired_difference(s.gain, np.zeros_like(s.gain)).share for s in samples]
+        shares = [
+            resamples.paired_difference(s.gain, np.zeros_like(s.gain)).share
+            for s in samples
+        ]
         drawn = [s[resamples.drawn] for s in shares]
-        bounds = [resamples.draws.interval(s, ~np.isnan(s) & resamples.resampled) for s in drawn]
+        bounds = [
+            resamples.draws.interval(s, ~np.isnan(s) & resamples.resampled)
+            for s in drawn
+        ]
         curves.append(
             Curve(
                 allocator=name,
@@ -111,22 +148,33 @@ def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple
     return tuple(curves)
 
 
-def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[HalfWidth, ...]:
+def half_widths(
+    rows: Sequence[Row], allowances: Sequence[Allowance]
+) -> tuple[HalfWidth, ...]:
     """The median half-width of the allocators' paired intervals, per budget.
 
     It is a typical width, not the smallest detectable effect.
     """
     widths: dict[BudgetKey, list[float]] = {a.key: [] for a in allowances}
     for row in rows:
-        half = None if row.allocator in REFERENCES or row.versus_random is None else row.versus_random.half_width
+        half = (
+            None
+            if row.allocator in REFERENCES or row.versus_random is None
+            else row.versus_random.half_width
+        )
         if half is not None:
             widths[row.budget].append(half)
     halves = [median(widths[a.key]) if widths[a.key] else None for a in allowances]
-    return tuple(HalfWidth(**vars(a.key), half_width=half) for a, half in zip(allowances, halves, strict=True))
+    return tuple(
+        HalfWidth(**vars(a.key), half_width=half)
+        for a, half in zip(allowances, halves, strict=True)
+    )
 
 
 def setting(table: ValueTable) -> Setting:
-    """The effect of escalation on the judged inputs, and the spread of the possible gain."""
+    """The effect of escalation on the judged inputs, and the spread of the possible
+    gain.
+    """
     summaries = [table.summary(alpha) for alpha in LEVELS]
     return Setting(
         inputs=len(table),
@@ -138,12 +186,21 @@ def setting(table: ValueTable) -> Setting:
         harm_ratio=known(table.harm_ratio),
         all_full_share=known(summaries[0].all_full_share),
         budgets=tuple(
-            OracleAt(item.alpha, item.quota, known(item.oracle_share), item.budget_binds, item.quota_is_capacity)
+            OracleAt(
+                item.alpha,
+                item.quota,
+                known(item.oracle_share),
+                item.budget_binds,
+                item.quota_is_capacity,
+            )
             for item in summaries
         ),
         concentration=spread(
             concentration(
-                np.bincount(table.unit, weights=table.benefits, minlength=len(table.unit_ids)), table.unit_ids
+                np.bincount(
+                    table.unit, weights=table.benefits, minlength=len(table.unit_ids)
+                ),
+                table.unit_ids,
             ),
             concentration(table.benefits, table.input, positive=table.helpful[::-1]),
         ),
@@ -176,45 +233,73 @@ def table_notes(
     gain: float,
     harm_ratio: float,
 ) -> list[str]:
-    """Notes on properties of a table that leave figures undefined, on missing costs, and on modes in reverse order."""
+    """Notes on properties of a table that leave figures undefined, on missing costs,
+    and on modes in reverse order.
+    """
     notes = []
     if not affected:
-        notes.append("All decision values are zero: no allocator can gain or lose, and nDG is undefined.")
+        notes.append(
+            "All decision values are zero: no allocator can gain "
+            "or lose, and nDG is undefined."
+        )
     if len(unit_ids) == 1:
-        notes.append(f"There is a single unit, {unit_ids[0]!r}: nothing can be resampled, so there is no interval.")
+        notes.append(
+            f"There is a single unit, {unit_ids[0]!r}: nothing can be resampled, so "
+            "there is no interval."
+        )
     if not cheap_loss > 0:
-        notes.append(f"The all-cheap loss is {cheap_loss:g}, not positive: shares of it are undefined.")
+        notes.append(
+            f"The all-cheap loss is {cheap_loss:g}, not positive: "
+            "shares of it are undefined."
+        )
     if any(allowed.unpriced for allowed in allowances):
         notes += _cost_notes(allowances)
     cheap, full = modes[0], modes[-1]
     figures = {} if costs is None else costs.modes
     one, other = figures.get(cheap, {}), figures.get(full, {})
-    less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
+    less = [
+        f"{other[unit]:g} against {one[unit]:g} {unit}"
+        for unit in one
+        if other.get(unit, math.inf) < one[unit]
+    ]
     facts = [f"costs less than {cheap!r} ({', '.join(less)})"] if less else []
-    # Much harm alone raises the question, a little only beside reversed costs; NaN (no benefit) passes. A gain that is
-    # zero but for rounding depends on the order of the sum.
+    # Much harm alone raises the question, a little only beside reversed costs; NaN (no
+    # benefit) passes. A gain that is zero but for rounding depends on the order of the
+    # sum.
     if gain < 0 and not harm_ratio < (1 + 1e-9 if less else MUCH_HARM):
-        ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {round(harm_ratio, 9):.3g}"
+        ratio = (
+            "it helps nowhere"
+            if math.isnan(harm_ratio)
+            else f"harm ratio {round(harm_ratio, 9):.3g}"
+        )
         facts.append(f"harms more than it helps ({ratio})")
     if facts:
         notes.append(
-            f"The last mode, {full!r}, {' and '.join(facts)}: is {full!r} really the full mode, and is a lower loss "
-            "better? Name the modes cheap first (modes=[...], --modes), and give rewards in columns reward_<mode>."
+            f"The last mode, {full!r}, {' and '.join(facts)}: is {full!r} really the "
+            "full mode, and is a lower loss better? Name the modes cheap first "
+            "(modes=[...], --modes), and give rewards in columns reward_<mode>."
         )
     return notes
 
 
 def _cost_notes(allowances: Sequence[Allowance]) -> list[str]:
-    """Notes on allocators that are listed without a verdict under measured budgets, and on how to measure them."""
+    """Notes on allocators that are listed without a verdict under measured budgets, and
+    on how to measure them.
+    """
     by_names: dict[tuple[str, ...], dict[str, str]] = {}
     for allowed in allowances:
-        names = tuple(name for name, reason in allowed.unpriced.items() if reason is Reason.NO_COST)
+        names = tuple(
+            name
+            for name, reason in allowed.unpriced.items()
+            if reason is Reason.NO_COST
+        )
         if names and allowed.convention:
             by_names.setdefault(names, {})[allowed.budget.kind] = allowed.convention
     return [
-        f"No cost known ({', '.join(units.values())}) of {', '.join(names)}: listed without a verdict under "
-        f"{' and '.join(units)} budgets. `deepval profile` measures what an allocator costs; add it under "
-        "[allocators.NAME] of a costs file and pass that (--costs)."
+        f"No cost known ({', '.join(units.values())}) of {', '.join(names)}: listed "
+        f"without a verdict under {' and '.join(units)} budgets. `deepval profile` "
+        "measures what an allocator costs; add it under [allocators.NAME] of a costs "
+        "file and pass that (--costs)."
         for names, units in by_names.items()
     ]
 
@@ -227,8 +312,10 @@ class BreakEven:
     """Costs per input at which a ranking still reaches random's gain.
 
     Attributes:
-        spans: Disjoint intervals (above, up to], ascending; one that starts at 0 includes 0.
-        largest: The largest such cost, None where not even a free allocator reaches random's gain.
+        spans: Disjoint intervals (above, up to], ascending; one that starts at 0
+            includes 0.
+        largest: The largest such cost, None where not even a free allocator reaches
+            random's gain.
     """
 
     spans: Spans
@@ -239,18 +326,23 @@ class BreakEven:
         return any(low < cost <= high or cost == low == 0 for low, high in self.spans)
 
 
-def break_even(score: InputFloats, values: InputFloats, allowed: Allowance) -> BreakEven:
-    """{C >= 0 : gain at floor(N*share(C) + 1e-9) >= random's gain at C = 0} under a measured budget.
+def break_even(
+    score: InputFloats, values: InputFloats, allowed: Allowance
+) -> BreakEven:
+    """{C >= 0 : gain at floor(N*share(C) + 1e-9) >= random's gain at C = 0} under a
+    measured budget.
 
-    The gain is constant while the number of slots k is, so the set is a union of intervals, one per run of
-    qualifying k. Values are signed, so it need not be a single interval.
+    The gain is constant while the number of slots k is, so the set is a union of
+    intervals, one per run of qualifying k. Values are signed, so it need not be a
+    single interval.
     """
     inputs = len(values)
     free = int(allowed.slots(inputs))
     chance = free / inputs * values.sum()
     gain = cumulative_gain(score, values)[: free + 1]
     enough = gain >= chance - 1e-12 * np.abs(values).sum()
-    # k slots are left while lowest(k) < C <= highest(k). For k = 0, highest(k) is the largest feasible cost.
+    # k slots are left while lowest(k) < C <= highest(k). For k = 0, highest(k) is the
+    # largest feasible cost.
     steps = np.arange(free + 1)
     highest = _cost_at(steps - 1e-9, inputs, allowed)
     highest[0] = allowed.budget.alpha * allowed.full
@@ -266,8 +358,12 @@ def break_even(score: InputFloats, values: InputFloats, allowed: Allowance) -> B
     return BreakEven(tuple(spans), spans[-1][1] if spans else None)
 
 
-def break_even_of_purse(score: InputFloats, values: InputFloats, price: InputFloats, purse: float) -> BreakEven:
-    """The same set where every input has its own cost: {C >= 0 : gain with purse - N*C >= random's gain at C = 0}."""
+def break_even_of_purse(
+    score: InputFloats, values: InputFloats, price: InputFloats, purse: float
+) -> BreakEven:
+    """The same set where every input has its own cost: {C >= 0 : gain with purse -
+    N*C >= random's gain at C = 0}.
+    """
     total = float(price.sum())
     chance = (min(1.0, purse / total) if total > 0 else 1.0) * float(values.sum())
     level = chance - 1e-12 * float(np.abs(values).sum())
@@ -276,7 +372,10 @@ def break_even_of_purse(score: InputFloats, values: InputFloats, price: InputFlo
         for low, high in _above(piece, level):
             near = bool(spans) and low <= spans[-1][1] + 1e-12 * purse
             spans[-1:] = [(spans[-1][0], high)] if near else [*spans[-1:], (low, high)]
-    costs = [((purse - high) / len(values), (purse - low) / len(values)) for low, high in reversed(spans)]
+    costs = [
+        ((purse - high) / len(values), (purse - low) / len(values))
+        for low, high in reversed(spans)
+    ]
     return BreakEven(tuple(costs), costs[-1][1] if costs else None)
 
 
@@ -284,20 +383,30 @@ Piece = tuple[tuple[float, float], tuple[float, float]]
 """A part of a line: (purse, gain) at either end."""
 
 
-def _pieces(score: InputFloats, values: InputFloats, price: InputFloats, purse: float) -> Iterator[Piece]:
-    """A ranking's gain against what it may spend, up to a purse: linear within a tie group, flat after the last.
+def _pieces(
+    score: InputFloats, values: InputFloats, price: InputFloats, purse: float
+) -> Iterator[Piece]:
+    """A ranking's gain against what it may spend, up to a purse: linear within a tie
+    group, flat after the last.
 
-    Groups that cost nothing or less are taken as soon as they are reached, so the line can jump between pieces.
+    Groups that cost nothing or less are taken as soon as they are reached, so the line
+    can jump between pieces.
     """
     order = np.argsort(-score, kind="stable")
     starts = np.flatnonzero(np.append(True, score[order][1:] != score[order][:-1]))
     spent = gain = reached = 0.0
     for cost, value in zip(
-        *(np.add.reduceat(quantity[order], starts).tolist() for quantity in (price, values)), strict=True
+        *(
+            np.add.reduceat(quantity[order], starts).tolist()
+            for quantity in (price, values)
+        ),
+        strict=True,
     ):
         if spent + cost > reached:
             end = min(spent + cost, purse)
-            yield tuple((at, gain + (at - spent) / cost * value) for at in (reached, end))  # pyright: ignore[reportReturnType]
+            yield tuple(
+                (at, gain + (at - spent) / cost * value) for at in (reached, end)
+            )  # pyright: ignore[reportReturnType]
             reached = spent + cost
             if reached >= purse:
                 return
@@ -316,15 +425,25 @@ def _above(piece: Piece, level: float) -> list[tuple[float, float]]:
     return [(left, between) if low >= level else (between, right)]
 
 
-def _cost_at(slots: Float[np.ndarray, "slots"], inputs: int, allowed: Allowance) -> Float[np.ndarray, "slots"]:
-    """The cost C at which N*share(C) equals `slots`: the inverse of `Allowance.share` before it is capped at 1."""
-    per_escalation = allowed.full - allowed.cheap if allowed.accounting == "skipping" else allowed.full
+def _cost_at(
+    slots: Float[np.ndarray, "slots"], inputs: int, allowed: Allowance
+) -> Float[np.ndarray, "slots"]:
+    """The cost C at which N*share(C) equals `slots`: the inverse of `Allowance.share`
+    before it is capped at 1.
+    """
+    per_escalation = (
+        allowed.full - allowed.cheap
+        if allowed.accounting == "skipping"
+        else allowed.full
+    )
     return allowed.budget.alpha * allowed.full - slots / inputs * per_escalation
 
 
 @dataclass(frozen=True)
 class GapSplit:
-    """The gap between a zero-cost oracle and an allocator, by sign and by cause, in units of the loss."""
+    """The gap between a zero-cost oracle and an allocator, by sign and by cause, in
+    units of the loss.
+    """
 
     gap: float
     missed: float
@@ -345,10 +464,12 @@ def split_gap(
     all_benefit: float,
     causal: tuple[float, float, float] | None = None,
 ) -> GapSplit:
-    """Both splits, from three gains: the zero-cost oracle's, and the oracle's and the ranking's after cost.
+    """Both splits, from three gains: the zero-cost oracle's, and the oracle's and the
+    ranking's after cost.
 
-    "After cost" means at the capacity that the allocator's own cost leaves. `causal` is (gain, benefit, harm) of the
-    causal cap; if it is passed, the gap is between the oracle and the causal cap.
+    "After cost" means at the capacity that the allocator's own cost leaves. `causal` is
+    (gain, benefit, harm) of the causal cap; if it is passed, the gap is between the
+    oracle and the causal cap.
     """
     final, final_benefit, final_harm = causal or (ranked, benefit, harm)
     scale = 1e-12 * max(all_benefit, harm)
@@ -374,7 +495,9 @@ def gaps(
     judged: Sequence[Judged],
     caps: Mapping[tuple[str, int], Cap],
 ) -> tuple[Gap, ...]:
-    """The parts of each allocator's gap under each budget; a reason instead for scores without a single ranking."""
+    """The parts of each allocator's gap under each budget; a reason instead for scores
+    without a single ranking.
+    """
     rows = iter(item.row for item in judged if item.row.allocator not in REFERENCES)
     gaps = []
     for index, allowed in enumerate(allowances):
@@ -383,7 +506,11 @@ def gaps(
             if item.modes or row.gain is None:
                 gaps.append(Gap(**start, reason=row.reason or Reason.NO_RANKING.text()))
                 continue
-            after = row.oracle_gain if row.cost is None else selections.best_gain(resamples, allowed, row.cost)
+            after = (
+                row.oracle_gain
+                if row.cost is None
+                else selections.best_gain(resamples, allowed, row.cost)
+            )
             split = split_gap(
                 oracle=row.oracle_gain or 0.0,
                 oracle_after_cost=after or 0.0,
@@ -393,19 +520,27 @@ def gaps(
                 all_benefit=float(resamples.full_benefit[0]),
                 causal=caps.get((item.name, index)),
             )
-            more = {} if allowed.costs is None else _break_even_fields(resamples, item, allowed)
+            more = (
+                {}
+                if allowed.costs is None
+                else _break_even_fields(resamples, item, allowed)
+            )
             gaps.append(Gap(**start, **vars(split), **more))
     return tuple(gaps)
 
 
-def _break_even_fields(resamples: Resampling, scores: Allocator, allowed: Allowance) -> dict[str, Any]:
+def _break_even_fields(
+    resamples: Resampling, scores: Allocator, allowed: Allowance
+) -> dict[str, Any]:
     """The break-even costs of a ranking, also where every input has its own cost."""
     if isinstance(scores, SiftedScores):
         return {"reason": Reason.NOT_IN_MEMORY.text()}
     table, score = in_memory(resamples).table, scores.values
     if allowed.per_input:
         purse = selections.purse_on(table, allowed, 0.0)
-        even = break_even_of_purse(score, table.decision_values, allowed.prices(table)[:, -1], purse)
+        even = break_even_of_purse(
+            score, table.decision_values, allowed.prices(table)[:, -1], purse
+        )
     else:
         even = break_even(score, table.decision_values, allowed)
     return {"break_even": even.largest, "break_even_set": even.spans}

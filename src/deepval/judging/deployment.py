@@ -1,12 +1,14 @@
-"""A table, scores and budgets -> the score threshold for escalation, its expected rate, and the policy to deploy.
+"""A table, scores and budgets -> the score threshold for escalation, its expected rate,
+and the policy to deploy.
 
-Per-mode scores have a price instead. A threshold is calibrated on units that are not judged, if there are some.
-Otherwise it is calibrated on the judged units, where its rate equals the target by construction. Its interval is a
-prediction interval: the rate on as many new units.
+Per-mode scores have a price instead. A threshold is calibrated on units that are not
+judged, if there are some. Otherwise it is calibrated on the judged units, where its
+rate equals the target by construction. Its interval is a prediction interval: the rate
+on as many new units.
 
-For a deployment every possible policy is replayed in time order on the calibration units, as a router would run it. The
-losses of the calibration units choose among policies and tune them. Losses of other units are not read, and no verdict
-is computed.
+For a deployment every possible policy is replayed in time order on the calibration
+units, as a router would run it. The losses of the calibration units choose among
+policies and tune them. Losses of other units are not read, and no verdict is computed.
 """
 
 import math
@@ -25,12 +27,33 @@ from deepval.judging.allowances import Allowance, Budget, allowance_on, budget_l
 from deepval.judging.draws import make_draws, prediction_interval
 from deepval.judging.kernel import at_least
 from deepval.judging.policies import FrozenThreshold, Policy, slots_of
-from deepval.judging.priced_policies import ConformalHarm, HarmCertificate, certificate, harm_shares, safe_threshold
+from deepval.judging.priced_policies import (
+    ConformalHarm,
+    HarmCertificate,
+    certificate,
+    harm_shares,
+    safe_threshold,
+)
 from deepval.judging.prices import Price
-from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory, order_of
+from deepval.judging.resamples import (
+    Allocator,
+    Resamples,
+    Resampling,
+    in_memory,
+    order_of,
+)
 from deepval.judging.routing import Routing
 from deepval.judging.sieve import SiftedScores
-from deepval.judging.stream_rows import BEYOND, PAPER, Trial, best_trial, rate_missed, setting_of, times, tune
+from deepval.judging.stream_rows import (
+    BEYOND,
+    PAPER,
+    Trial,
+    best_trial,
+    rate_missed,
+    setting_of,
+    times,
+    tune,
+)
 from deepval.judging.tie_expectations import TiedCut
 from deepval.results import Estimate, ModeRate, Reason, Threshold, joined
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, align, on_part
@@ -44,11 +67,25 @@ def thresholds(
     *,
     calibration: tuple[ValueTable, Sequence[Scores]] | None = None,
 ) -> tuple[Threshold, ...]:
-    """The threshold of every allocator under every budget, calibrated on the `calibration` inputs if there are some."""
+    """The threshold of every allocator under every budget, calibrated on the
+    `calibration` inputs if there are some.
+    """
     table = None if calibration is None else calibration[0]
     pairs = zip(scores, scores if calibration is None else calibration[1], strict=True)
-    by_allocator = [_of_allocator(resamples, *pair, allowances, calibrated_on=table) for pair in pairs]
-    return tuple(_with_rates(resamples, [items[index] for index in range(len(allowances)) for items in by_allocator]))
+    by_allocator = [
+        _of_allocator(resamples, *pair, allowances, calibrated_on=table)
+        for pair in pairs
+    ]
+    return tuple(
+        _with_rates(
+            resamples,
+            [
+                items[index]
+                for index in range(len(allowances))
+                for items in by_allocator
+            ],
+        )
+    )
 
 
 class _Accepted(NamedTuple):
@@ -57,7 +94,8 @@ class _Accepted(NamedTuple):
     Attributes:
         fields: Fields of `Threshold` that do not depend on the draws.
         modes: The modes above cheap that inputs can get.
-        by_mode: Expected number of accepted inputs of every unit, for each mode, and in total if there are several.
+        by_mode: Expected number of accepted inputs of every unit, for each mode, and in
+            total if there are several.
         target_spend: Target cost per input, None under a selection budget.
         spent: Expected cost of every unit, None under a selection budget.
     """
@@ -81,7 +119,9 @@ def _of_allocator(
     start = {
         "allocator": own.name,
         "calibrated_on": "judged" if calibrated_on is None else "calibration",
-        "calibration_inputs": len(source.values) if isinstance(source, Scores) else int(resamples.inputs[0]),
+        "calibration_inputs": len(source.values)
+        if isinstance(source, Scores)
+        else int(resamples.inputs[0]),
         "draws": len(resamples.draws),
     }
     starts = [start | vars(allowed.key) for allowed in allowances]
@@ -94,8 +134,12 @@ def _of_allocator(
         elif isinstance(own, SiftedScores):
             accepted_at[index] = _threshold_on_disk(fields, resamples, own, allowed)
         elif own.modes and isinstance(source, Scores):
-            table = in_memory(resamples).table if calibrated_on is None else calibrated_on
-            accepted_at[index] = _price(fields, in_memory(resamples), own, (table, source.values), allowed)
+            table = (
+                in_memory(resamples).table if calibrated_on is None else calibrated_on
+            )
+            accepted_at[index] = _price(
+                fields, in_memory(resamples), own, (table, source.values), allowed
+            )
         elif allowed.per_input:
             accepted_at[index] = _threshold_of_purse(
                 fields | {"calibrated_on": "judged"}, in_memory(resamples), own, allowed
@@ -103,14 +147,26 @@ def _of_allocator(
         else:
             plain.append(index)
     if isinstance(own, Scores) and isinstance(source, Scores) and plain:
-        shares = [allowances[index].share(allowances[index].cost_of(own.name)) for index in plain]
+        shares = [
+            allowances[index].share(allowances[index].cost_of(own.name))
+            for index in plain
+        ]
         frozen = FrozenThreshold.calibrate_each(source.values, shares, order_of(source))
-        numbers = _numbers(in_memory(resamples), own.values, [threshold.theta for threshold in frozen])
-        for index, threshold, (above, equal) in zip(plain, frozen, numbers, strict=True):
+        numbers = _numbers(
+            in_memory(resamples), own.values, [threshold.theta for threshold in frozen]
+        )
+        for index, threshold, (above, equal) in zip(
+            plain, frozen, numbers, strict=True
+        ):
             tied = int(np.count_nonzero(source.values == threshold.theta))
             accepted = above + threshold.tie_acceptance * equal
             accepted_at[index] = _frozen_threshold(
-                starts[index], resamples, threshold, tied, accepted, allowed=allowances[index]
+                starts[index],
+                resamples,
+                threshold,
+                tied,
+                accepted,
+                allowed=allowances[index],
             )
     return [accepted_at[index] for index in range(len(allowances))]
 
@@ -120,19 +176,32 @@ def _why_none(scores: Allocator, allowed: Allowance) -> Reason | None:
     if scores.name in allowed.unpriced:
         return allowed.unpriced[scores.name]
     cost = allowed.cost_of(scores.name)
-    return None if allowed.feasible(cost) and allowed.share(cost) > 0 else Reason.NOTHING_LEFT
+    return (
+        None
+        if allowed.feasible(cost) and allowed.share(cost) > 0
+        else Reason.NOTHING_LEFT
+    )
 
 
 def _threshold_on_disk(
     fields: dict[str, Any], resamples: Resampling, own: SiftedScores, allowed: Allowance
 ) -> _Accepted:
-    """The threshold of scores that are not in memory, calibrated on the judged inputs."""
+    """The threshold of scores that are not in memory, calibrated on the judged
+    inputs.
+    """
     inputs, rate = int(resamples.inputs[0]), allowed.share(allowed.cost_of(own.name))
     cut = own.values.cut(slots_of(rate, inputs))
     above, tied = cut.above[0], cut.tied[0]
-    frozen = FrozenThreshold.at(TiedCut(cut.score, int(above.sum()), int(tied.sum())), rate * inputs)
+    frozen = FrozenThreshold.at(
+        TiedCut(cut.score, int(above.sum()), int(tied.sum())), rate * inputs
+    )
     return _frozen_threshold(
-        fields, resamples, frozen, int(tied.sum()), above + frozen.tie_acceptance * tied, allowed=allowed
+        fields,
+        resamples,
+        frozen,
+        int(tied.sum()),
+        above + frozen.tie_acceptance * tied,
+        allowed=allowed,
     )
 
 
@@ -156,7 +225,9 @@ def _frozen_threshold(
             "target_rate": rate,
         }
     )
-    spend, spent = (None, None) if allowed.costs is None else (rate * cost, cost * accepted)
+    spend, spent = (
+        (None, None) if allowed.costs is None else (rate * cost, cost * accepted)
+    )
     return _Accepted(fields, resamples.modes[-1:], [accepted], spend, spent)
 
 
@@ -170,18 +241,29 @@ def _cut_at(score: float) -> dict[str, Any]:
 def _numbers(
     resamples: Resamples, score: InputFloats, thetas: Sequence[float]
 ) -> Iterator[tuple[Float[np.ndarray, "unit"], Float[np.ndarray, "unit"]]]:
-    """For each threshold, the number of scores of every unit above it and equal to it."""
-    # "Above theta" is "at least the next float", so one pass over descending edges counts both.
+    """For each threshold, the number of scores of every unit above it and equal to
+    it.
+    """
+    # "Above theta" is "at least the next float", so one pass over descending edges
+    # counts both.
     over = np.nextafter(thetas, np.inf)
     edges = np.sort([*thetas, *over])[::-1]
-    reached = at_least(score, edges, resamples.table.unit, units=len(resamples.unit_ids))
-    upto, above = (reached[np.searchsorted(-edges, -np.array(cut))] for cut in (thetas, over))
+    reached = at_least(
+        score, edges, resamples.table.unit, units=len(resamples.unit_ids)
+    )
+    upto, above = (
+        reached[np.searchsorted(-edges, -np.array(cut))] for cut in (thetas, over)
+    )
     above[over == thetas] = 0.0  # nothing is above infinity
     return zip(above, upto - above, strict=True)
 
 
-def _threshold_of_purse(fields: dict[str, Any], resamples: Resamples, own: Scores, allowed: Allowance) -> _Accepted:
-    """The cut at which the judged inputs, each at its own cost, spend the whole budget."""
+def _threshold_of_purse(
+    fields: dict[str, Any], resamples: Resamples, own: Scores, allowed: Allowance
+) -> _Accepted:
+    """The cut at which the judged inputs, each at its own cost, spend the whole
+    budget.
+    """
     table, score = resamples.table, own.values
     share = selections.weights(table, own, allowed, allowed.cost_of(own.name))
     if not share.any():
@@ -226,52 +308,94 @@ def _price(
         "tied": int(np.count_nonzero(bought.least != bought.most)),
         "target_rate": rate if allowed.costs is None else None,
     }
-    by_mode = [selections.unit_sums(resamples.table, accepted) for accepted in (*acceptance.T, acceptance.sum(axis=1))]
+    by_mode = [
+        selections.unit_sums(resamples.table, accepted)
+        for accepted in (*acceptance.T, acceptance.sum(axis=1))
+    ]
     if allowed.costs is None:
         return _Accepted(fields, own.modes, by_mode)
     spend = allowed.budget.alpha * allowed.on(table).full - allowed.cost_of(own.name)
     return _Accepted(
-        fields, own.modes, by_mode, spend, selections.unit_sums(resamples.table, (acceptance * costs).sum(axis=1))
+        fields,
+        own.modes,
+        by_mode,
+        spend,
+        selections.unit_sums(resamples.table, (acceptance * costs).sum(axis=1)),
     )
 
 
-def calibrated_price(table: ValueTable, scores: ModeFloats, allowed: Allowance, cost: float) -> Price:
-    """The price at which inputs spend what an allocator of this cost leaves of the budget."""
-    costs, full = mode_samples.above_cheap_on(table, allowed)[:, 1:], allowed.on(table).full
+def calibrated_price(
+    table: ValueTable, scores: ModeFloats, allowed: Allowance, cost: float
+) -> Price:
+    """The price at which inputs spend what an allocator of this cost leaves of the
+    budget.
+    """
+    costs, full = (
+        mode_samples.above_cheap_on(table, allowed)[:, 1:],
+        allowed.on(table).full,
+    )
     spend = allowed.budget.alpha * full - cost
     if allowed.costs is None:
         spend = allowed.share(cost)
-    price = Price.calibrate(scores, costs if allowed.per_input else costs[0].tolist(), spend)
-    return replace(price, skipping=allowed.per_input and allowed.accounting == "skipping")
+    price = Price.calibrate(
+        scores, costs if allowed.per_input else costs[0].tolist(), spend
+    )
+    return replace(
+        price, skipping=allowed.per_input and allowed.accounting == "skipping"
+    )
 
 
 def with_replay(
-    resamples: Resamples, threshold: Threshold, modes: InputInts, costs: Float[np.ndarray, "input above"], **fields: Any
+    resamples: Resamples,
+    threshold: Threshold,
+    modes: InputInts,
+    costs: Float[np.ndarray, "input above"],
+    **fields: Any,
 ) -> Threshold:
-    """The threshold with the rates of a policy that chose `modes` for the judged inputs (0: cheap) and other fields.
+    """The threshold with the rates of a policy that chose `modes` for the judged inputs
+    (0: cheap) and other fields.
 
     `costs` are those of the modes above cheap on every judged input.
     """
     number = len(resamples.modes) - 1
-    by_mode = [selections.unit_sums(resamples.table, (modes == mode).astype(float)) for mode in range(1, number + 1)]
+    by_mode = [
+        selections.unit_sums(resamples.table, (modes == mode).astype(float))
+        for mode in range(1, number + 1)
+    ]
     taken = zip(resamples.modes[1:], _rates(resamples, by_mode), strict=True)
     rates = tuple(ModeRate(mode, rate) for mode, rate in taken)
-    (rate,) = _rates(resamples, [selections.unit_sums(resamples.table, (modes > 0).astype(float))])
+    (rate,) = _rates(
+        resamples, [selections.unit_sums(resamples.table, (modes > 0).astype(float))]
+    )
     paid = np.hstack([np.zeros((len(modes), 1)), costs])[np.arange(len(modes)), modes]
     spend = None if threshold.spend is None else float(paid.mean())
     return replace(
         threshold,
         rate=rate,
-        rates=tuple(mode_rate for mode_rate in rates if mode_rate.mode in {of.mode for of in threshold.rates}),
+        rates=tuple(
+            mode_rate
+            for mode_rate in rates
+            if mode_rate.mode in {of.mode for of in threshold.rates}
+        ),
         spend=spend,
         **fields,
     )
 
 
-def _with_rates(resamples: Resampling, accepted: Sequence[_Accepted]) -> Iterator[Threshold]:
-    """The thresholds with the rate of each mode and the total rate, over the judged inputs and over the draws."""
-    rates = iter(_rates(resamples, [numbers for item in accepted for numbers in item.by_mode]))
-    alone = [] if resamples.resampled else [Reason.SINGLE_UNIT if len(resamples.unit_ids) == 1 else Reason.NO_DRAWS]
+def _with_rates(
+    resamples: Resampling, accepted: Sequence[_Accepted]
+) -> Iterator[Threshold]:
+    """The thresholds with the rate of each mode and the total rate, over the judged
+    inputs and over the draws.
+    """
+    rates = iter(
+        _rates(resamples, [numbers for item in accepted for numbers in item.by_mode])
+    )
+    alone = (
+        []
+        if resamples.resampled
+        else [Reason.SINGLE_UNIT if len(resamples.unit_ids) == 1 else Reason.NO_DRAWS]
+    )
     for fields, modes, by_mode, target_spend, spent in accepted:
         if not by_mode:
             yield Threshold(**fields)
@@ -279,36 +403,68 @@ def _with_rates(resamples: Resampling, accepted: Sequence[_Accepted]) -> Iterato
         own = [next(rates) for _ in by_mode]
         expected = {
             "rate": own[-1],
-            "rates": tuple(ModeRate(mode, rate) for mode, rate in zip(modes, own, strict=False)),
+            "rates": tuple(
+                ModeRate(mode, rate) for mode, rate in zip(modes, own, strict=False)
+            ),
             "target_spend": target_spend,
-            "spend": None if spent is None else float(spent.sum() / resamples.inputs[0]),
+            "spend": None
+            if spent is None
+            else float(spent.sum() / resamples.inputs[0]),
             "reason": joined([fields.get("reason"), *alone]),
         }
         yield Threshold(**fields | expected)
 
 
-def _rates(resamples: Resampling, accepted: Sequence[Float[np.ndarray, "unit"]]) -> list[Estimate]:
-    """The shares of accepted inputs, each with its prediction interval, from the draws that contain any input."""
+def _rates(
+    resamples: Resampling, accepted: Sequence[Float[np.ndarray, "unit"]]
+) -> list[Estimate]:
+    """The shares of accepted inputs, each with its prediction interval, from the draws
+    that contain any input.
+    """
     if not accepted:
         return []
-    inputs, taken = resamples.inputs, np.stack([resamples.counts @ by_unit for by_unit in accepted])
-    shares = np.divide(taken, inputs, out=np.full(taken.shape, np.nan), where=inputs > 0)
-    spread = resamples.draws.spreads(shares[:, resamples.drawn]) if resamples.resampled else np.full(len(taken), np.nan)
-    units, rates = int(np.count_nonzero(resamples.per_unit[:, 0])), shares[:, 0].tolist()
-    intervals = [prediction_interval(rate, own, units).bounds for rate, own in zip(rates, spread.tolist(), strict=True)]
-    return [Estimate(rate, *of) if of else Estimate(rate) for rate, of in zip(rates, intervals, strict=True)]
+    inputs, taken = (
+        resamples.inputs,
+        np.stack([resamples.counts @ by_unit for by_unit in accepted]),
+    )
+    shares = np.divide(
+        taken, inputs, out=np.full(taken.shape, np.nan), where=inputs > 0
+    )
+    spread = (
+        resamples.draws.spreads(shares[:, resamples.drawn])
+        if resamples.resampled
+        else np.full(len(taken), np.nan)
+    )
+    units, rates = (
+        int(np.count_nonzero(resamples.per_unit[:, 0])),
+        shares[:, 0].tolist(),
+    )
+    intervals = [
+        prediction_interval(rate, own, units).bounds
+        for rate, own in zip(rates, spread.tolist(), strict=True)
+    ]
+    return [
+        Estimate(rate, *of) if of else Estimate(rate)
+        for rate, of in zip(rates, intervals, strict=True)
+    ]
 
 
 BEST = "best"
 """Stands for the policy that replays best."""
 BOUND = 0.1
-"""Largest harm of a unit that a certificate counts, as a share of its all-cheap loss, where none is named."""
+"""Largest harm of a unit that a certificate counts, as a share of its all-cheap loss,
+where none is named.
+"""
 NEAR = 0.02
-"""A policy whose replayed rate is further than this from the target is chosen only if all policies' rates are."""
+"""A policy whose replayed rate is further than this from the target is chosen only if
+all policies' rates are.
+"""
 
 
 class PolicyReplay(NamedTuple):
-    """A policy on the calibration units: its tuned parameter, the share that it escalates and its gain."""
+    """A policy on the calibration units: its tuned parameter, the share that it
+    escalates and its gain.
+    """
 
     policy: str
     parameter: float | None
@@ -317,7 +473,9 @@ class PolicyReplay(NamedTuple):
 
 
 class Deployment(NamedTuple):
-    """An allocator's threshold, the routing that applies it input by input, all replayed policies, its certificate."""
+    """An allocator's threshold, the routing that applies it input by input, all
+    replayed policies, its certificate.
+    """
 
     threshold: Threshold
     routing: Routing
@@ -344,34 +502,50 @@ def deployment(
 
     Args:
         table: The inputs: a `ValueTable`, or anything `read_values` reads.
-        scores: The allocator's scores, an array in the table's order or columns `input` and `score`.
-        budget: What may be escalated, or spent: a share of the inputs, `Selection`, `Latency`, `Energy` or `Money`.
+        scores: The allocator's scores, an array in the table's order or columns `input`
+            and `score`.
+        budget: What may be escalated, or spent: a share of the inputs, `Selection`,
+            `Latency`, `Energy` or `Money`.
         calibration: Units that set the threshold; None for all units.
         units: Units for which to expect a rate; None for the calibration units.
-        policy: Name of a streaming policy, or "best". "best" is the policy with the largest gain on the calibration
-            units among those whose rate there is within 2 points of the target; if there is none, the policy with the
-            nearest rate.
+        policy: Name of a streaming policy, or "best". "best" is the policy with the
+            largest gain on the calibration units among those whose rate there is within
+            2 points of the target; if there is none, the policy with the nearest rate.
         reset: Whether units are streams of their own.
-        harm_at_most: If set, the router runs a threshold, the budget's or a higher one, at which the expected harm of
-            a new unit is at most this share of its all-cheap loss; see docs/guarantees.md.
+        harm_at_most: If set, the router runs a threshold, the budget's or a higher one,
+            at which the expected harm of a new unit is at most this share of its
+            all-cheap loss; see docs/guarantees.md.
         bound: Harm of a unit beyond this share of its loss is not counted.
         missing: Whether an input without a score is an error or ranked last.
         draws: Number of draws of units for the interval of the rate.
         seed: Their seed.
     """
     table = table if isinstance(table, ValueTable) else read_values(table)
-    scores, (budget,) = align(table, getattr(scores, "name", None) or "scores", scores), budget_list(budget)
+    scores, (budget,) = (
+        align(table, getattr(scores, "name", None) or "scores", scores),
+        budget_list(budget),
+    )
     calibration_table = table if calibration is None else table.restrict(calibration)
     apart = units is not None and set(units) != set(calibration_table.unit_ids)
     judged = table.restrict(units) if apart else calibration_table
-    calibration_scores = on_part(calibration_table, scores, table, missing, role=CALIBRATE)
-    own = on_part(judged, scores, table, missing, role=JUDGE) if apart else calibration_scores
+    calibration_scores = on_part(
+        calibration_table, scores, table, missing, role=CALIBRATE
+    )
+    own = (
+        on_part(judged, scores, table, missing, role=JUDGE)
+        if apart
+        else calibration_scores
+    )
     allowed = allowance_on(budget, calibration_table)
-    resamples = Resamples.of(judged, make_draws(len(judged.unit_ids), draws, seed), leave_out_up_to=0)
+    resamples = Resamples.of(
+        judged, make_draws(len(judged.unit_ids), draws, seed), leave_out_up_to=0
+    )
     calibrated_on = (calibration_table, [calibration_scores]) if apart else None
     (cut,) = thresholds(resamples, [own], [allowed], calibration=calibrated_on)
     if cut.rate is None:
-        raise InputError(f"{scores.name} has no threshold under {allowed.key.label}: {cut.reason}.")
+        raise InputError(
+            f"{scores.name} has no threshold under {allowed.key.label}: {cut.reason}."
+        )
     target = allowed.share(allowed.cost_of(scores.name))
     about: dict[str, Any] = {
         "allocator": scores.name,
@@ -380,25 +554,49 @@ def deployment(
         "scores": calibration_scores.digest,
     }
     case = (policy, calibration_scores, calibration_table, allowed)
-    policies = _policies(*case, reset=reset) if harm_at_most is None else _certified(*case, harm_at_most, bound)
+    policies = (
+        _policies(*case, reset=reset)
+        if harm_at_most is None
+        else _certified(*case, harm_at_most, bound)
+    )
     routings = [
         Routing.calibrate(
-            calibration_scores.values, target, policy=item, modes=table.modes, reset=reset, about=about | {"rate": None}
+            calibration_scores.values,
+            target,
+            policy=item,
+            modes=table.modes,
+            reset=reset,
+            about=about | {"rate": None},
         )
         for item in policies
     ]
-    costs = [mode_samples.above_cheap_on(part, allowed)[:, 1:] for part in (calibration_table, judged)]
-    replays = [_replay(routing, calibration_scores.values, calibration_table, costs[0]) for routing in routings]
-    at = best_trial([Trial(n, item.rate, item.gain) for n, item in enumerate(replays)], target, NEAR)
+    costs = [
+        mode_samples.above_cheap_on(part, allowed)[:, 1:]
+        for part in (calibration_table, judged)
+    ]
+    replays = [
+        _replay(routing, calibration_scores.values, calibration_table, costs[0])
+        for routing in routings
+    ]
+    at = best_trial(
+        [Trial(n, item.rate, item.gain) for n, item in enumerate(replays)], target, NEAR
+    )
     at = at if harm_at_most is None else 0
     routing, replay = routings[at], replays[at]
-    rate_decides = not isinstance(routing.policy, Price | ConformalHarm) and not allowed.per_input
+    rate_decides = (
+        not isinstance(routing.policy, Price | ConformalHarm) and not allowed.per_input
+    )
     if rate_decides and rate_missed(replay.rate, target, NEAR):
         _note_rate(scores.name, replay, target, alone=len(replays) == 1)
     threshold = with_replay(
         resamples,
         cut,
-        routing.replay(own.values, judged.unit, _order(judged), costs[1] if allowed.per_input else None),
+        routing.replay(
+            own.values,
+            judged.unit,
+            _order(judged),
+            costs[1] if allowed.per_input else None,
+        ),
         costs[1],
         policy=replay.policy,
         parameter=replay.parameter,
@@ -409,36 +607,76 @@ def deployment(
     if isinstance(routing.policy, ConformalHarm):
         tied = int(np.count_nonzero(calibration_scores.values == routing.policy.theta))
         ties = {"tie_acceptance": routing.policy.tie_acceptance, "tied": tied}
-        threshold = replace(threshold, **{"threshold": None} | _cut_at(routing.policy.theta) | ties)
+        threshold = replace(
+            threshold, **{"threshold": None} | _cut_at(routing.policy.theta) | ties
+        )
     if harm_at_most is not None:
-        row = (calibration_scores.values, calibration_table.unit, _order(calibration_table))
+        row = (
+            calibration_scores.values,
+            calibration_table.unit,
+            _order(calibration_table),
+        )
         taken = [of.replay(*row) > 0 for of in routings]
-        certified = certificate(*row[:2], calibration_table.losses, taken=taken, at_most=harm_at_most, bound=bound)
+        certified = certificate(
+            *row[:2],
+            calibration_table.losses,
+            taken=taken,
+            at_most=harm_at_most,
+            bound=bound,
+        )
         about["certificate"] = certified._asdict()
-    facts = {name: threshold[name] for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain")}
+    facts = {
+        name: threshold[name]
+        for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain")
+    }
     facts |= {"target_rate": threshold.target_rate, "rate_units": len(judged.unit_ids)}
     about |= facts | {"replays": [item._asdict() for item in replays]}
-    return Deployment(threshold, replace(routing, about={**routing.about, **about}), tuple(replays), certified)
+    return Deployment(
+        threshold,
+        replace(routing, about={**routing.about, **about}),
+        tuple(replays),
+        certified,
+    )
 
 
 def _certified(
-    name: str, scores: Scores, table: ValueTable, allowed: Allowance, at_most: float, bound: float
+    name: str,
+    scores: Scores,
+    table: ValueTable,
+    allowed: Allowance,
+    at_most: float,
+    bound: float,
 ) -> list[str | Policy | Price]:
     """The certified threshold, and the plain one of the budget."""
     if not 0 < checks.number(at_most, "harm_at_most") < checks.number(bound, "bound"):
         raise InputError(
-            f"The harm allowed (--harm-at-most) must be above 0 and below the bound (--bound); found {at_most:g} and "
-            f"{bound:g}: lower the one or raise the other (1 % is 0.01 in Python)."
+            "The harm allowed (--harm-at-most) must be above 0 and below the bound "
+            f"(--bound); found {at_most:g} and {bound:g}: lower the one or raise the "
+            "other (1 % is 0.01 in Python)."
         )
     if table.estimated is not None:
-        raise InputError(f"{scores.name}: harm is certified on measured losses only; here some are estimated.")
+        raise InputError(
+            f"{scores.name}: harm is certified on measured losses "
+            "only; here some are estimated."
+        )
     if name.replace("-", " ") not in (BEST, BEYOND[-1]) or scores.modes:
-        what = f"{scores.name} has a score per mode" if scores.modes else f"found policy {name!r}: leave it out"
-        raise InputError(f"Harm is certified for one score per input and a threshold that never moves; {what}.")
+        what = (
+            f"{scores.name} has a score per mode"
+            if scores.modes
+            else f"found policy {name!r}: leave it out"
+        )
+        raise InputError(
+            "Harm is certified for one score per input and a "
+            f"threshold that never moves; {what}."
+        )
     (plain,) = _policies(PAPER[0], scores, table, allowed, reset=True)
     if not isinstance(plain, FrozenThreshold):
-        plain = FrozenThreshold.calibrate(scores.values, allowed.share(allowed.cost_of(scores.name)))
-    share = harm_shares(table.decision_values, table.unit, table.losses[:, 0], bound=bound)
+        plain = FrozenThreshold.calibrate(
+            scores.values, allowed.share(allowed.cost_of(scores.name))
+        )
+    share = harm_shares(
+        table.decision_values, table.unit, table.losses[:, 0], bound=bound
+    )
     safe = safe_threshold(scores.values, table.unit, share, target=at_most, bound=bound)
     return [ConformalHarm.over(plain, safe), plain]
 
@@ -446,16 +684,26 @@ def _certified(
 def _policies(
     name: str, scores: Scores, table: ValueTable, allowed: Allowance, *, reset: bool
 ) -> list[str | Policy | Price]:
-    """The policies to replay: the one of this name, or all that can run; policies with a parameter are tuned."""
+    """The policies to replay: the one of this name, or all that can run; policies with
+    a parameter are tuned.
+    """
     plain, cost = name.replace("-", " "), allowed.cost_of(scores.name)
-    if scores.modes and allowed.costs is not None and plain in (BEST, "price", "frozen threshold", "causal cap"):
+    if (
+        scores.modes
+        and allowed.costs is not None
+        and plain in (BEST, "price", "frozen threshold", "causal cap")
+    ):
         return [calibrated_price(table, scores.values, allowed, cost)]
     if allowed.per_input and plain in (BEST, "frozen threshold"):
-        share = selections.weights(table, scores, allowed, cost)  # other policies keep a rate of inputs, not a spend
+        # other policies keep a rate of inputs, not a spend
+        share = selections.weights(table, scores, allowed, cost)
         cut = float(scores.values[share > 0].min())
         return [FrozenThreshold(cut, float(share[scores.values == cut][0]))]
     if allowed.costs is not None and (scores.modes or allowed.per_input):
-        raise InputError(f"Only a price or a frozen threshold can keep a spend; found policy {name!r}: leave it out.")
+        raise InputError(
+            "Only a price or a frozen threshold can keep a spend; found policy "
+            f"{name!r}: leave it out."
+        )
     if plain == BEST and table.order is None:
         plain = "frozen threshold"  # the only policy that needs no time order
     rate = allowed.share(cost)
@@ -465,16 +713,30 @@ def _policies(
     return [_tune(candidate, scores, table, rate, reset=reset) for candidate in names]
 
 
-def _tune(name: str, scores: Scores, table: ValueTable, rate: float, *, reset: bool) -> str | Policy:
-    """The policy by name or, if losses calibrate or tune it, on the calibration units."""
+def _tune(
+    name: str, scores: Scores, table: ValueTable, rate: float, *, reset: bool
+) -> str | Policy:
+    """The policy by name or, if losses calibrate or tune it, on the calibration
+    units.
+    """
     if name in (PAPER[0], PAPER[1]) or name not in (*PAPER, *BEYOND):
         if name == PAPER[1]:
             times(table)  # its rate depends on the order in time
         return name
     if scores.modes:
-        raise InputError(f"A {name} is tuned for one score per input, and {scores.name}: {Reason.NO_RANKING.text()}.")
+        raise InputError(
+            f"A {name} is tuned for one score "
+            f"per input, and {scores.name}: {Reason.NO_RANKING.text()}."
+        )
     unit = table.unit if reset else np.zeros(len(table), dtype=np.int64)
-    return tune(name, scores.values, unit, order=times(table), value=table.decision_values, alpha=rate)
+    return tune(
+        name,
+        scores.values,
+        unit,
+        order=times(table),
+        value=table.decision_values,
+        alpha=rate,
+    )
 
 
 def _replay(
@@ -485,16 +747,29 @@ def _replay(
 ) -> PolicyReplay:
     modes = routing.replay(scores, table.unit, _order(table), costs)
     gain = math.fsum(table.mode_values[np.arange(len(modes)), modes])
-    parameter = None if isinstance(routing.policy, Price) else setting_of(routing.policy)
-    return PolicyReplay(routing.policy_name, parameter, int(np.count_nonzero(modes)) / len(modes), gain)
+    parameter = (
+        None if isinstance(routing.policy, Price) else setting_of(routing.policy)
+    )
+    return PolicyReplay(
+        routing.policy_name, parameter, int(np.count_nonzero(modes)) / len(modes), gain
+    )
 
 
 def _order(table: ValueTable) -> InputNumbers:
-    """Arrival order of the inputs; the table's order if it has no times (the rate of a threshold ignores order)."""
+    """Arrival order of the inputs; the table's order if it has no times (the rate of a
+    threshold ignores order).
+    """
     return np.arange(len(table)) if table.order is None else table.order
 
 
 def _note_rate(name: str, replay: PolicyReplay, target: float, *, alone: bool) -> None:
-    which = f"under {replay.policy} it" if alone else f"no policy comes within 2 points; the nearest, {replay.policy},"
-    note = f"{name}: {target:.1%} of the calibration inputs should be escalated; {which} escalates {replay.rate:.1%}."
+    which = (
+        f"under {replay.policy} it"
+        if alone
+        else f"no policy comes within 2 points; the nearest, {replay.policy},"
+    )
+    note = (
+        f"{name}: {target:.1%} of the calibration inputs should "
+        f"be escalated; {which} escalates {replay.rate:.1%}."
+    )
     warnings.warn(InputWarning(note), stacklevel=3)

@@ -1,7 +1,9 @@
-"""A table of losses, and optional scores -> a diagnosis of the conclusions that the table supports.
+"""A table of losses, and optional scores -> a diagnosis of the conclusions that the
+table supports.
 
-Six questions: does the budget bind, do ties decide, how many units and inputs contribute the possible gain, how wide
-are the intervals, how many units would resolve a difference, and which verdicts depend on a single unit.
+Six questions: does the budget bind, do ties decide, how many units and inputs
+contribute the possible gain, how wide are the intervals, how many units would resolve a
+difference, and which verdicts depend on a single unit.
 """
 
 import warnings
@@ -31,7 +33,9 @@ POWER = 0.8
 TELLING = ("better", "worse", "unresolved")
 NORMAL = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)
 STAND_INS = ("random", "oracle")
-"""References whose widths are reported beside those of allocators: no skill and full skill."""
+"""References whose widths are reported beside those of allocators: no skill and full
+skill.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +50,8 @@ class BudgetCheck(BudgetRecord):
         slots: Number of inputs that a zero-cost allocator may escalate.
         helped: Number of inputs that escalation helps.
         state: binding if more inputs are helped than may be escalated, otherwise slack.
-        forced: Whether so many slots force even the oracle of a fixed quota to escalate harmful inputs.
+        forced: Whether so many slots force even the oracle of a fixed quota to escalate
+            harmful inputs.
         oracle_share: Share of the all-cheap loss that the oracle removes.
     """
 
@@ -63,7 +68,9 @@ class BudgetCheck(BudgetRecord):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TieCheck(AllocatorRecord):
-    """How much of an allocator's selection under one budget ties decide, and how many different scores it gives."""
+    """How much of an allocator's selection under one budget ties decide, and how many
+    different scores it gives.
+    """
 
     ties: float | None
     scores: int
@@ -77,11 +84,13 @@ class Held(Record):
         what: value (what escalation can gain) or harm (what it can cost).
         by: unit or input.
         holders: Number of units or inputs with a part of the total.
-        effective: 1 / sum of squared shares: the number of equal parts with the same sum of squares.
+        effective: 1 / sum of squared shares: the number of equal parts with the same
+            sum of squares.
         half: Smallest number of units or inputs that together have half of the total.
         top: Id of the unit or input with the largest part.
         top_share: Its share of the total.
-        gini: 0 where all parts are equal, near 1 where one unit or input has everything.
+        gini: 0 where all parts are equal, near 1 where one unit or input has
+            everything.
     """
 
     what: str
@@ -99,16 +108,19 @@ class WidthCheck(AllocatorRecord):
     """How wide intervals are, and how many units would resolve a difference.
 
     Attributes:
-        allocator: Name of an allocator, or of a reference in its place: random (no skill) or oracle (full skill).
+        allocator: Name of an allocator, or of a reference in its place: random (no
+            skill) or oracle (full skill).
         kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
-        half_width: Half of the paired interval against random, a share of the all-cheap loss.
+        half_width: Half of the paired interval against random, a share of the all-cheap
+            loss.
         predicted: The same by the normal approximation, 1.96 x spread over draws.
         ndg_half_width: Half of the interval of nDG.
         ndg_predicted: The same by the normal approximation.
-        units_needed: Units at which the requested difference would be resolved with 80 % power.
+        units_needed: Units at which the requested difference would be resolved with 80
+            % power.
     """
 
     half_width: float | None
@@ -145,7 +157,8 @@ class Diagnosis(Record):
     Attributes:
         inputs: Number of inputs.
         units: Number of units.
-        affected: Inputs whose loss escalation changes; on the others every choice is as good.
+        affected: Inputs whose loss escalation changes; on the others every choice is as
+            good.
         helped: Inputs that escalation helps.
         harmed: Inputs that escalation harms.
         difference: The difference to resolve, as a share of the all-cheap loss.
@@ -153,8 +166,8 @@ class Diagnosis(Record):
         ties: What ties decide.
         held: How many units and inputs value and harm come from.
         widths: How wide intervals are, and how many units would be enough.
-        verdicts: Which verdicts a single unit decides. Empty without scores or intervals, and with fewer than 3 or
-            more than 100 units.
+        verdicts: Which verdicts a single unit decides. Empty without scores or
+            intervals, and with fewer than 3 or more than 100 units.
     """
 
     inputs: int
@@ -209,7 +222,11 @@ def diagnose(
     judged = table if units is None else table.restrict(units)
     result = evaluate(table, by_allocator, asked, units=units, **options)
     judged_basis, values = basis(result), judged.decision_values
-    without = _without_each(judged, lambda others: evaluate(table, by_allocator, asked, units=others, **options), watch)
+    without = _without_each(
+        judged,
+        lambda others: evaluate(table, by_allocator, asked, units=others, **options),
+        watch,
+    )
     return Diagnosis(
         inputs=len(judged),
         units=len(judged.unit_ids),
@@ -217,7 +234,9 @@ def diagnose(
         helped=int(np.count_nonzero(values > 0)),
         harmed=int(np.count_nonzero(values < 0)),
         difference=difference,
-        budgets=tuple(_binding(row, values) for row in result.rows if row.allocator == "oracle"),
+        budgets=tuple(
+            _binding(row, values) for row in result.rows if row.allocator == "oracle"
+        ),
         ties=tuple(
             TieCheck(
                 row.allocator,
@@ -226,13 +245,21 @@ def diagnose(
                 scores=_different(by_allocator[row.allocator], judged, table),
             )
             for row in result.rows
-            if row.allocator in by_allocator and row.slots and not by_allocator[row.allocator].modes
+            if row.allocator in by_allocator
+            and row.slots
+            and not by_allocator[row.allocator].modes
         ),
-        held=tuple(_concentration_of(what, by, judged) for what in ("value", "harm") for by in ("unit", "input")),
+        held=tuple(
+            _concentration_of(what, by, judged)
+            for what in ("value", "harm")
+            for by in ("unit", "input")
+        ),
         widths=tuple(
             _width(item, judged_basis, difference)
             for item in judged_basis.judged
-            if judged_basis.totals.resampled and item.sample and item.row.allocator in (*by_allocator, *STAND_INS)
+            if judged_basis.totals.resampled
+            and item.sample
+            and item.row.allocator in (*by_allocator, *STAND_INS)
         ),
         verdicts=tuple(
             _hanging(row, without if judged_basis.totals.resampled else {})
@@ -242,17 +269,25 @@ def diagnose(
     )
 
 
-def _without_each(table: ValueTable, judge: Callable[[list[str]], Result], watch: Watch) -> dict[str, Result]:
-    """The results without each unit that has inputs; empty where units are too few or too many to leave one out."""
+def _without_each(
+    table: ValueTable, judge: Callable[[list[str]], Result], watch: Watch
+) -> dict[str, Result]:
+    """The results without each unit that has inputs; empty where units are too few or
+    too many to leave one out.
+    """
     inputs = np.bincount(table.unit, minlength=len(table.unit_ids))
-    names = [str(unit) for unit, number in zip(table.unit_ids, inputs, strict=True) if number]
+    names = [
+        str(unit) for unit, number in zip(table.unit_ids, inputs, strict=True) if number
+    ]
     if not FEWEST <= len(names) <= LEAVE_OUT_UP_TO:
         return {}
     results = {}
     for unit in watch(names, "leaving out units"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
-            results[unit] = judge([str(name) for name in table.unit_ids if name != unit])
+            results[unit] = judge(
+                [str(name) for name in table.unit_ids if name != unit]
+            )
     return results
 
 
@@ -278,7 +313,10 @@ def _concentration_of(what: str, by: str, table: ValueTable) -> Held:
     parts = np.maximum(table.decision_values * (1 if what == "value" else -1), 0.0)
     ids: Shaped[np.ndarray, "holder"] = table.input
     if by == "unit":
-        parts, ids = np.bincount(table.unit, weights=parts, minlength=len(table.unit_ids)), table.unit_ids
+        parts, ids = (
+            np.bincount(table.unit, weights=parts, minlength=len(table.unit_ids)),
+            table.unit_ids,
+        )
     spread = concentration(parts, ids)
     return Held(
         what=what,
@@ -293,7 +331,9 @@ def _concentration_of(what: str, by: str, table: ValueTable) -> Held:
 
 
 def _width(item: Judged, judged_basis: Basis, difference: float) -> WidthCheck:
-    """Widths of a row; random has no difference with itself, and the oracle's nDG is always 1."""
+    """Widths of a row; random has no difference with itself, and the oracle's nDG is
+    always 1.
+    """
     row, totals = item.row, judged_basis.totals
     assert item.sample
     ndg = totals.ndg(item.sample.gain, item.prize)[totals.drawn]
@@ -303,22 +343,38 @@ def _width(item: Judged, judged_basis: Basis, difference: float) -> WidthCheck:
     return WidthCheck(
         row.allocator,
         **vars(row.budget),
-        half_width=None if spread is None or row.versus_random is None else row.versus_random.half_width,
+        half_width=None
+        if spread is None or row.versus_random is None
+        else row.versus_random.half_width,
         predicted=None if spread is None else NORMAL * spread,
         ndg_half_width=row.ndg.half_width if own and row.ndg is not None else None,
-        ndg_predicted=known(NORMAL * totals.draws.spread(np.where(selected, ndg, np.nan))) if own else None,
-        units_needed=None if spread is None else units_to_resolve(spread, row.units, difference, power=POWER),
+        ndg_predicted=known(
+            NORMAL * totals.draws.spread(np.where(selected, ndg, np.nan))
+        )
+        if own
+        else None,
+        units_needed=None
+        if spread is None
+        else units_to_resolve(spread, row.units, difference, power=POWER),
     )
 
 
 def _hanging(row: Row, without: Mapping[str, Result]) -> UnitCheck:
     changed, turned = {}, []
     for unit, result in without.items():
-        other = next(r for r in result.rows if r.allocator == row.allocator and r.budget == row.budget)
+        other = next(
+            r
+            for r in result.rows
+            if r.allocator == row.allocator and r.budget == row.budget
+        )
         if other.verdict != row.verdict:
             changed[unit] = other.verdict
         if (row.versus_random_loss or 0.0) * (other.versus_random_loss or 0.0) < 0:
             turned.append(unit)
     return UnitCheck(
-        row.allocator, **vars(row.budget), verdict=row.verdict or "", without=changed, turned=tuple(turned)
+        row.allocator,
+        **vars(row.budget),
+        verdict=row.verdict or "",
+        without=changed,
+        turned=tuple(turned),
     )

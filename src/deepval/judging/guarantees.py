@@ -1,7 +1,9 @@
-"""Differences with random by unit -> what holds for the next unit, and intervals without draws.
+"""Differences with random by unit -> what holds for the next unit, and intervals
+without draws.
 
-D_u is the difference of a unit: its gain under the judged selection minus the gain of random selection in it. L_u is
-the all-cheap loss of the unit. mu = sum of D / sum of L is `versus_random` of a row.
+D_u is the difference of a unit: its gain under the judged selection minus the gain of
+random selection in it. L_u is the all-cheap loss of the unit. mu = sum of D / sum of L
+is `versus_random` of a row.
 """
 
 import math
@@ -26,39 +28,50 @@ BETS = np.arange(1, 21) / 20
 
 
 def units_for(certainty: float = LEVEL, *, sides: int = 2) -> int:
-    """The smallest number of units whose range contains a new unit with this certainty, on one side or on both.
+    """The smallest number of units whose range contains a new unit with this certainty,
+    on one side or on both.
 
-    Each of the units + 1 is equally likely to be the worst: the chance of that is 1 / (units + 1), less with ties.
+    Each of the units + 1 is equally likely to be the worst: the chance of that is 1 /
+    (units + 1), less with ties.
     """
     return math.ceil(sides / (1 - certainty) - 1e-9) - 1
 
 
 def break_even_unit(difference: PerUnit) -> float:
-    """The size of an unseen unit that would bring the total difference to 0, in multiples of the largest unit.
+    """The size of an unseen unit that would bring the total difference to 0, in
+    multiples of the largest unit.
 
-    |sum of D| / largest |D|; NaN where every difference is 0. It is at most the number of units.
+    |sum of D| / largest |D|; NaN where every difference is 0. It is at most the number
+    of units.
     """
     largest = float(np.abs(difference).max(initial=0.0))
     return abs(float(difference.sum())) / largest if largest > 0 else math.nan
 
 
 def without_draws(point: float, left_out: PerUnit, *, effective: float) -> Interval:
-    """The second opinion without draws: `cautious` with the jackknife's standard error in place of the spread.
+    """The second opinion without draws: `cautious` with the jackknife's standard error
+    in place of the spread.
 
-    `left_out` has the difference, cut included, without each of the U units; the squared error is (U - 1) / U x the sum
-    of their squared deviations from their mean. NaN, or fewer than two units, means no interval.
+    `left_out` has the difference, cut included, without each of the U units; the
+    squared error is (U - 1) / U x the sum of their squared deviations from their mean.
+    NaN, or fewer than two units, means no interval.
     """
     units = len(left_out)
-    spread = float(left_out.std()) * (units - 1) / math.sqrt(units) if units else math.nan
+    spread = (
+        float(left_out.std()) * (units - 1) / math.sqrt(units) if units else math.nan
+    )
     return cautious(point, spread, units=units, effective=effective)
 
 
 def betting(difference: PerUnit, loss: PerUnit, bound: float) -> Interval:
-    """The 95 % interval of mu if |D| <= bound x L in every unit and no unit's loss exceeds the largest of these.
+    """The 95 % interval of mu if |D| <= bound x L in every unit and no unit's loss
+    exceeds the largest of these.
 
-    Against the claim that mu is at most m, one bets on D - m L of every unit, which is at least -(bound + m) x largest
-    loss: no capital becomes negative, and under the claim none is expected to grow. A claim is refuted when the mean
-    capital over `BETS` reaches 40 = 1 / 2.5 %. The capital falls as m rises, so the bound is found by bisection.
+    Against the claim that mu is at most m, one bets on D - m L of every unit, which is
+    at least -(bound + m) x largest loss: no capital becomes negative, and under the
+    claim none is expected to grow. A claim is refuted when the mean capital over `BETS`
+    reaches 40 = 1 / 2.5 %. The capital falls as m rises, so the bound is found by
+    bisection.
     """
     low = _lower(difference, loss, bound)
     return Interval(low, -_lower(-difference, loss, bound))
@@ -87,59 +100,109 @@ def with_guarantees(
     bound: float | None = None,
     estimated: bool = False,
 ) -> list[Judged]:
-    """The same rows; those of rankings with their worst and best unit, the break-even unit and the declared bound.
+    """The same rows; those of rankings with their worst and best unit, the break-even
+    unit and the declared bound.
 
-    Without draws, the second opinion comes from the samples without one unit each, if there are up to 100. Estimated
-    losses say nothing about single units: their rows have the second opinion alone.
+    Without draws, the second opinion comes from the samples without one unit each, if
+    there are up to 100. Estimated losses say nothing about single units: their rows
+    have the second opinion alone.
     """
     if bound is not None and estimated:
-        raise InputError("A declared bound (bound, --bound) applies to measured losses; here some are estimated.")
+        raise InputError(
+            "A declared bound (bound, --bound) applies to measured losses; here some "
+            "are estimated."
+        )
     if bound is not None and any(item.modes for item in scores):
-        raise InputError("A declared bound (bound, --bound) applies to one score per input, not to one per mode.")
-    rankings, budgets = {item.name: item for item in scores if not item.modes}, {a.key: a for a in allowances}
-    random = {item.row.budget: item.row.escalated or 0.0 for item in judged if item.row.allocator == "random"}
+        raise InputError(
+            "A declared bound (bound, --bound) applies to one score "
+            "per input, not to one per mode."
+        )
+    rankings, budgets = (
+        {item.name: item for item in scores if not item.modes},
+        {a.key: a for a in allowances},
+    )
+    random = {
+        item.row.budget: item.row.escalated or 0.0
+        for item in judged
+        if item.row.allocator == "random"
+    }
     present = resamples.per_unit[:, 0] > 0
     inputs, loss, full_gain, _ = resamples.per_unit[present].T
     rows = []
     for item in judged:
         row = item.row
-        if item.sample is not None and row.allocator in rankings and row.budget in budgets:
+        if (
+            item.sample is not None
+            and row.allocator in rankings
+            and row.budget in budgets
+        ):
             allowed = budgets[row.budget]
             cost = allowed.cost_of(row.allocator)
-            gain = selections.gains_by_unit(resamples, rankings[row.allocator], allowed, cost)[present]
+            gain = selections.gains_by_unit(
+                resamples, rankings[row.allocator], allowed, cost
+            )[present]
             difference = gain - random[row.budget] / inputs.sum() * full_gain
             difference[np.abs(difference) <= ROUNDING * resamples.size[0]] = 0.0
             fields: dict[str, Any] = {}
             if len(difference) > 1 and not estimated:
                 fields |= {
-                    "next_unit": Bounds(float(difference.min()), float(difference.max())),
+                    "next_unit": Bounds(
+                        float(difference.min()), float(difference.max())
+                    ),
                     "units_compared": len(difference),
                     "break_even_unit": known(break_even_unit(difference)),
                 }
-            if not row.verdict and row.versus_random is not None and resamples.left_out.start < resamples.left_out.stop:
+            if (
+                not row.verdict
+                and row.versus_random is not None
+                and resamples.left_out.start < resamples.left_out.stop
+            ):
                 left_out = item.difference.share[resamples.left_out][present]
-                second = without_draws(row.versus_random, left_out, effective=resamples.effective_units).snap()
-                fields |= {"versus_random_second": second.bounds, "second_verdict": second.verdict}
+                second = without_draws(
+                    row.versus_random, left_out, effective=resamples.effective_units
+                ).snap()
+                fields |= {
+                    "versus_random_second": second.bounds,
+                    "second_verdict": second.verdict,
+                }
             if bound is not None:
                 unit_ids = np.array(resamples.unit_ids)[present]
                 _check_bound(difference, loss, bound, unit_ids=unit_ids, row=row)
-                fields |= {"bound": bound, "versus_random_bounded": betting(difference, loss, bound).snap().bounds}
+                fields |= {
+                    "bound": bound,
+                    "versus_random_bounded": betting(difference, loss, bound)
+                    .snap()
+                    .bounds,
+                }
             item = replace(item, row=replace(row, **fields))
         rows.append(item)
     return rows
 
 
 def _check_bound(
-    difference: PerUnit, loss: PerUnit, bound: float, *, unit_ids: Shaped[np.ndarray, "unit"], row: Row
+    difference: PerUnit,
+    loss: PerUnit,
+    bound: float,
+    *,
+    unit_ids: Shaped[np.ndarray, "unit"],
+    row: Row,
 ) -> None:
-    """Raise where a unit breaks the declared bound, or where no unit has a loss that it could be a share of."""
+    """Raise where a unit breaks the declared bound, or where no unit has a loss that it
+    could be a share of.
+    """
     excess = np.abs(difference) - bound * loss
     worst = int(np.argmax(excess))
     if excess[worst] <= ROUNDING * abs(loss[worst]) and loss.max() > 0:
         return
-    share = f"{difference[worst] / loss[worst]:+.1%} of" if loss[worst] > 0 else f"{difference[worst]:+.3g} on"
+    share = (
+        f"{difference[worst] / loss[worst]:+.1%} of"
+        if loss[worst] > 0
+        else f"{difference[worst]:+.3g} on"
+    )
     raise InputError(
-        f"bound (--bound) must hold in every unit: no difference with random may exceed {bound:.4g} of the unit's "
-        f"all-cheap loss. {row.allocator} at {row.label} has {share} the loss {loss[worst]:.3g} of unit "
-        f"{unit_ids[worst]}. Declare a bound that holds for every unit, seen or not, or leave it out."
+        "bound (--bound) must hold in every unit: no difference with random may "
+        f"exceed {bound:.4g} of the unit's all-cheap loss. {row.allocator} at "
+        f"{row.label} has {share} the loss {loss[worst]:.3g} of unit "
+        f"{unit_ids[worst]}. Declare a bound that holds for every unit, seen or not, "
+        "or leave it out."
     )

@@ -1,11 +1,14 @@
-"""The bootstrap kernel: scores, units and draws -> expected sums over the highest scores, in every draw at once.
+"""The bootstrap kernel: scores, units and draws -> expected sums over the highest
+scores, in every draw at once.
 
-`ties` computes this for one sample; `top_sums` computes it for thousands of resamples with a single sort. The sorted
-rows are cut into blocks, a matrix product gives the weight of every block in every draw, and rows are visited only in
-the block in which a draw's slots run out.
+`ties` computes this for one sample; `top_sums` computes it for thousands of resamples
+with a single sort. The sorted rows are cut into blocks, a matrix product gives the
+weight of every block in every draw, and rows are visited only in the block in which a
+draw's slots run out.
 
-Above `SORT_UP_TO` rows, a `Sieve` comes first: it sums the rows by block without sorting them, so that only the rows of
-the few blocks in which some draw's slots run out are sorted.
+Above `SORT_UP_TO` rows, a `Sieve` comes first: it sums the rows by block without
+sorting them, so that only the rows of the few blocks in which some draw's slots run out
+are sorted.
 """
 
 import math
@@ -20,17 +23,26 @@ from deepval.arrays import Bool, Float, InputFloats, InputInts, InputNumbers, In
 from deepval.judging.tie_expectations import SAMPLE, SORT_UP_TO
 
 EDGES = 120
-"""Quantiles of a sample that bound the blocks. Frequent values at most double their number, which fits in a byte."""
+"""Quantiles of a sample that bound the blocks.
+
+Frequent values at most double their number, which fits in a byte.
+"""
 MOST_COMPARED = 2 * EDGES
-"""Largest number of edges that scores are compared with one by one; beyond it a binary search is used."""
+"""Largest number of edges that scores are compared with one by one; beyond it a binary
+search is used.
+"""
 WALK_ELEMENTS = 1 << 16
 """Rows that a sieve adds at a time."""
 CUT_ELEMENTS = 1 << 15
-"""Numbers in one piece of work: few enough to stay in the cache and to reuse the same memory."""
+"""Numbers in one piece of work: few enough to stay in the cache and to reuse the same
+memory.
+"""
 REACH_ELEMENTS = 1 << 18
 """Numbers in one product of draws and blocks, most of them in single precision."""
 COPIED_ELEMENTS = 1 << 23
-"""Counts of units in draws that are copied to other types at a time: 16 bytes per count."""
+"""Counts of units in draws that are copied to other types at a time: 16 bytes per
+count.
+"""
 ABREAST = 16
 """Blocks that are skipped together in the search for a cut."""
 ONE_THREAD = 1 << 18
@@ -52,24 +64,46 @@ def top_sums(
     slots: DrawSlots,
     order: InputInts | None = None,
 ) -> QuantitySums:
-    """Expected sums of quantities over the highest scores, in every draw of units and for every number of slots.
+    """Expected sums of quantities over the highest scores, in every draw of units and
+    for every number of slots.
 
-    A draw repeats each unit's inputs `counts` times. With more slots than inputs, all inputs are taken. Up to
-    `SORT_UP_TO` scores are sorted, unless `order` is passed; above it a sieve leaves only the rows near a cut to sort.
+    A draw repeats each unit's inputs `counts` times. With more slots than inputs, all
+    inputs are taken. Up to `SORT_UP_TO` scores are sorted, unless `order` is passed;
+    above it a sieve leaves only the rows near a cut to sort.
     """
     if len(score) <= SORT_UP_TO:
-        return sorted_sums(score, quantities, unit, counts=counts, slots=slots.astype(np.float64), order=order)
+        return sorted_sums(
+            score,
+            quantities,
+            unit,
+            counts=counts,
+            slots=slots.astype(np.float64),
+            order=order,
+        )
     step = math.ceil(len(score) / SAMPLE)
-    sieve = Sieve.over(score[::step], unit[::step], step=step, counts=counts, slots=slots, quantities=len(quantities))
-    block = np.empty(len(score), dtype=np.uint8)  # a byte is enough: there are at most MOST_COMPARED edges
+    sieve = Sieve.over(
+        score[::step],
+        unit[::step],
+        step=step,
+        counts=counts,
+        slots=slots,
+        quantities=len(quantities),
+    )
+    # a byte is enough: there are at most MOST_COMPARED edges
+    block = np.empty(len(score), dtype=np.uint8)
     for first in range(0, len(score), WALK_ELEMENTS):
         part = slice(first, first + WALK_ELEMENTS)
-        block[part] = sieve.add(score[part], [quantity[part] for quantity in quantities], unit[part])
-    # `sifted.sums` covers all blocks except the partial ones; `sifted.left` is the number of slots left for those.
+        block[part] = sieve.add(
+            score[part], [quantity[part] for quantity in quantities], unit[part]
+        )
+    # `sifted.sums` covers all blocks except the partial ones; `sifted.left` is the
+    # number of slots left for those.
     sifted = sieve.sift(counts, slots)
     rows = np.flatnonzero(sifted.partial[block])
     partial = [quantity[rows] for quantity in quantities]
-    return sifted.sums + sorted_sums(score[rows], partial, unit[rows], counts=counts, slots=sifted.left)
+    return sifted.sums + sorted_sums(
+        score[rows], partial, unit[rows], counts=counts, slots=sifted.left
+    )
 
 
 def sorted_sums(
@@ -82,28 +116,43 @@ def sorted_sums(
     order: InputInts | None = None,
 ) -> QuantitySums:
     """`top_sums` for rows that are few enough to be sorted."""
-    sums = np.zeros((slots.shape[1], len(quantities), len(slots))).transpose(2, 0, 1)  # contiguous over draws
+    # contiguous over draws
+    sums = np.zeros((slots.shape[1], len(quantities), len(slots))).transpose(2, 0, 1)
     if not len(score):
         return sums
-    # Any order within a tie group will do: blocks do not split groups, and a group that is cut counts in proportion.
+    # Any order within a tie group will do: blocks do not split groups, and a group that
+    # is cut counts in proportion.
     order = np.argsort(-score) if order is None else order
-    blocks = _blocks(score, quantities, unit, order, units=counts.shape[1], budgets=slots.shape[1])
-    # A piece of draws must fit both limits: the product with the blocks and the copies of its counts.
+    blocks = _blocks(
+        score, quantities, unit, order, units=counts.shape[1], budgets=slots.shape[1]
+    )
+    # A piece of draws must fit both limits: the product with the blocks and the copies
+    # of its counts.
     width = max(len(blocks.kind), counts.shape[1] * REACH_ELEMENTS // COPIED_ELEMENTS)
     for part in _pieces(len(counts), width, most=REACH_ELEMENTS):
-        sums[part] = _block_sums(blocks, _Drawn.of(counts[part], blocks.upto[-1, 0]), slots[part])
+        sums[part] = _block_sums(
+            blocks, _Drawn.of(counts[part], blocks.upto[-1, 0]), slots[part]
+        )
     return sums
 
 
 def sums_before_blocks(
-    columns: Float[np.ndarray, "row column"], unit: Int[np.ndarray, "row"], *, size: int, units: int
+    columns: Float[np.ndarray, "row column"],
+    unit: Int[np.ndarray, "row"],
+    *,
+    size: int,
+    units: int,
 ) -> Float[np.ndarray, "bound column unit"]:
-    """Sums of columns by unit over all rows before each block of `size` rows, then over all rows."""
+    """Sums of columns by unit over all rows before each block of `size` rows, then over
+    all rows.
+    """
     blocks = -(-len(columns) // size)
     key = (np.arange(len(columns)) // size) * units + unit
     upto = np.zeros((blocks + 1, columns.shape[1], units))
     for column, weights in enumerate(columns.T):
-        own = np.bincount(key, weights=weights, minlength=blocks * units).reshape(blocks, units)
+        own = np.bincount(key, weights=weights, minlength=blocks * units).reshape(
+            blocks, units
+        )
         np.cumsum(own, axis=0, out=upto[1:, column])
     return upto
 
@@ -111,7 +160,9 @@ def sums_before_blocks(
 def _per_unit(
     key: InputInts, quantities: Quantities, *, blocks: int, units: int
 ) -> Float[np.ndarray, "column block unit"]:
-    """Number of rows of every unit in every block, then the sums of their quantities; key = block * units + unit."""
+    """Number of rows of every unit in every block, then the sums of their quantities;
+    key = block * units + unit.
+    """
     tables = np.empty((1 + len(quantities), blocks * units))
     for table, weight in zip(tables, (None, *quantities), strict=True):
         table[:] = np.bincount(key, weights=weight, minlength=blocks * units)
@@ -127,24 +178,38 @@ def at_least(
     return np.cumsum(number, axis=0)[:-1]
 
 
-def _abreast(draws: int, bounds: int, dtype: type) -> Float[np.ndarray, "draw padded_bound"]:
-    """An empty array for the rows reached by each bound, padded with infinity to a multiple of `ABREAST`."""
+def _abreast(
+    draws: int, bounds: int, dtype: type
+) -> Float[np.ndarray, "draw padded_bound"]:
+    """An empty array for the rows reached by each bound, padded with infinity to a
+    multiple of `ABREAST`.
+    """
     room = np.empty((draws, (bounds // ABREAST + 1) * ABREAST), dtype=dtype)
     room[:, bounds:] = np.inf
     return room
 
 
-def _cut_block(reached: Float[np.ndarray, "draw padded_bound"], slots: Num[np.ndarray, "draw budget"]) -> DrawSlots:
-    """First block by whose end the slots are filled; the number of blocks where they are never filled.
+def _cut_block(
+    reached: Float[np.ndarray, "draw padded_bound"],
+    slots: Num[np.ndarray, "draw budget"],
+) -> DrawSlots:
+    """First block by whose end the slots are filled; the number of blocks where they
+    are never filled.
 
-    The search takes two steps over all draws at once: first the last bound of each group of `ABREAST`, then all bounds
-    of the one group that contains the cut.
+    The search takes two steps over all draws at once: first the last bound of each
+    group of `ABREAST`, then all bounds of the one group that contains the cut.
     """
-    target, abreast = slots.astype(reached.dtype)[:, :, None], reached.reshape(len(reached), -1, ABREAST)
-    # `reached` never falls, so the first False is where the slots are filled; the infinite padding ensures one.
+    target, abreast = (
+        slots.astype(reached.dtype)[:, :, None],
+        reached.reshape(len(reached), -1, ABREAST),
+    )
+    # `reached` never falls, so the first False is where the slots are filled; the
+    # infinite padding ensures one.
     row = (abreast[:, None, :, -1] < target).argmin(axis=2)
     first = np.arange(len(reached))[:, None] * abreast.shape[1]
-    within = (reached.reshape(-1, ABREAST).take(row + first, axis=0) < target).argmin(axis=2)
+    within = (reached.reshape(-1, ABREAST).take(row + first, axis=0) < target).argmin(
+        axis=2
+    )
     return np.maximum(row * ABREAST + within - 1, 0)
 
 
@@ -152,10 +217,12 @@ class Sifted(NamedTuple):
     """Result of a sieve to which every row has been added.
 
     Attributes:
-        partial: Blocks of which some draw takes only a part, so that their rows are needed.
+        partial: Blocks of which some draw takes only a part, so that their rows are
+            needed.
         left: Slots of each draw that remain for the rows of partial blocks.
         sums: Sums over the rows of all other blocks that each draw takes.
-        taken: Number of rows that the first draw takes from every other block under each budget.
+        taken: Number of rows that the first draw takes from every other block under
+            each budget.
     """
 
     partial: Bool[np.ndarray, "block"]
@@ -166,17 +233,21 @@ class Sifted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sieve:
-    """Rows that arrive piece by piece -> sums over all rows but the few on which the cut of some draw may fall.
+    """Rows that arrive piece by piece -> sums over all rows but the few on which the
+    cut of some draw may fall.
 
-    A block is an interval of scores: block i covers edges[i] <= score < edges[i-1]. One matrix product gives the
-    weight of every block in every draw. Rows are needed only for a block that some draw takes in part, unless all
-    rows of the block have the same score: then every row counts in proportion.
+    A block is an interval of scores: block i covers edges[i] <= score < edges[i-1]. One
+    matrix product gives the weight of every block in every draw. Rows are needed only
+    for a block that some draw takes in part, unless all rows of the block have the same
+    score: then every row counts in proportion.
 
     Attributes:
         edges: Descending edges of the blocks.
-        near: Blocks on or beside which a sample of the rows puts a cut. They only guide the search.
+        near: Blocks on or beside which a sample of the rows puts a cut. They only guide
+            the search.
         single: Blocks that can contain one score only.
-        tables: Number of rows of every unit in every block, then the sums of their quantities.
+        tables: Number of rows of every unit in every block, then the sums of their
+            quantities.
     """
 
     edges: Float[np.ndarray, "edge"]
@@ -197,7 +268,8 @@ class Sieve:
         quantiles: int = EDGES,
         widest: int | None = None,
     ) -> "Sieve":
-        """A sieve whose blocks are narrow where a sample of one row in `step` puts the cuts.
+        """A sieve whose blocks are narrow where a sample of one row in `step` puts the
+        cuts.
 
         Args:
             sample: Scores of the sample.
@@ -207,19 +279,38 @@ class Sieve:
             slots: Number of rows that each draw takes under each budget.
             quantities: Number of quantities to sum.
             quantiles: Number of quantiles of the sample at which blocks may end.
-            widest: Number of quantiles that a block near a cut may span; no limit where None.
+            widest: Number of quantiles that a block near a cut may span; no limit where
+                None.
         """
-        edges, near = _edges(sample, unit, step=step, counts=counts, slots=slots, quantiles=quantiles, widest=widest)
+        edges, near = _edges(
+            sample,
+            unit,
+            step=step,
+            counts=counts,
+            slots=slots,
+            quantiles=quantiles,
+            widest=widest,
+        )
         single = _single(edges)
-        return cls(edges, near, single, np.zeros((1 + quantities, len(single), counts.shape[1])))
+        return cls(
+            edges,
+            near,
+            single,
+            np.zeros((1 + quantities, len(single), counts.shape[1])),
+        )
 
     def add(
-        self, score: Float[np.ndarray, "row"], quantities: Quantities, unit: Int[np.ndarray, "row"]
+        self,
+        score: Float[np.ndarray, "row"],
+        quantities: Quantities,
+        unit: Int[np.ndarray, "row"],
     ) -> Num[np.ndarray, "row"]:
         """Add a piece of the rows to the sums; returns the block of each row."""
         block, units = self.blocks(score), self.tables.shape[2]
         key = block * np.int64(units) + unit
-        self.tables[:] += _per_unit(key, quantities, blocks=len(self.single), units=units)
+        self.tables[:] += _per_unit(
+            key, quantities, blocks=len(self.single), units=units
+        )
         return block
 
     def blocks(self, score: Float[np.ndarray, "row"]) -> Num[np.ndarray, "row"]:
@@ -227,11 +318,17 @@ class Sieve:
         return _edges_above(score, self.edges)
 
     def sift(self, counts: DrawCounts, slots: Num[np.ndarray, "draw budget"]) -> Sifted:
-        """The blocks whose rows are still needed, the slots left for them, and the sums over all other blocks."""
-        # A draw repeats whole units, so one product of its counts with sums by unit gives the sums of every block.
+        """The blocks whose rows are still needed, the slots left for them, and the sums
+        over all other blocks.
+        """
+        # A draw repeats whole units, so one product of its counts with sums by unit
+        # gives the sums of every block.
         weight, *sums = ((counts @ table.T)[:, None] for table in self.tables)
-        # A draw takes the slots that the blocks above leave, between nothing and the whole block.
-        taken = np.clip(slots[:, :, None] - (np.cumsum(weight, axis=2) - weight), 0.0, weight)
+        # A draw takes the slots that the blocks above leave, between nothing and the
+        # whole block.
+        taken = np.clip(
+            slots[:, :, None] - (np.cumsum(weight, axis=2) - weight), 0.0, weight
+        )
         partial = ((taken > 0) & (taken < weight)).any(axis=(0, 1)) & ~self.single
         taken[:, :, partial] = 0.0  # the rows of these blocks are sorted later
         share = np.divide(taken, weight, out=np.zeros_like(taken), where=weight > 0)
@@ -249,15 +346,20 @@ def _edges(
     quantiles: int,
     widest: int | None,
 ) -> tuple[Float[np.ndarray, "edge"], Bool[np.ndarray, "block"]]:
-    """Descending edges of blocks, close together only where a systematic sample puts the cuts, and those blocks.
+    """Descending edges of blocks, close together only where a systematic sample puts
+    the cuts, and those blocks.
 
-    A score that fills more than one quantile of the sample gets a block of its own, up to the next float. The sample
-    only places the edges; the sums stay exact wherever the edges lie.
+    A score that fills more than one quantile of the sample gets a block of its own, up
+    to the next float. The sample only places the edges; the sums stay exact wherever
+    the edges lie.
     """
     if not len(sample):
         return np.zeros(0), np.ones(1, dtype=bool)
-    picks = np.sort(sample)[np.linspace(0, len(sample) - 1, quantiles + 2)[1:-1].astype(int)]
-    heavy = picks[1:][picks[1:] == picks[:-1]]  # equal quantiles: one score fills all between them
+    picks = np.sort(sample)[
+        np.linspace(0, len(sample) - 1, quantiles + 2)[1:-1].astype(int)
+    ]
+    # equal quantiles: one score fills all between them
+    heavy = picks[1:][picks[1:] == picks[:-1]]
     edges = np.unique(np.concatenate([picks, np.nextafter(heavy, np.inf)]))[::-1]
     single = _single(edges)
     key = _edges_above(sample, edges) * np.int64(counts.shape[1]) + unit
@@ -268,8 +370,10 @@ def _edges(
     # The sample has one row in `step`, so that its slots run out near the same score.
     cut = np.minimum(_cut_block(reached, np.ceil(slots / step)), len(edges))
     hit = np.bincount(cut.ravel(), minlength=len(single)) > 0
-    near = hit | np.append(hit[1:], False) | np.append(False, hit[:-1])  # the sample may be off by one block
-    # Edges remain only where the kind of block changes: far from all cuts, blocks merge.
+    # the sample may be off by one block
+    near = hit | np.append(hit[1:], False) | np.append(False, hit[:-1])
+    # Edges remain only where the kind of block changes: far from all cuts, blocks
+    # merge.
     kind = hit.astype(int) + near + 2 * (near & single)
     apart = kind[1:] != kind[:-1]
     if widest is not None:
@@ -279,12 +383,18 @@ def _edges(
 
 
 def _single(edges: Float[np.ndarray, "edge"]) -> Bool[np.ndarray, "block"]:
-    """Which blocks between descending edges can contain one score only: those from a float to the next."""
-    return np.concatenate([edges[:1] == np.inf, edges[:-1] == np.nextafter(edges[1:], np.inf), [False]])
+    """Which blocks between descending edges can contain one score only: those from a
+    float to the next.
+    """
+    return np.concatenate(
+        [edges[:1] == np.inf, edges[:-1] == np.nextafter(edges[1:], np.inf), [False]]
+    )
 
 
 def _edges_above(score: InputFloats, edges: Float[np.ndarray, "edge"]) -> InputNumbers:
-    """Number of edges above each score, as bytes if there are few edges: then comparing beats a binary search."""
+    """Number of edges above each score, as bytes if there are few edges: then comparing
+    beats a binary search.
+    """
     if len(edges) > MOST_COMPARED:
         return len(edges) - np.searchsorted(edges[::-1], score, side="right")
     above = np.zeros(len(score), dtype=np.uint8)
@@ -307,12 +417,15 @@ class _Blocks:
 
     Attributes:
         bounds: First row of each block, then the number of rows.
-        kind: Whether the scores of each block are all different, partly equal or all equal.
-        own: Number of rows of each unit in each block, then the sums of their quantities.
+        kind: Whether the scores of each block are all different, partly equal or all
+            equal.
+        own: Number of rows of each unit in each block, then the sums of their
+            quantities.
         upto: The same over all rows before each block, then over all rows.
         score: Score of each row.
-        unit: Units of the rows of each block. The width is that of the longest block whose scores are not all equal;
-            shorter blocks are padded with a unit that occurs in no draw.
+        unit: Units of the rows of each block. The width is that of the longest block
+            whose scores are not all equal; shorter blocks are padded with a unit that
+            occurs in no draw.
         quantities: Quantities of the same rows.
     """
 
@@ -326,41 +439,67 @@ class _Blocks:
 
 
 def _blocks(
-    score: InputFloats, quantities: Quantities, unit: InputInts, order: InputInts, *, units: int, budgets: int
+    score: InputFloats,
+    quantities: Quantities,
+    unit: InputInts,
+    order: InputInts,
+    *,
+    units: int,
+    budgets: int,
 ) -> _Blocks:
     """The rows in order, cut into blocks.
 
-    Small blocks make the matrix product expensive; large blocks make the walk within one block expensive. The size that
-    balances both grows with the square root of rows * units / budgets; 20 and 80 weigh the walk against the product.
+    Small blocks make the matrix product expensive; large blocks make the walk within
+    one block expensive. The size that balances both grows with the square root of
+    rows * units / budgets; 20 and 80 weigh the walk against the product.
     """
     rows, score = len(score), score.take(order)
     differs = np.append(True, score[1:] != score[:-1])
-    bounds = _bounds(differs, size=max(8, math.ceil(math.sqrt(rows * (units + 20) / (80 * budgets)))))
+    bounds = _bounds(
+        differs, size=max(8, math.ceil(math.sqrt(rows * (units + 20) / (80 * budgets))))
+    )
     first, length = bounds[:-1], np.diff(bounds)
     groups = np.add.reduceat(differs, first, dtype=np.int64)
     equal = groups == 1
     kind = np.where(groups == length, _Kind.DISTINCT, _Kind.MIXED)
     kind[equal] = _Kind.EQUAL
-    unit, quantities = unit.take(order), [quantity.take(order) for quantity in quantities]
+    unit, quantities = (
+        unit.take(order),
+        [quantity.take(order) for quantity in quantities],
+    )
     key = np.repeat(np.arange(len(kind)) * units, length)
     key += unit
-    own = np.ascontiguousarray(_per_unit(key, quantities, blocks=len(kind), units=units).transpose(1, 0, 2))
+    own = np.ascontiguousarray(
+        _per_unit(key, quantities, blocks=len(kind), units=units).transpose(1, 0, 2)
+    )
     upto = np.zeros((len(bounds), *own.shape[1:]))
     np.cumsum(own, axis=0, out=upto[1:])
-    # Blocks of equal scores are taken in proportion, without their rows, and so do not set the width.
+    # Blocks of equal scores are taken in proportion, without their rows, and so do not
+    # set the width.
     offset = np.arange(int(np.max(length[~equal], initial=1)))
     row = np.minimum(first[:, None] + offset, rows - 1)
     unit = np.where(offset < length[:, None], unit.take(row), units)
     return _Blocks(
-        bounds, kind, own, upto, score, unit, np.stack([quantity.take(row) for quantity in quantities], axis=1)
+        bounds,
+        kind,
+        own,
+        upto,
+        score,
+        unit,
+        np.stack([quantity.take(row) for quantity in quantities], axis=1),
     )
 
 
 def _bounds(differs: Bool[np.ndarray, "row"], *, size: int) -> Int[np.ndarray, "bound"]:
-    """First rows of blocks of about `size` rows, then the number of rows; a longer tie group is its own block."""
+    """First rows of blocks of about `size` rows, then the number of rows; a longer tie
+    group is its own block.
+    """
     starts = np.append(np.flatnonzero(differs), len(differs))
-    group = np.searchsorted(starts, np.arange(size - 1, len(differs), size), side="right")
-    # The tie group around every `size`-th row: blocks end after it, and begin before it where it is long.
+    group = np.searchsorted(
+        starts, np.arange(size - 1, len(differs), size), side="right"
+    )
+    # The tie group around every `size`-th row: blocks end after it, and begin before it
+    # where it is long.
     start, end = starts[group - 1], starts[group]
     bound = np.zeros(len(differs) + 1, dtype=bool)
     bound[[0, -1]] = bound[end] = bound[start[end - start > size]] = True
@@ -372,7 +511,8 @@ class _Drawn(NamedTuple):
 
     Attributes:
         counts: How often each unit occurs in each draw.
-        single: The counts in single precision where all sums are exact in it, which halves the work.
+        single: The counts in single precision where all sums are exact in it, which
+            halves the work.
         padded: The counts, and a last unit that occurs in no draw.
         whole: The padded counts as integers, which add up several times faster.
     """
@@ -387,8 +527,10 @@ class _Drawn(NamedTuple):
         """The draws of units that have `number` rows each."""
         padded = np.zeros((len(counts), counts.shape[1] + 1))
         padded[:, :-1] = counts
-        few = np.max(counts @ number, initial=0) < 2**24  # whole numbers below 2**24 are exact in single precision
-        small = np.max(counts, initial=0) * CUT_ELEMENTS < 2**31  # one running sum over a piece fits 32 bits
+        # whole numbers below 2**24 are exact in single precision
+        few = np.max(counts @ number, initial=0) < 2**24
+        # one running sum over a piece fits 32 bits
+        small = np.max(counts, initial=0) * CUT_ELEMENTS < 2**31
         return cls(
             counts,
             counts.astype(np.float32 if few else np.float64),
@@ -398,33 +540,49 @@ class _Drawn(NamedTuple):
 
 
 class _Cuts(NamedTuple):
-    """Where the slots of draws run out: within block `at`, of which the `slots` highest rows are still taken."""
+    """Where the slots of draws run out: within block `at`, of which the `slots` highest
+    rows are still taken.
+    """
 
     draw: Int[np.ndarray, "cut"]
     at: Int[np.ndarray, "cut"]
     slots: Float[np.ndarray, "cut"]
 
 
-def _block_sums(blocks: _Blocks, drawn: _Drawn, slots: Float[np.ndarray, "draw budget"]) -> QuantitySums:
-    """Sums over the rows of whole blocks, and over the rows of the block in which the slots run out."""
+def _block_sums(
+    blocks: _Blocks, drawn: _Drawn, slots: Float[np.ndarray, "draw budget"]
+) -> QuantitySums:
+    """Sums over the rows of whole blocks, and over the rows of the block in which the
+    slots run out.
+    """
     (draws, budgets), units = slots.shape, drawn.counts.shape[1]
-    # Numbers of rows are whole and small enough for the type, so the block of each cut is found without rounding.
+    # Numbers of rows are whole and small enough for the type, so the block of each cut
+    # is found without rounding.
     reached = _rows_before(drawn.single, blocks.upto[:, 0])
     at = _cut_block(reached, slots)
     left = slots - reached.take(at + np.arange(draws)[:, None] * reached.shape[1])
     sums = np.empty((draws, budgets, blocks.quantities.shape[1]))
-    # All blocks before the cut at once: their sums by unit up to there, weighted by the counts of the draw.
+    # All blocks before the cut at once: their sums by unit up to there, weighted by the
+    # counts of the draw.
     for part in _pieces(draws, units * budgets):
-        np.einsum("du,dbqu->dbq", drawn.counts[part], blocks.upto[:, 1:].take(at[part], axis=0), out=sums[part])
+        np.einsum(
+            "du,dbqu->dbq",
+            drawn.counts[part],
+            blocks.upto[:, 1:].take(at[part], axis=0),
+            out=sums[part],
+        )
     kind = np.append(blocks.kind, -1).take(at)
-    kind[left <= 0] = -1  # the slots end with a whole block, or there are more slots than rows
+    # the slots end with a whole block, or there are more slots than rows
+    kind[left <= 0] = -1
     by_cut, cuts = (
         sums.reshape(draws * budgets, -1),
         _Cuts(np.repeat(np.arange(draws), budgets), at.ravel(), left.ravel()),
     )
     for which, way in WAYS.items():
         cuts_of_kind = np.flatnonzero(kind == which)
-        for part in _pieces(len(cuts_of_kind), units if which == _Kind.EQUAL else blocks.unit.shape[1]):
+        for part in _pieces(
+            len(cuts_of_kind), units if which == _Kind.EQUAL else blocks.unit.shape[1]
+        ):
             # A slice is faster if all are of one kind.
             cut = cuts_of_kind[part] if len(cuts_of_kind) < len(by_cut) else part
             by_cut[cut] += way(blocks, _Cuts(*(column[cut] for column in cuts)), drawn)
@@ -432,18 +590,27 @@ def _block_sums(blocks: _Blocks, drawn: _Drawn, slots: Float[np.ndarray, "draw b
 
 
 def _pieces(rows: int, width: int, *, most: int = CUT_ELEMENTS) -> Iterator[slice]:
-    """Slices of rows, each of at most `most` numbers (and at least one row), if a row needs `width` numbers."""
+    """Slices of rows, each of at most `most` numbers (and at least one row), if a row
+    needs `width` numbers.
+    """
     step = max(1, most // width)
     return (slice(first, first + step) for first in range(0, rows, step))
 
 
-def _rows_before(counts: DrawCounts, number: Float[np.ndarray, "bound unit"]) -> Float[np.ndarray, "draw padded_bound"]:
-    """Number of rows before each bound in each draw, from the number of rows of each unit.
+def _rows_before(
+    counts: DrawCounts, number: Float[np.ndarray, "bound unit"]
+) -> Float[np.ndarray, "draw padded_bound"]:
+    """Number of rows before each bound in each draw, from the number of rows of each
+    unit.
 
-    A small product is split into pieces that BLAS computes on one thread: waiting threads cost more than they save.
+    A small product is split into pieces that BLAS computes on one thread: waiting
+    threads cost more than they save.
     """
     table = number.T.astype(counts.dtype)
-    reached, step = _abreast(len(counts), len(number), counts.dtype.type), ONE_THREAD // table.size
+    reached, step = (
+        _abreast(len(counts), len(number), counts.dtype.type),
+        ONE_THREAD // table.size,
+    )
     step = step if step >= 16 else len(counts)  # no pieces of fewer than 16 draws
     for first in range(0, len(counts), step):
         part = slice(first, first + step)
@@ -451,30 +618,44 @@ def _rows_before(counts: DrawCounts, number: Float[np.ndarray, "bound unit"]) ->
     return reached
 
 
-def _weights(blocks: _Blocks, cuts: _Cuts, counts: Num[np.ndarray, "draw unit"]) -> Num[np.ndarray, "cut width"]:
+def _weights(
+    blocks: _Blocks, cuts: _Cuts, counts: Num[np.ndarray, "draw unit"]
+) -> Num[np.ndarray, "cut width"]:
     """How often each row of the cut block occurs in the draw."""
     position = blocks.unit.take(cuts.at, axis=0)
     position += cuts.draw[:, None] * counts.shape[1]
-    return counts.take(position, mode="wrap")  # faster than the check of bounds, and all positions are valid
+    # faster than the check of bounds, and all positions are valid
+    return counts.take(position, mode="wrap")
 
 
-def _in_turn(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "cut quantity"]:
-    """Sums in blocks of distinct scores: rows are taken in turn until the slots are filled."""
+def _in_turn(
+    blocks: _Blocks, cuts: _Cuts, drawn: _Drawn
+) -> Float[np.ndarray, "cut quantity"]:
+    """Sums in blocks of distinct scores: rows are taken in turn until the slots are
+    filled.
+    """
     weight = _weights(blocks, cuts, drawn.whole)
-    # One running sum over the rows of all cuts: each cut's own sum starts at its first `before`.
+    # One running sum over the rows of all cuts: each cut's own sum starts at its first
+    # `before`.
     filled = np.zeros(weight.size + 1, dtype=weight.dtype)
     np.cumsum(weight, out=filled[1:])
     before, after = filled[:-1].reshape(weight.shape), filled[1:].reshape(weight.shape)
     most = before[:, :1] + cuts.slots.astype(weight.dtype)[:, None]
-    # Copies of a row count up to the last slot and not after it; integers make this exact.
+    # Copies of a row count up to the last slot and not after it; integers make this
+    # exact.
     taken = (np.minimum(after, most) - np.minimum(before, most)).astype(np.float64)
     return np.einsum("cr,cqr->cq", taken, blocks.quantities.take(cuts.at, axis=0))
 
 
-def _with_ties(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "cut quantity"]:
-    """Sums in blocks with tie groups: the group in which the slots run out is taken in proportion."""
+def _with_ties(
+    blocks: _Blocks, cuts: _Cuts, drawn: _Drawn
+) -> Float[np.ndarray, "cut quantity"]:
+    """Sums in blocks with tie groups: the group in which the slots run out is taken in
+    proportion.
+    """
     first, weight = blocks.bounds[cuts.at], _weights(blocks, cuts, drawn.padded)
-    last = np.argmax(np.cumsum(weight, axis=1) >= cuts.slots[:, None], axis=1)  # the row that fills the last slot
+    # the row that fills the last slot
+    last = np.argmax(np.cumsum(weight, axis=1) >= cuts.slots[:, None], axis=1)
     # Rows past the end of a block have weight 0, so their scores do not matter.
     score = blocks.score.take(first[:, None] + np.arange(weight.shape[1]), mode="clip")
     value = blocks.score[first + last][:, None]
@@ -483,11 +664,23 @@ def _with_ties(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray,
     return np.einsum("cr,cqr->cq", taken, blocks.quantities.take(cuts.at, axis=0))
 
 
-def _in_proportion(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "cut quantity"]:
-    """Sums in blocks of one tie group: the whole group is taken in proportion, the mean over all tie-breaks."""
-    own = np.einsum("cu,ctu->ct", drawn.counts.take(cuts.draw, axis=0), blocks.own.take(cuts.at, axis=0))
+def _in_proportion(
+    blocks: _Blocks, cuts: _Cuts, drawn: _Drawn
+) -> Float[np.ndarray, "cut quantity"]:
+    """Sums in blocks of one tie group: the whole group is taken in proportion, the mean
+    over all tie-breaks.
+    """
+    own = np.einsum(
+        "cu,ctu->ct",
+        drawn.counts.take(cuts.draw, axis=0),
+        blocks.own.take(cuts.at, axis=0),
+    )
     return own[:, 1:] * (cuts.slots / own[:, 0])[:, None]
 
 
-WAYS = {int(_Kind.DISTINCT): _in_turn, int(_Kind.MIXED): _with_ties, int(_Kind.EQUAL): _in_proportion}
+WAYS = {
+    int(_Kind.DISTINCT): _in_turn,
+    int(_Kind.MIXED): _with_ties,
+    int(_Kind.EQUAL): _in_proportion,
+}
 """The function that takes a part of a block, by the kind of the block."""

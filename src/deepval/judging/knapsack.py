@@ -1,10 +1,12 @@
-"""Values per mode, integer costs and a budget -> the plan of greatest value; `plans` checks it.
+"""Values per mode, integer costs and a budget -> the plan of greatest value; `plans`
+checks it.
 
 Defined in docs/definitions.md, More than two modes.
 
-Maximise Σ v[i, mode_i] subject to Σ c[mode_i] ≤ B, where mode 0 is cheap with value and cost 0. For any λ ≥ 0 let
-UB(λ) = λ·B + Σ_i max_m(v_im − λ·c_m) and r_im = max_m'(v_im' − λ·c_m') − (v_im − λ·c_m) ≥ 0, the reduced loss. Then
-value = UB(λ) − (λ·unspent + Σ_i r_i,mode_i) for every plan: the best plan is the one of least *deficit* (in brackets).
+Maximise Σ v[i, mode_i] subject to Σ c[mode_i] ≤ B, where mode 0 is cheap with value and
+cost 0. For any λ ≥ 0 let UB(λ) = λ·B + Σ_i max_m(v_im − λ·c_m) and r_im = max_m'(v_im'
+− λ·c_m') − (v_im − λ·c_m) ≥ 0, the reduced loss. Then value = UB(λ) − (λ·unspent + Σ_i
+r_i,mode_i) for every plan: the best plan is the one of least *deficit* (in brackets).
 """
 
 from collections.abc import Callable
@@ -17,19 +19,25 @@ from deepval.arrays import Float, InputInts, Int, ModeFloats, Num
 from deepval.judging.mode_plans import Costs, Plan, check_problem, steps, unspendable
 from deepval.results import lists_by_key
 
-SOLVE_TOLERANCE = 8 * float(np.finfo(np.float64).eps)  # of the bound: smaller differences of a total are rounding
-FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8  # room of the first search round, and its factor from then on
-MOST_STATES = 2**18  # room of the last round; only values in exact proportion to large costs were seen to need more
+# of the bound: smaller differences of a total are rounding
+SOLVE_TOLERANCE = 8 * float(np.finfo(np.float64).eps)
+# room of the first search round, and its factor from then on
+FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8
+# room of the last round; only values in exact proportion to large costs were seen to
+# need more
+MOST_STATES = 2**18
 
 
 def solve(values: ModeFloats, costs: Costs, budget: int) -> Plan:
-    """The plan of greatest value within the budget, exact up to the rounding of that value.
+    """The plan of greatest value within the budget, exact up to the rounding of that
+    value.
 
     Costs are one per mode, or one per input and mode.
 
-    Hull steps of equal slope are filled in row order (sort the rows by input id), and the plan departs from that
-    fill only where it gains. The same arguments give the same plan, bit for bit. Should `MOST_STATES` not suffice,
-    the best plan so far is returned, and `check` reports that it is not proven.
+    Hull steps of equal slope are filled in row order (sort the rows by input id), and
+    the plan departs from that fill only where it gains. The same arguments give the
+    same plan, bit for bit. Should `MOST_STATES` not suffice, the best plan so far is
+    returned, and `check` reports that it is not proven.
     """
     check_problem(values, costs, budget)
     if costs.ndim == 2:
@@ -44,11 +52,14 @@ def solve(values: ModeFloats, costs: Costs, budget: int) -> Plan:
         rivals = np.flatnonzero(costs[modes] == costs[mode])
         modes[rivals[values[rivals, mode] > values[rivals, modes[rivals]]]] = mode
     value = float(values[menu.inputs, modes[menu.inputs]].sum(dtype=np.float64))
-    return best.plan(modes, value, spent=int(menu.costs[best.levels].sum()), budget=budget)
+    return best.plan(
+        modes, value, spent=int(menu.costs[best.levels].sum()), budget=budget
+    )
 
 
 class _Menu(NamedTuple):
-    """The inputs with something to gain; per level (a distinct affordable cost) its best value and first mode.
+    """The inputs with something to gain; per level (a distinct affordable cost) its
+    best value and first mode.
 
     Doubles are the modes that share their cost with an earlier one.
     """
@@ -69,16 +80,19 @@ class _Solution(NamedTuple):
     stop_loss: float = 0.0
 
     def plan(self, modes: InputInts, value: float, *, spent: int, budget: int) -> Plan:
-        """The plan with these modes, and its certificate: the fields after the levels."""
+        """The plan with these modes, and its certificate: the fields after the
+        levels.
+        """
         certificate = self._replace(bound=max(self.bound, value))[1:]
         return Plan(modes, value, spent, budget, *certificate)
 
 
 class _Changes(NamedTuple):
-    """Departures from the greedy fill: the input goes to the level for `cost` more (or less) and a loss ≥ 0.
+    """Departures from the greedy fill: the input goes to the level for `cost` more (or
+    less) and a loss ≥ 0.
 
-    Changes with the same key go from the same level to the same level. Changes with the same key // levels are between
-    the same two levels, in either direction.
+    Changes with the same key go from the same level to the same level. Changes with the
+    same key // levels are between the same two levels, in either direction.
     """
 
     input: Int[np.ndarray, "change"]
@@ -89,7 +103,9 @@ class _Changes(NamedTuple):
 
 
 class _Goal(NamedTuple):
-    """A deficit λ·slack + loss below `best`, searched with at most `limit` partial plans in a list."""
+    """A deficit λ·slack + loss below `best`, searched with at most `limit` partial
+    plans in a list.
+    """
 
     slack: int
     multiplier: float
@@ -108,7 +124,9 @@ class _Step(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Options of which one is taken: the changes from `first` up to, not including, `stop`."""
+    """Options of which one is taken: the changes from `first` up to, not including,
+    `stop`.
+    """
 
     first: Int[np.ndarray, "option"]
     stop: Int[np.ndarray, "option"]
@@ -117,7 +135,9 @@ class _Group(NamedTuple):
 
 
 class _States(NamedTuple):
-    """Partial plans, none dominated: slack falls along the list and so does the deficit λ·slack + loss."""
+    """Partial plans, none dominated: slack falls along the list and so does the deficit
+    λ·slack + loss.
+    """
 
     slack: Int[np.ndarray, "state"]
     loss: Float[np.ndarray, "state"]
@@ -127,9 +147,16 @@ class _States(NamedTuple):
 
 def _menu(values: ModeFloats, costs: Int[np.ndarray, "mode"], budget: int) -> _Menu:
     affordable = np.flatnonzero(costs <= budget).tolist()
-    equals = lists_by_key((int(costs[mode]), mode) for mode in sorted(affordable, key=costs.__getitem__))
-    inputs = np.flatnonzero(np.logical_or.reduce([values[:, mode] > 0 for mode in affordable]))
-    best = [np.maximum.reduce([values[:, mode][inputs] for mode in modes]) for modes in equals.values()]
+    equals = lists_by_key(
+        (int(costs[mode]), mode) for mode in sorted(affordable, key=costs.__getitem__)
+    )
+    inputs = np.flatnonzero(
+        np.logical_or.reduce([values[:, mode] > 0 for mode in affordable])
+    )
+    best = [
+        np.maximum.reduce([values[:, mode][inputs] for mode in modes])
+        for modes in equals.values()
+    ]
     return _Menu(
         inputs=inputs,
         costs=np.array(list(equals), dtype=np.int64),
@@ -144,19 +171,28 @@ def hull_slopes(
 ) -> Float[np.ndarray, "level-1 input"]:
     """Slopes of each input's upper concave hull between neighbouring costs k and k + 1.
 
-    min over a ≤ k of max over b > k of (v_b − v_a)/(c_b − c_a): never increases along k, rounding included.
+    min over a ≤ k of max over b > k of (v_b − v_a)/(c_b − c_a): never increases along
+    k, rounding included.
     """
     hull = np.full((len(costs) - 1, values.shape[1]), np.inf)
     for a in range(len(costs) - 1):
         steepest = np.full(values.shape[1], -np.inf)
         for b in range(len(costs) - 1, a, -1):
-            np.maximum(steepest, (values[b] - values[a]) / (costs[b] - costs[a]), out=steepest)
+            np.maximum(
+                steepest, (values[b] - values[a]) / (costs[b] - costs[a]), out=steepest
+            )
             np.minimum(hull[b - 1], steepest, out=hull[b - 1])
     return hull
 
 
-def _multiplier(slopes: Float[np.ndarray, "step input"], lengths: Int[np.ndarray, "step"], budget: int) -> float:
-    """λ: the slope at which hull steps filled from the steepest on exceed the budget (list halved, then sorted)."""
+def _multiplier(
+    slopes: Float[np.ndarray, "step input"],
+    lengths: Int[np.ndarray, "step"],
+    budget: int,
+) -> float:
+    """λ: the slope at which hull steps filled from the steepest on exceed the budget
+    (list halved, then sorted).
+    """
     parts, size = list(slopes), slopes.size + 1
     while 2048 < sum(map(len, parts)) < size:
         size = sum(map(len, parts))
@@ -168,13 +204,20 @@ def _multiplier(slopes: Float[np.ndarray, "step input"], lengths: Int[np.ndarray
         else:
             parts = [part[~mask] for part, mask in zip(parts, steeper, strict=True)]
             budget -= filled
-    slope, length = np.concatenate(parts), np.repeat(lengths, [len(part) for part in parts])
+    slope, length = (
+        np.concatenate(parts),
+        np.repeat(lengths, [len(part) for part in parts]),
+    )
     order = np.argsort(-slope)
-    return float(slope[order[np.searchsorted(np.cumsum(length[order]), budget, side="right")]])
+    return float(
+        slope[order[np.searchsorted(np.cumsum(length[order]), budget, side="right")]]
+    )
 
 
 def _greedy(menu: _Menu, budget: int) -> tuple[float, InputInts]:
-    """λ, and the levels after every hull step steeper than λ and, in row order, those equal to it that fit."""
+    """λ, and the levels after every hull step steeper than λ and, in row order, those
+    equal to it that fit.
+    """
     slopes, lengths = hull_slopes(menu.values, menu.costs), np.diff(menu.costs)
     multiplier = _multiplier(slopes, lengths, budget)
     levels = (slopes > multiplier).sum(axis=0)
@@ -189,12 +232,21 @@ def _optimum(menu: _Menu, budget: int) -> _Solution:
     """The levels of least deficit: changes of the greedy fill."""
     multiplier, base = _greedy(menu, budget)
     slack = budget - int(menu.costs[base].sum()) - unspendable(menu.costs, budget)
-    fill = _Fill(menu.values - multiplier * menu.costs[:, None], base, multiplier, budget, slack)
-    return _search(fill, lambda inputs, losses, best: _changes(menu, inputs, base[inputs], losses, best))
+    fill = _Fill(
+        menu.values - multiplier * menu.costs[:, None], base, multiplier, budget, slack
+    )
+    return _search(
+        fill,
+        lambda inputs, losses, best: _changes(menu, inputs, base[inputs], losses, best),
+    )
 
 
-def _solve_each(values: ModeFloats, costs: Int[np.ndarray, "input mode"], budget: int) -> Plan:
-    """`solve` for costs per input and mode: hull steps by falling slope, then changes input by input."""
+def _solve_each(
+    values: ModeFloats, costs: Int[np.ndarray, "input mode"], budget: int
+) -> Plan:
+    """`solve` for costs per input and mode: hull steps by falling slope, then changes
+    input by input.
+    """
     rows = np.arange(len(values))
     affordable = costs <= budget
     worth = np.where(affordable, values, -np.inf)
@@ -203,15 +255,25 @@ def _solve_each(values: ModeFloats, costs: Int[np.ndarray, "input mode"], budget
     spent = np.cumsum(hull.cost[order])
     whole = int(np.searchsorted(spent, budget, side="right"))
     base = hull.start.copy()
-    base[hull.input[order[:whole]]] = hull.target[order[:whole]]  # the last of an input's steps overwrites the others
+    # the last of an input's steps overwrites the others
+    base[hull.input[order[:whole]]] = hull.target[order[:whole]]
     best = _Solution(base)
     if whole < len(order):
         multiplier = float(hull.slope[order[whole]])
-        slack = budget - int(spent[whole - 1] if whole else 0) - unspendable(costs, budget)
+        slack = (
+            budget - int(spent[whole - 1] if whole else 0) - unspendable(costs, budget)
+        )
         fill = _Fill((worth - multiplier * costs).T, base, multiplier, budget, slack)
-        best = _search(fill, lambda inputs, losses, most: _own_changes(costs, inputs, base[inputs], losses, most))
+        best = _search(
+            fill,
+            lambda inputs, losses, most: _own_changes(
+                costs, inputs, base[inputs], losses, most
+            ),
+        )
     value = float(values[rows, best.levels].sum(dtype=np.float64))
-    return best.plan(best.levels, value, spent=int(costs[rows, best.levels].sum()), budget=budget)
+    return best.plan(
+        best.levels, value, spent=int(costs[rows, best.levels].sum()), budget=budget
+    )
 
 
 def _own_changes(
@@ -221,8 +283,12 @@ def _own_changes(
     losses: Float[np.ndarray, "mode core"],
     best: float,
 ) -> _Changes:
-    """The inputs' changes that lose less than `best`; each input is a group of its own."""
-    level, column = np.nonzero((losses < best) & (np.arange(len(losses))[:, None] != source))
+    """The inputs' changes that lose less than `best`; each input is a group of its
+    own.
+    """
+    level, column = np.nonzero(
+        (losses < best) & (np.arange(len(losses))[:, None] != source)
+    )
     rows = inputs[column]
     return _Changes(
         input=rows,
@@ -241,7 +307,9 @@ def _apart(
 
 
 class _Fill(NamedTuple):
-    """A greedy fill at λ: reduced values, its levels, the budget and the part of it that is left."""
+    """A greedy fill at λ: reduced values, its levels, the budget and the part of it
+    that is left.
+    """
 
     reduced: Float[np.ndarray, "level input"]
     base: InputInts
@@ -251,14 +319,24 @@ class _Fill(NamedTuple):
 
 
 def _search(fill: _Fill, changes_of: Callable[..., _Changes]) -> _Solution:
-    """The levels of least deficit: changes of the fill, over ever more inputs until no other can matter."""
+    """The levels of least deficit: changes of the fill, over ever more inputs until no
+    other can matter.
+    """
     reduced, base, multiplier, budget, slack = fill
     most, second = reduced[0], np.full(len(base), -np.inf)
     for level in reduced[1:]:
-        most, second = np.maximum(most, level), np.maximum(second, np.minimum(most, level))
+        most, second = (
+            np.maximum(most, level),
+            np.maximum(second, np.minimum(most, level)),
+        )
     nearest = most - second
     optimum = _Solution(base, multiplier, bound=multiplier * budget + float(most.sum()))
-    best, tolerance, size, limit = multiplier * slack, SOLVE_TOLERANCE * optimum.bound, FIRST_INPUTS, FIRST_STATES
+    best, tolerance, size, limit = (
+        multiplier * slack,
+        SOLVE_TOLERANCE * optimum.bound,
+        FIRST_INPUTS,
+        FIRST_STATES,
+    )
     while best > tolerance and limit <= MOST_STATES:
         inputs, reach = np.flatnonzero(nearest < best), best
         if len(inputs) > size:
@@ -266,10 +344,16 @@ def _search(fill: _Fill, changes_of: Callable[..., _Changes]) -> _Solution:
             reach = float(nearest[inputs].max())
         losses = np.maximum(most[inputs] - reduced[:, inputs], 0.0)
         step = _least_deficit(
-            changes_of(inputs, losses, best), len(reduced), _Goal(slack, multiplier, best - tolerance, tolerance, limit)
+            changes_of(inputs, losses, best),
+            len(reduced),
+            _Goal(slack, multiplier, best - tolerance, tolerance, limit),
         )
         stop_loss = reach if step.states <= limit else 0.0
-        optimum = optimum._replace(core=len(inputs), states=max(step.states, optimum.states), stop_loss=stop_loss)
+        optimum = optimum._replace(
+            core=len(inputs),
+            states=max(step.states, optimum.states),
+            stop_loss=stop_loss,
+        )
         if len(step.inputs):
             best, levels = step.deficit, base.copy()
             levels[step.inputs] = step.levels
@@ -281,9 +365,15 @@ def _search(fill: _Fill, changes_of: Callable[..., _Changes]) -> _Solution:
 
 
 def _changes(
-    menu: _Menu, inputs: InputInts, source: InputInts, losses: Float[np.ndarray, "level input"], best: float
+    menu: _Menu,
+    inputs: InputInts,
+    source: InputInts,
+    losses: Float[np.ndarray, "level input"],
+    best: float,
 ) -> _Changes:
-    """The inputs' changes that lose less than `best` and lead to a level worth more than all cheaper ones."""
+    """The inputs' changes that lose less than `best` and lead to a level worth more
+    than all cheaper ones.
+    """
     values, count = menu.values[:, inputs], len(menu.costs)
     useful = (losses < best) & (np.arange(count)[:, None] != source)
     useful[1:] &= values[1:] > np.maximum.accumulate(values, axis=0)[:-1]
@@ -300,11 +390,14 @@ def _changes(
 
 
 def _least_deficit(changes: _Changes, levels: int, goal: _Goal) -> _Step:
-    """The changes with the smallest deficit, if that is below the goal's; no input changes twice.
+    """The changes with the smallest deficit, if that is below the goal's; no input
+    changes twice.
 
-    Changes from one level to another differ only in loss, so they are taken in that order, and never together with
-    changes back. This relaxation lets an input change twice. Later inputs of the chain then replace it. If they lose
-    more than the relaxation, the clashing inputs get groups of their own, and the problem is solved again.
+    Changes from one level to another differ only in loss, so they are taken in that
+    order, and never together with changes back. This relaxation lets an input change
+    twice. Later inputs of the chain then replace it. If they lose more than the
+    relaxation, the clashing inputs get groups of their own, and the problem is solved
+    again.
     """
     none = np.zeros(0, np.int64)
     best = _Step(goal.best, none, none, 1)
@@ -318,18 +411,26 @@ def _least_deficit(changes: _Changes, levels: int, goal: _Goal) -> _Step:
         once = _spread(changes, taken) if len(clashes) else taken
         deficit = relaxed + float(changes.loss[once].sum() - changes.loss[taken].sum())
         if len(once) == len(taken) and deficit < goal.best:
-            best = best._replace(deficit=deficit, inputs=changes.input[once], levels=changes.level[once])
+            best = best._replace(
+                deficit=deficit, inputs=changes.input[once], levels=changes.level[once]
+            )
             goal = goal._replace(best=deficit - goal.tolerance)
         if relaxed >= goal.best:
             return best
         apart = _apart(changes.input, changes.level, levels)
-        changes = changes._replace(key=np.where(np.isin(changes.input, clashes), apart, changes.key))
+        changes = changes._replace(
+            key=np.where(np.isin(changes.input, clashes), apart, changes.key)
+        )
 
 
 def _spread(changes: _Changes, taken: Int[np.ndarray, "_"]) -> Int[np.ndarray, "_"]:
-    """As many changes of each key as in `taken`, by rising loss, with no input twice; fewer where inputs run out."""
+    """As many changes of each key as in `taken`, by rising loss, with no input twice;
+    fewer where inputs run out.
+    """
     once = np.zeros(0, np.int64)
-    for key, count in zip(*np.unique(changes.key[taken], return_counts=True), strict=True):
+    for key, count in zip(
+        *np.unique(changes.key[taken], return_counts=True), strict=True
+    ):
         chain = np.flatnonzero(changes.key == key)
         free = chain[~np.isin(changes.input[chain], changes.input[once])]
         once = np.append(once, free[:count])
@@ -339,27 +440,41 @@ def _spread(changes: _Changes, taken: Int[np.ndarray, "_"]) -> Int[np.ndarray, "
 def _groups(changes: _Changes, levels: int, best: float) -> list[_Group]:
     """One group per pair of levels (key // levels).
 
-    Its options: no change, or the first 1, 2, ... changes of one key, as long as their total loss is below `best`.
+    Its options: no change, or the first 1, 2, ... changes of one key, as long as their
+    total loss is below `best`.
     """
     starts = [0, *(np.flatnonzero(changes.key[1:] != changes.key[:-1]) + 1).tolist()]
     ends = [*starts[1:], len(changes.key)]
-    loss = np.concatenate([changes.loss[a:b].cumsum() for a, b in zip(starts, ends, strict=True)])
+    loss = np.concatenate(
+        [changes.loss[a:b].cumsum() for a, b in zip(starts, ends, strict=True)]
+    )
     last = np.flatnonzero(loss < best)
     if len(last) == 0:
         return []
-    first, pair = np.repeat(starts, np.subtract(ends, starts))[last], changes.key[last] // levels
+    first, pair = (
+        np.repeat(starts, np.subtract(ends, starts))[last],
+        changes.key[last] // levels,
+    )
     cost = changes.cost[last] * (last - first + 1)
     fresh = np.append(True, pair[1:] != pair[:-1])
-    position = np.arange(len(last)) + np.cumsum(fresh)  # each group begins with its empty option
-    columns = [np.zeros(position[-1] + 1, dtype=column.dtype) for column in (first, last, cost, loss)]
-    for column, filled in zip(columns, (first, last + 1, cost, loss[last]), strict=True):
+    # each group begins with its empty option
+    position = np.arange(len(last)) + np.cumsum(fresh)
+    columns = [
+        np.zeros(position[-1] + 1, dtype=column.dtype)
+        for column in (first, last, cost, loss)
+    ]
+    for column, filled in zip(
+        columns, (first, last + 1, cost, loss[last]), strict=True
+    ):
         column[position] = filled
     bounds = [*(position[fresh] - 1).tolist(), int(position[-1]) + 1]
     return [_Group(*(column[a:b] for column in columns)) for a, b in pairwise(bounds)]
 
 
 def _meet(groups: list[_Group], goal: _Goal) -> tuple[float, Int[np.ndarray, "_"], int]:
-    """The least deficit over one option per group, from two half searches joined by binary search."""
+    """The least deficit over one option per group, from two half searches joined by
+    binary search.
+    """
     left, right = (_States(np.array([start]), np.zeros(1)) for start in (goal.slack, 0))
     for group in groups:
         if (len(left.slack), len(left.steps)) <= (len(right.slack), len(right.steps)):
@@ -367,24 +482,37 @@ def _meet(groups: list[_Group], goal: _Goal) -> tuple[float, Int[np.ndarray, "_"
         else:
             right = _merge(right, group, goal)
     peak = max(left.peak, right.peak)
-    partner = np.searchsorted(-right.slack, left.slack, side="right") - 1  # the feasible one of least deficit
-    deficit = goal.multiplier * left.slack + left.loss + (goal.multiplier * right.slack + right.loss)[partner]
+    # the feasible one of least deficit
+    partner = np.searchsorted(-right.slack, left.slack, side="right") - 1
+    deficit = (
+        goal.multiplier * left.slack
+        + left.loss
+        + (goal.multiplier * right.slack + right.loss)[partner]
+    )
     deficit[partner < 0] = np.inf
     least = int(deficit.argmin())
     if not deficit[least] < goal.best:
         return goal.best, np.zeros(0, np.int64), peak
-    return float(deficit[least]), np.append(_taken(left, least), _taken(right, int(partner[least]))), peak
+    return (
+        float(deficit[least]),
+        np.append(_taken(left, least), _taken(right, int(partner[least]))),
+        peak,
+    )
 
 
 def _merge(states: _States, group: _Group, goal: _Goal) -> _States:
-    """Every state with every option of the group, except combinations that lose too much or are dominated.
+    """Every state with every option of the group, except combinations that lose too
+    much or are dominated.
 
-    If there are too many, only the options with costs nearest to 0 and the states with slacks nearest to 0 stay, and
-    `peak` exceeds the limit.
+    If there are too many, only the options with costs nearest to 0 and the states with
+    slacks nearest to 0 stay, and `peak` exceeds the limit.
     """
     peak, room = states.peak, 32 * goal.limit // len(states.slack)
     if len(group.cost) > room:
-        group, peak = _Group(*(column[_nearest(group.cost, room)] for column in group)), goal.limit + 1
+        group, peak = (
+            _Group(*(column[_nearest(group.cost, room)] for column in group)),
+            goal.limit + 1,
+        )
     loss = (group.loss[:, None] + states.loss).ravel()
     slack = (states.slack - group.cost[:, None]).ravel()
     index = (loss < goal.best).nonzero()[0]
@@ -395,13 +523,16 @@ def _merge(states: _States, group: _Group, goal: _Goal) -> _States:
     keep[1:] = deficit[1:] < np.minimum.accumulate(deficit)[:-1]
     index, slack = index[keep], slack[keep]
     keep = np.ones(len(index), dtype=bool)
-    keep[:-1] = slack[1:] != slack[:-1]  # the last of equal slacks has the least deficit
+    # the last of equal slacks has the least deficit
+    keep[:-1] = slack[1:] != slack[:-1]
     index, slack = index[keep], slack[keep]
     peak = max(peak, len(index))
     if len(index) > goal.limit:
         near = _nearest(slack, goal.limit)
         index, slack = index[near], slack[near]
-    return _States(slack, loss[index], (*states.steps, (group, len(states.slack), index)), peak)
+    return _States(
+        slack, loss[index], (*states.steps, (group, len(states.slack), index)), peak
+    )
 
 
 def _nearest(numbers: Int[np.ndarray, "_"], count: int) -> Int[np.ndarray, "_"]:

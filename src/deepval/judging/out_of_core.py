@@ -1,10 +1,13 @@
-"""Parquet files larger than memory, scores and budgets -> the Result that judging them in memory would give.
+"""Parquet files larger than memory, scores and budgets -> the Result that judging them
+in memory would give.
 
-All figures are exact. Figures that follow from sums over units and over the highest scores come from the same code as
-in memory. Options that need the rows themselves are refused with a message; such figures are None with a reason.
+All figures are exact. Figures that follow from sums over units and over the highest
+scores come from the same code as in memory. Options that need the rows themselves are
+refused with a message; such figures are None with a reason.
 
-The first reading of the files sums by unit everything that does not depend on an order, and sifts the scores and the
-decision values. If a cut falls in a block whose rows were not stored, a second reading stores them.
+The first reading of the files sums by unit everything that does not depend on an order,
+and sifts the scores and the decision values. If a cut falls in a block whose rows were
+not stored, a second reading stores them.
 """
 
 import math
@@ -18,7 +21,15 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError, InputWarning
 from deepval.judging import audits, deployment
-from deepval.judging.allowances import LEVELS, Allowance, MissingCosts, allowance, budget_list, charging, cost_figures
+from deepval.judging.allowances import (
+    LEVELS,
+    Allowance,
+    MissingCosts,
+    allowance,
+    budget_list,
+    charging,
+    cost_figures,
+)
 from deepval.judging.audits import gaps
 from deepval.judging.comparison import samples_of
 from deepval.judging.draws import Concentration, concentration, make_draws
@@ -26,11 +37,27 @@ from deepval.judging.guarantees import with_guarantees
 from deepval.judging.kernel import Sieve
 from deepval.judging.notes import notes_on_disk
 from deepval.judging.oracle import RowInts, Rows
-from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, Sample, resample_counts, resample_totals
+from deepval.judging.resamples import (
+    LEAVE_OUT_UP_TO,
+    Allocator,
+    Resampling,
+    Sample,
+    resample_counts,
+    resample_totals,
+)
 from deepval.judging.rows import judge, with_simultaneous, with_words
 from deepval.judging.sieve import QUANTILES, WIDEST, SiftedScores, Sifting
 from deepval.progress import Watch
-from deepval.results import DrawsUsed, OracleAt, Provenance, Result, ScoresUsed, Setting, Unit, known
+from deepval.results import (
+    DrawsUsed,
+    OracleAt,
+    Provenance,
+    Result,
+    ScoresUsed,
+    Setting,
+    Unit,
+    known,
+)
 from deepval.tables.chunks import CHUNK, OnDisk
 from deepval.tables.scans import ScannedScores, ScannedTable, scan_scores, scan_values
 from deepval.tables.scores import Missing, check_missing, check_names
@@ -53,18 +80,28 @@ class ScannedResamples(Resampling):
     def ranking(self, scores: Allocator, slots: Slots) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
         assert isinstance(scores, SiftedScores)
-        sums, taken = scores.values.sums(self.counts, slots), np.minimum(slots, self.inputs[:, None])
-        return [Sample(sums[:, b, 0], sums[:, b, 1], taken[:, b]) for b in range(slots.shape[1])]
+        sums, taken = (
+            scores.values.sums(self.counts, slots),
+            np.minimum(slots, self.inputs[:, None]),
+        )
+        return [
+            Sample(sums[:, b, 0], sums[:, b, 1], taken[:, b])
+            for b in range(slots.shape[1])
+        ]
 
     def best(self, slots: Slots) -> list[Sample]:
         """Samples of the capacity oracle, one per column of `slots`."""
         gain = self.oracle.sums(self.counts, slots)[:, :, 0]
         available = self.counts @ self.oracle.sieve.tables[0].sum(axis=0)
         taken = np.minimum(slots, available[:, None])
-        return [Sample(gain[:, b], gain[:, b], taken[:, b]) for b in range(slots.shape[1])]
+        return [
+            Sample(gain[:, b], gain[:, b], taken[:, b]) for b in range(slots.shape[1])
+        ]
 
     def tied_shares(self, scores: Allocator, slots: Sequence[int]) -> list[float]:
-        """For each number of slots, the share of that many highest scores of the sample that tie-breaks decide."""
+        """For each number of slots, the share of that many highest scores of the sample
+        that tie-breaks decide.
+        """
         assert isinstance(scores, SiftedScores)
         return [scores.values.cut(number).audit(number).share for number in slots]
 
@@ -78,17 +115,21 @@ class Facts:
     """Counts and sums of a reading that do not depend on the allocator.
 
     Attributes:
-        scale: A bound on the size of decision values. Values are divided by it before squaring, so that none overflows.
+        scale: A bound on the size of decision values. Values are divided by it before
+            squaring, so that none overflows.
         affected: Judged inputs whose loss the full mode changes.
         harmful: Judged inputs whose loss the full mode raises.
         benefit: Sum of the positive decision values of judged inputs.
-        harm: Sum of the negative decision values of judged inputs, as a positive number.
-        squares: Sum of squares of the positive decision values of judged inputs, each as a share of `scale`.
+        harm: Sum of the negative decision values of judged inputs, as a positive
+            number.
+        squares: Sum of squares of the positive decision values of judged inputs, each
+            as a share of `scale`.
         top: The largest decision value of a judged input, 0 where none is positive.
         top_row: Its row.
         gain: Sum of decision values over all inputs, judged or not.
         every_benefit: Sum of the positive decision values of all inputs.
-        every_harm: Sum of the negative decision values of all inputs, as a positive number.
+        every_harm: Sum of the negative decision values of all inputs, as a positive
+            number.
     """
 
     scale: float
@@ -104,7 +145,9 @@ class Facts:
     every_harm: float = 0.0
 
     def note(self, values: Rows, judged: Bool[np.ndarray, "row"], first: int) -> None:
-        """Add a piece of the rows, of which some are judged; `first` is its first row."""
+        """Add a piece of the rows, of which some are judged; `first` is its first
+        row.
+        """
         own = values if judged.all() else values[judged]
         self.gain += float(values.sum())
         self.every_benefit += float(values.sum(where=values > 0))
@@ -133,7 +176,8 @@ class Scan:
         scores: The scores.
         watch: Reports the progress of a reading.
         facts: Counts and sums of the first reading.
-        per_unit: Number of inputs of each unit, their all-cheap loss, gain and benefit of escalating them all.
+        per_unit: Number of inputs of each unit, their all-cheap loss, gain and benefit
+            of escalating them all.
         oracle: The positive decision values, sifted.
         rankings: The scores, sifted.
         readings: Number of readings so far.
@@ -154,7 +198,8 @@ class Scan:
         best: Int[np.ndarray, "resample of_oracle"],
         ranked: Sequence[Slots],
     ) -> None:
-        """Read everything once, and once more if rows at the cuts of these slots were not stored.
+        """Read everything once, and once more if rows at the cuts of these slots were
+        not stored.
 
         Args:
             counts: How often each resample contains each unit.
@@ -162,33 +207,52 @@ class Scan:
             ranked: Slots of each score.
         """
         table = self.table
-        self.facts = Facts(scale=2 * table.largest or 1.0)  # a difference of two losses is at most twice the largest
+        # a difference of two losses is at most twice the largest
+        self.facts = Facts(scale=2 * table.largest or 1.0)
         helpful = np.flatnonzero(table.sample > 0)
-        self.oracle = self._sifting(table.sample[helpful], table.sample_unit[helpful], counts, best, signed=False)
+        self.oracle = self._sifting(
+            table.sample[helpful],
+            table.sample_unit[helpful],
+            counts,
+            best,
+            signed=False,
+        )
         self.rankings = [
-            SiftedScores(item.name, self._sifting(item.sample, table.sample_unit, counts, slots, signed=True))
+            SiftedScores(
+                item.name,
+                self._sifting(
+                    item.sample, table.sample_unit, counts, slots, signed=True
+                ),
+            )
             for item, slots in zip(self.scores, ranked, strict=True)
         ]
         units = len(table.unit_ids)
         totals = np.zeros((3, units))
         first = 0
-        # Everything below is a sum by unit: every draw is a weighted sum of these, so one reading serves all draws.
+        # Everything below is a sum by unit: every draw is a weighted sum of these, so
+        # one reading serves all draws.
         for losses, values, unit, scores in self._pieces():
             judged = unit >= 0
             self.facts.note(values, judged, first)
             first += len(values)
             if not judged.all():
-                losses, values, unit, *scores = (array[judged] for array in (losses, values, unit, *scores))
-            for total, weights in zip(totals, (losses, values, np.maximum(values, 0.0)), strict=True):
+                losses, values, unit, *scores = (
+                    array[judged] for array in (losses, values, unit, *scores)
+                )
+            for total, weights in zip(
+                totals, (losses, values, np.maximum(values, 0.0)), strict=True
+            ):
                 total += np.bincount(unit, weights=weights, minlength=units)
-            up = np.flatnonzero(values > 0)  # the oracle escalates no input that it would make worse
+            # the oracle escalates no input that it would make worse
+            up = np.flatnonzero(values > 0)
             self.oracle.add(values[up], values[up], unit[up])
             for ranking, score in zip(self.rankings, scores, strict=True):
                 ranking.values.add(score, values, unit)
         self.per_unit = np.column_stack([table.sizes, *totals])
         for column in self._siftings():
             column.read()
-        # The sample may have placed a cut in a block whose rows were not stored: only then the files are read again.
+        # The sample may have placed a cut in a block whose rows were not stored: only
+        # then the files are read again.
         for column, slots in zip(self._siftings(), (best, *ranked), strict=True):
             column.want(counts, slots)
         if any(column.requested.any() for column in self._siftings()):
@@ -196,8 +260,12 @@ class Scan:
 
     def read_again(self) -> None:
         """Read everything once more and store the rows of requested blocks."""
-        oracle, *rankings = ((column, bool(column.requested.any())) for column in self._siftings())
-        for _, values, unit, scores in self._pieces(only=[requested for _, requested in rankings]):
+        oracle, *rankings = (
+            (column, bool(column.requested.any())) for column in self._siftings()
+        )
+        for _, values, unit, scores in self._pieces(
+            only=[requested for _, requested in rankings]
+        ):
             judged = unit >= 0
             if oracle[1]:
                 up = np.flatnonzero(judged & (values > 0))
@@ -212,7 +280,13 @@ class Scan:
         return [self.oracle, *(item.values for item in self.rankings)]
 
     def _sifting(
-        self, sample: Rows, unit: RowInts, counts: Float[np.ndarray, "resample unit"], slots: Slots, *, signed: bool
+        self,
+        sample: Rows,
+        unit: RowInts,
+        counts: Float[np.ndarray, "resample unit"],
+        slots: Slots,
+        *,
+        signed: bool,
     ) -> Sifting:
         sieve = Sieve.over(
             sample,
@@ -226,24 +300,43 @@ class Scan:
         )
         return Sifting(sieve, signed, self.read_again)
 
-    def _pieces(self, only: Sequence[bool] | None = None) -> Iterator[tuple[Rows, Rows, RowInts, list[Rows]]]:
-        """All-cheap losses, decision values, units and scores (those marked in `only`), CHUNK rows at a time."""
+    def _pieces(
+        self, only: Sequence[bool] | None = None
+    ) -> Iterator[tuple[Rows, Rows, RowInts, list[Rows]]]:
+        """All-cheap losses, decision values, units and scores (those marked in `only`),
+        CHUNK rows at a time.
+        """
         self.readings += 1
-        chosen = [item for item, taken in zip(self.scores, only or [True] * len(self.scores), strict=True) if taken]
-        losses, units, scores = self.table.losses(), self.table.unit(), [item.chunks() for item in chosen]
+        chosen = [
+            item
+            for item, taken in zip(
+                self.scores, only or [True] * len(self.scores), strict=True
+            )
+            if taken
+        ]
+        losses, units, scores = (
+            self.table.losses(),
+            self.table.unit(),
+            [item.chunks() for item in chosen],
+        )
         number = math.ceil(len(self.table.parts) / CHUNK)
-        for _ in self.watch(range(number), "reading the table" if self.readings == 1 else "reading the table again"):
+        for _ in self.watch(
+            range(number),
+            "reading the table" if self.readings == 1 else "reading the table again",
+        ):
             cheap, full = next(losses)
             yield cheap, cheap - full, next(units), [next(chunks) for chunks in scores]
 
 
 def refuse(source: OnDisk, asked: Mapping[str, Any]) -> None:
-    """Raise where an option is set that needs the rows in memory; keys name it in Python and on the command line."""
+    """Raise where an option is set that needs the rows in memory; keys name it in
+    Python and on the command line.
+    """
     name = next((name for name, value in asked.items() if value), None)
     if name is not None:
         raise InputError(
-            f"{source.source}: {name} needs the table in memory, and it is larger ({source.why}): leave it out, or "
-            "allow more (memory=..., --memory)."
+            f"{source.source}: {name} needs the table in memory, and it is larger "
+            f"({source.why}): leave it out, or allow more (memory=..., --memory)."
         )
 
 
@@ -263,28 +356,53 @@ def evaluate_on_disk(
     thresholds: bool,
     watch: Watch,
 ) -> Result:
-    """Judge allocators on a table that stays in its files; arguments are those of `evaluate`."""
+    """Judge allocators on a table that stays in its files; arguments are those of
+    `evaluate`.
+    """
     check_names(scores)
     check_missing(missing)
     budgets_to_judge = budget_list(budgets)
-    table = scan_values(source.source, modes=modes, costs=source.costs, units=units, watch=watch)
+    table = scan_values(
+        source.source, modes=modes, costs=source.costs, units=units, watch=watch
+    )
     score_files = scan_scores(table, scores, missing, watch)
-    allowances = [allowance(budget, table.modes, table.costs) for budget in budgets_to_judge]
+    allowances = [
+        allowance(budget, table.modes, table.costs) for budget in budgets_to_judge
+    ]
     allowances = charging(score_files, allowances, missing_costs)
     drawn = make_draws(len(table.unit_ids), draws, seed)
-    counts = resample_counts(drawn, len(table.unit_ids), leave_out_up_to=LEAVE_OUT_UP_TO)
+    counts = resample_counts(
+        drawn, len(table.unit_ids), leave_out_up_to=LEAVE_OUT_UP_TO
+    )
     inputs = counts @ table.sizes
     scan = Scan(table, score_files, watch)
-    # Cuts of later figures are named before the first reading, so that it stores their rows.
-    best = [*(a.slots(inputs) for a in allowances), *(quota(inputs, alpha) for alpha in LEVELS)]
-    ranked = [np.column_stack([_slots(a, item.name, inputs) for a in allowances]) for item in score_files]
-    scan.read(counts, np.column_stack([*best, _half_way(table.sample, table.step, best[0])]), ranked)
+    # Cuts of later figures are named before the first reading, so that it stores their
+    # rows.
+    best = [
+        *(a.slots(inputs) for a in allowances),
+        *(quota(inputs, alpha) for alpha in LEVELS),
+    ]
+    ranked = [
+        np.column_stack([_slots(a, item.name, inputs) for a in allowances])
+        for item in score_files
+    ]
+    scan.read(
+        counts,
+        np.column_stack([*best, _half_way(table.sample, table.step, best[0])]),
+        ranked,
+    )
     ids, facts, rankings = tuple(map(str, table.unit_ids)), scan.facts, scan.rankings
     totals = resample_totals(ids, scan.per_unit, drawn, counts)
-    resamples = ScannedResamples(**totals, modes=table.modes, watch=watch, oracle=scan.oracle)
-    judged = with_words(judge(resamples, rankings, allowances), resamples, rankings, allowances)
+    resamples = ScannedResamples(
+        **totals, modes=table.modes, watch=watch, oracle=scan.oracle
+    )
+    judged = with_words(
+        judge(resamples, rankings, allowances), resamples, rankings, allowances
+    )
     estimated = table.estimated is not None
-    judged = with_guarantees(judged, resamples, rankings, allowances, bound=bound, estimated=estimated)
+    judged = with_guarantees(
+        judged, resamples, rankings, allowances, bound=bound, estimated=estimated
+    )
     if simultaneous_intervals:
         judged = with_simultaneous(judged, resamples)
     notes = [
@@ -308,7 +426,9 @@ def evaluate_on_disk(
         provenance=Provenance(
             deepval=__version__,
             table=table.digest,
-            scores={item.name: ScoresUsed(item.digest, item.covered) for item in score_files},
+            scores={
+                item.name: ScoresUsed(item.digest, item.covered) for item in score_files
+            },
             costs=cost_figures(allowances),
             draws=DrawsUsed(drawn.method, len(drawn), drawn.seed),
             units=ids,
@@ -316,11 +436,15 @@ def evaluate_on_disk(
             role="all" if units is None else "chosen",
         ),
         setting=_setting(scan, resamples),
-        comparisons=sum(row.verdict in ("better", "worse", "unresolved") for row in rows),
+        comparisons=sum(
+            row.verdict in ("better", "worse", "unresolved") for row in rows
+        ),
         half_widths=audits.half_widths(rows, allowances),
         rows=rows,
         gaps=gaps(resamples, rankings, allowances, judged=judged, caps={}),
-        thresholds=deployment.thresholds(resamples, rankings, allowances) if thresholds else (),
+        thresholds=deployment.thresholds(resamples, rankings, allowances)
+        if thresholds
+        else (),
         units=_units(resamples, rankings, allowances),
         warnings=tuple(notes),
         samples=samples_of(resamples, judged),
@@ -328,27 +452,41 @@ def evaluate_on_disk(
     )
 
 
-def _slots(allowed: Allowance, name: str, inputs: Float[np.ndarray, "resample"]) -> Int[np.ndarray, "resample"]:
-    """Number of inputs that an allocator may escalate in every resample: 0 where its cost is unknown."""
+def _slots(
+    allowed: Allowance, name: str, inputs: Float[np.ndarray, "resample"]
+) -> Int[np.ndarray, "resample"]:
+    """Number of inputs that an allocator may escalate in every resample: 0 where its
+    cost is unknown.
+    """
     if name in allowed.unpriced:
         return np.zeros(len(inputs), dtype=np.int64)
     return allowed.slots(inputs, allowed.cost_of(name))
 
 
-def _half_way(sample: Rows, step: int, other: Int[np.ndarray, "resample"]) -> Int[np.ndarray, "resample"]:
-    """Number of the best inputs that together have half of the possible gain, estimated from a sample.
+def _half_way(
+    sample: Rows, step: int, other: Int[np.ndarray, "resample"]
+) -> Int[np.ndarray, "resample"]:
+    """Number of the best inputs that together have half of the possible gain, estimated
+    from a sample.
 
-    Only the full sample needs this number; every draw has its number from `other` instead.
+    Only the full sample needs this number; every draw has its number from `other`
+    instead.
     """
     best = np.sort(sample[sample > 0])[::-1] if len(sample) else sample
     reached = np.cumsum(best)
     half = other.copy()
-    half[0] = step * (int(np.searchsorted(reached, reached[-1] / 2)) + 1) if len(best) else other[0]
+    half[0] = (
+        step * (int(np.searchsorted(reached, reached[-1] / 2)) + 1)
+        if len(best)
+        else other[0]
+    )
     return half
 
 
 def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
-    """The effect of escalation on the judged inputs, and the spread of the possible gain."""
+    """The effect of escalation on the judged inputs, and the spread of the possible
+    gain.
+    """
     table, facts, inputs = scan.table, scan.facts, len(scan.table)
     loss = float(resamples.cheap_loss[0])
     slots = np.array([int(quota(inputs, alpha)) for alpha in LEVELS])
@@ -365,32 +503,51 @@ def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
         all_full_share=known(part_of(float(resamples.full_gain[0]), loss)),
         budgets=tuple(
             OracleAt(
-                alpha, int(k), known(part_of(float(gain), loss)), helpful > int(k), inputs - facts.harmful >= int(k)
+                alpha,
+                int(k),
+                known(part_of(float(gain), loss)),
+                helpful > int(k),
+                inputs - facts.harmful >= int(k),
             )
             for alpha, k, gain in zip(LEVELS, slots, gains, strict=True)
         ),
-        concentration=audits.spread(concentration(scan.per_unit[:, -1], resamples.unit_ids), _over_inputs(scan, facts)),
+        concentration=audits.spread(
+            concentration(scan.per_unit[:, -1], resamples.unit_ids),
+            _over_inputs(scan, facts),
+        ),
     )
 
 
 def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
-    """How evenly the possible gain is spread over inputs; the Gini coefficient is not computed."""
+    """How evenly the possible gain is spread over inputs; the Gini coefficient is not
+    computed.
+    """
     if facts.top_row is None or not facts.benefit > 0:
         return Concentration(None, math.nan, math.nan, math.nan)
-    effective = (facts.benefit / facts.scale) ** 2 / facts.squares  # 1 / sum of squared shares of the total
+    # 1 / sum of squared shares of the total
+    effective = (facts.benefit / facts.scale) ** 2 / facts.squares
     top = scan.table.parts.id_at(facts.top_row)
     half, share = _half(scan.oracle, facts.benefit)
-    return Concentration(top, facts.top / facts.benefit, effective, math.nan, half, share)
+    return Concentration(
+        top, facts.top / facts.benefit, effective, math.nan, half, share
+    )
 
 
 def _half(oracle: Sifting, total: float) -> tuple[int, float]:
-    """Smallest number of inputs that together have half of the total, and their share of it."""
-    # Blocks descend, so running sums over them find the block in which half of the total is reached.
+    """Smallest number of inputs that together have half of the total, and their share
+    of it.
+    """
+    # Blocks descend, so running sums over them find the block in which half of the
+    # total is reached.
     numbers, sums = oracle.sieve.tables.sum(axis=2)
-    target = total / 2 * (1 - 1e-12)  # rounding of the sums must not cost one more input
-    block = min(int(np.searchsorted(np.cumsum(sums), target)), int(np.flatnonzero(numbers)[-1]))
+    # rounding of the sums must not cost one more input
+    target = total / 2 * (1 - 1e-12)
+    block = min(
+        int(np.searchsorted(np.cumsum(sums), target)), int(np.flatnonzero(numbers)[-1])
+    )
     before, inputs_before = float(sums[:block].sum()), int(numbers[:block].sum())
-    if oracle.sieve.single[block]:  # all rows have one value, so their number follows without reading them
+    # all rows have one value, so their number follows without reading them
+    if oracle.sieve.single[block]:
         value = float(oracle.sieve.edges[block])
         more = max(1, math.ceil((target - before) / value))
         return inputs_before + more, (before + more * value) / total
@@ -400,12 +557,22 @@ def _half(oracle: Sifting, total: float) -> tuple[int, float]:
 
 
 def _units(
-    resamples: ScannedResamples, scores: Sequence[SiftedScores], allowances: Sequence[Allowance]
+    resamples: ScannedResamples,
+    scores: Sequence[SiftedScores],
+    allowances: Sequence[Allowance],
 ) -> tuple[Unit, ...]:
-    """The part of each unit in the gain at the headline budget; empty where units are too many to list."""
+    """The part of each unit in the gain at the headline budget; empty where units are
+    too many to list.
+    """
     if resamples.left_out.start == resamples.left_out.stop:
         return ()
     allowed, oracle = audits.headline(allowances), resamples.oracle
-    slots = min(int(oracle.sieve.tables[0].sum()), int(allowed.slots(int(resamples.inputs[0]))))
-    best = oracle.cut(slots).taken(slots)[1] if slots else np.zeros(len(resamples.unit_ids))
+    slots = min(
+        int(oracle.sieve.tables[0].sum()), int(allowed.slots(int(resamples.inputs[0])))
+    )
+    best = (
+        oracle.cut(slots).taken(slots)[1]
+        if slots
+        else np.zeros(len(resamples.unit_ids))
+    )
     return audits.unit_rows(resamples, allowed, best, scores)

@@ -1,14 +1,18 @@
-"""Scores in time order -> causal escalations, by four policies that see the inputs of a unit one after another.
+"""Scores in time order -> causal escalations, by four policies that see the inputs of a
+unit one after another.
 
-A policy is its configuration. `decide` decides whole arrays; `start` returns a stream for one unit that makes the same
-decisions input by input, for a deployed router. The state resets at each unit. The rows of a unit are sorted by
-`order`, which should differ within a unit (`ValueTable.time_rank` does); rows of equal order keep their sequence.
+A policy is its configuration. `decide` decides whole arrays; `start` returns a stream
+for one unit that makes the same decisions input by input, for a deployed router. The
+state resets at each unit. The rows of a unit are sorted by `order`, which should differ
+within a unit (`ValueTable.time_rank` does); rows of equal order keep their sequence.
 Scores may be infinite, not NaN.
 
-`BOUNDS` are what no policy under the cap can exceed, as acceptances in hindsight. From one to the next, a policy knows
-less: the best of each unit whatever the order (`unit_quota`), the same in random order (`random_order`), under the cap
-in the actual order (`capped_hindsight`), by one threshold per unit (`unit_threshold`). With decision values as scores
-these are bounds on the gain; with other scores, they are what the same ranking gains. docs/streaming.md has the proofs.
+`BOUNDS` are what no policy under the cap can exceed, as acceptances in hindsight. From
+one to the next, a policy knows less: the best of each unit whatever the order
+(`unit_quota`), the same in random order (`random_order`), under the cap in the actual
+order (`capped_hindsight`), by one threshold per unit (`unit_threshold`). With decision
+values as scores these are bounds on the gain; with other scores, they are what the same
+ranking gains. docs/streaming.md has the proofs.
 """
 
 import math
@@ -20,7 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, InputFlags, InputFloats, InputInts, InputNumbers, Int, Shaped
+from deepval.arrays import (
+    Float,
+    InputFlags,
+    InputFloats,
+    InputInts,
+    InputNumbers,
+    Int,
+    Shaped,
+)
 from deepval.errors import InputError
 from deepval.judging.tie_expectations import TiedCut, cuts
 
@@ -36,19 +48,24 @@ class UnitStream(ABC):
         """Whether the next input of the unit is escalated."""
 
     def step(self, signal: Any, /) -> bool:
-        """The same, from what the policy reads off a score: its level, its request, or the score itself."""
+        """The same, from what the policy reads off a score: its level, its request, or
+        the score itself.
+        """
         return self.decide(signal)
 
 
 class Policy(ABC):
     """A rule for escalation that uses only the inputs of the unit so far."""
 
-    def decide(self, score: InputFloats, unit: InputInts, order: InputNumbers) -> InputFloats:
+    def decide(
+        self, score: InputFloats, unit: InputInts, order: InputNumbers
+    ) -> InputFloats:
         """Acceptance per input: 1 where it is escalated, 0 where it is not."""
         score = _scores(score)
         if not score.shape == unit.shape == order.shape or np.isnan(order).any():
             raise InputError(
-                "Scores, units and orders must be one per input and orders not NaN, got shapes "
+                "Scores, units and orders must be one per input and orders not NaN, "
+                "got shapes "
                 f"{score.shape}, {unit.shape}, {order.shape}: align them by input."
             )
         rows, first = in_time(unit, order)
@@ -58,7 +75,9 @@ class Policy(ABC):
 
     @abstractmethod
     def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
-        """Which rows are escalated; rows are sorted by unit, then time, and `first` is the first row of their unit."""
+        """Which rows are escalated; rows are sorted by unit, then time, and `first` is
+        the first row of their unit.
+        """
 
     @abstractmethod
     def start(self) -> UnitStream:
@@ -66,22 +85,28 @@ class Policy(ABC):
 
 
 def in_time(unit: InputInts, order: InputNumbers) -> tuple[InputInts, InputInts]:
-    """The rows by unit and time, and for each row the position of the first row of its unit."""
+    """The rows by unit and time, and for each row the position of the first row of its
+    unit.
+    """
     rows = np.lexsort((order, unit))
     begins = np.diff(unit[rows], prepend=unit[rows[:1]] - 1) != 0
     return rows, np.maximum.accumulate(np.where(begins, np.arange(rows.size), 0))
 
 
 def slots_of(alpha: float, inputs: int) -> int:
-    """The rank of the score at which the share alpha of the inputs is cut; the highest score has rank 1."""
+    """The rank of the score at which the share alpha of the inputs is cut; the highest
+    score has rank 1.
+    """
     return max(1, math.ceil(alpha * inputs - SLACK))
 
 
 @dataclass(frozen=True)
 class FrozenThreshold(Policy):
-    """Escalates scores above theta, and scores equal to it with probability `tie_acceptance` = p.
+    """Escalates scores above theta, and scores equal to it with probability
+    `tie_acceptance` = p.
 
-    Decisions are in the sure form: the j-th tied input of a unit is accepted iff floor(j*p) > floor((j-1)*p).
+    Decisions are in the sure form: the j-th tied input of a unit is accepted iff
+    floor(j*p) > floor((j-1)*p).
     """
 
     theta: float
@@ -90,31 +115,44 @@ class FrozenThreshold(Policy):
     def __post_init__(self) -> None:
         if math.isnan(self.theta) or not 0 <= self.tie_acceptance <= 1:
             raise InputError(
-                "A frozen threshold needs a theta that is not NaN and a tie acceptance in [0, 1], got "
-                f"{self.theta} and {self.tie_acceptance}: calibrate it on validation scores."
+                "A frozen threshold needs a theta that is not NaN and a tie "
+                f"acceptance in [0, 1], got {self.theta} and {self.tie_acceptance}: "
+                "calibrate it on validation scores."
             )
 
     @classmethod
-    def calibrate(cls, validation_scores: InputFloats, alpha: float) -> "FrozenThreshold":
+    def calibrate(
+        cls, validation_scores: InputFloats, alpha: float
+    ) -> "FrozenThreshold":
         """The threshold that accepts the expected share alpha of the validation scores.
 
-        theta is the largest score with share(s >= theta) >= alpha, and
-        p = (alpha - share(s > theta))/share(s = theta). Shares are taken as counts,
-        count(s >= theta) >= alpha*n - 1e-9, so that float noise in alpha*n does not move theta to the next
-        score; p is at most 1 for the same reason.
+        theta is the largest score with share(s >= theta) >= alpha, and p = (alpha -
+        share(s > theta))/share(s = theta). Shares are taken as counts, count(s >=
+        theta) >= alpha*n - 1e-9, so that float noise in alpha*n does not move theta to
+        the next score; p is at most 1 for the same reason.
         """
         return cls.calibrate_each(validation_scores, [alpha])[0]
 
     @classmethod
     def calibrate_each(
-        cls, validation_scores: InputFloats, alphas: Sequence[float], order: InputInts | None = None
+        cls,
+        validation_scores: InputFloats,
+        alphas: Sequence[float],
+        order: InputInts | None = None,
     ) -> list["FrozenThreshold"]:
-        """The thresholds of several shares; `order` sorts the scores from the highest down, if passed."""
+        """The thresholds of several shares; `order` sorts the scores from the highest
+        down, if passed.
+        """
         for alpha in alphas:
             check_alpha(alpha)
         scores = _validation(validation_scores)
-        score_cuts = cuts(scores, [slots_of(alpha, scores.size) for alpha in alphas], order)
-        return [cls.at(cut, alpha * scores.size) for cut, alpha in zip(score_cuts, alphas, strict=True)]
+        score_cuts = cuts(
+            scores, [slots_of(alpha, scores.size) for alpha in alphas], order
+        )
+        return [
+            cls.at(cut, alpha * scores.size)
+            for cut, alpha in zip(score_cuts, alphas, strict=True)
+        ]
 
     @classmethod
     def at(cls, cut: TiedCut, accepted: float) -> "FrozenThreshold":
@@ -123,7 +161,9 @@ class FrozenThreshold(Policy):
         return cls(theta, tie_acceptance=min(1.0, (accepted - cut.above) / cut.tied))
 
     def expected(self, score: InputFloats) -> InputFloats:
-        """Expected acceptance per input: 1 above theta, p at theta, 0 below; for the exact expected gain."""
+        """Expected acceptance per input: 1 above theta, p at theta, 0 below; for the
+        exact expected gain.
+        """
         score = _scores(score)
         return (score > self.theta) + self.tie_acceptance * (score == self.theta)
 
@@ -131,7 +171,9 @@ class FrozenThreshold(Policy):
         """Which rows are escalated."""
         tied = score == self.theta
         turn = running_count(tied, first)
-        accepted = np.floor(turn * self.tie_acceptance) > np.floor((turn - 1) * self.tie_acceptance)
+        accepted = np.floor(turn * self.tie_acceptance) > np.floor(
+            (turn - 1) * self.tie_acceptance
+        )
         return (score > self.theta) | (tied & accepted)
 
     def start(self) -> "FrozenStream":
@@ -158,7 +200,9 @@ class FrozenStream(UnitStream):
 
 @dataclass(frozen=True)
 class CausalCap(Policy):
-    """Escalates the inputs above the threshold, at most floor(1 + alpha*t + 1e-9) of a unit's first t inputs."""
+    """Escalates the inputs above the threshold, at most floor(1 + alpha*t + 1e-9) of a
+    unit's first t inputs.
+    """
 
     threshold: FrozenThreshold
     alpha: float
@@ -172,15 +216,20 @@ class CausalCap(Policy):
         return cls(FrozenThreshold.calibrate(validation_scores, alpha), alpha)
 
     def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
-        """Which rows are escalated: e_t = W_t + min(0, min_{j<=t} (cap_j - W_j)), with W_t requests up to t."""
+        """Which rows are escalated: e_t = W_t + min(0, min_{j<=t} (cap_j - W_j)), with
+        W_t requests up to t.
+        """
         row = np.arange(score.size)
         wants = running_count(self.threshold.decide_sorted(score, first), first)
         cap = np.floor(1 + self.alpha * (row - first + 1) + SLACK).astype(np.int64)
-        # Each unit is lowered below all earlier ones, so that one running minimum serves them all.
+        # Each unit is lowered below all earlier ones, so that one running minimum
+        # serves them all.
         drop = np.cumsum(first == row) * (2 * score.size + 2)
         lowest = np.minimum.accumulate(cap - wants - drop) + drop
         escalated = wants + np.minimum(0, lowest)
-        before = np.where(first == row, 0, np.concatenate([[0], escalated])[: score.size])
+        before = np.where(
+            first == row, 0, np.concatenate([[0], escalated])[: score.size]
+        )
         return escalated > before
 
     def start(self) -> "CappedStream":
@@ -201,16 +250,20 @@ class CappedStream(UnitStream):
         """Whether the next input of the unit is escalated."""
         requested = self.wants.decide(score)
         self.seen += 1
-        escalate = requested and self.escalated < math.floor(1 + self.policy.alpha * self.seen + SLACK)
+        escalate = requested and self.escalated < math.floor(
+            1 + self.policy.alpha * self.seen + SLACK
+        )
         self.escalated += escalate
         return escalate
 
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveThreshold(Policy):
-    """Escalates iff F(s) > q, where F(s) is the share of validation scores <= s, and q follows the rate.
+    """Escalates iff F(s) > q, where F(s) is the share of validation scores <= s, and q
+    follows the rate.
 
-    q starts at 1 - alpha and moves by eta*(escalated - alpha), kept in [0, 1]. The scores are kept sorted.
+    q starts at 1 - alpha and moves by eta*(escalated - alpha), kept in [0, 1]. The
+    scores are kept sorted.
     """
 
     eta: float
@@ -220,7 +273,9 @@ class AdaptiveThreshold(Policy):
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
         if not 0 <= self.eta < math.inf:
-            raise InputError(f"eta must be a finite step of at least 0, got {self.eta}.")
+            raise InputError(
+                f"eta must be a finite step of at least 0, got {self.eta}."
+            )
         ascending = np.sort(_validation(self.validation_scores))
         ascending.flags.writeable = False
         object.__setattr__(self, "validation_scores", ascending)
@@ -241,7 +296,9 @@ class AdaptiveThreshold(Policy):
 
 @dataclass
 class AdaptiveStream(UnitStream):
-    """An adaptive threshold within one unit, with the quantile that the next score must exceed."""
+    """An adaptive threshold within one unit, with the quantile that the next score must
+    exceed.
+    """
 
     policy: AdaptiveThreshold
     q: float
@@ -253,7 +310,9 @@ class AdaptiveStream(UnitStream):
     def step(self, level: float, /) -> bool:
         """The decision on an input, from F of its score."""
         escalate = level > self.q
-        self.q = min(1.0, max(0.0, self.q + self.policy.eta * (escalate - self.policy.alpha)))
+        self.q = min(
+            1.0, max(0.0, self.q + self.policy.eta * (escalate - self.policy.alpha))
+        )
         return escalate
 
 
@@ -261,9 +320,10 @@ class AdaptiveStream(UnitStream):
 class TokenBucket(Policy):
     """Escalates the inputs above the threshold while a token is left.
 
-    The level starts at 1; each input first adds alpha up to `cap`; an escalation needs a level of at least
-    1 - 1e-9 and costs 1. With an infinite cap the level is 1 + alpha*t - escalations, which is the causal cap
-    but for the float noise that the level gathers in units of some 1e5 inputs.
+    The level starts at 1; each input first adds alpha up to `cap`; an escalation needs
+    a level of at least 1 - 1e-9 and costs 1. With an infinite cap the level is 1 +
+    alpha*t - escalations, which is the causal cap but for the float noise that the
+    level gathers in units of some 1e5 inputs.
     """
 
     cap: float
@@ -273,7 +333,10 @@ class TokenBucket(Policy):
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
         if not self.cap >= 1:
-            raise InputError(f"A bucket must hold at least the one token it starts with, got a cap of {self.cap}.")
+            raise InputError(
+                "A bucket must hold at least the one token it starts "
+                f"with, got a cap of {self.cap}."
+            )
 
     def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
         """Which rows are escalated."""
@@ -304,8 +367,12 @@ class BucketStream(UnitStream):
         return escalate
 
 
-def replay_steps(policy: Policy, signal: Shaped[np.ndarray, "input"], first: InputInts) -> InputFlags:
-    """The decisions of a new stream per unit, step by step over the signal of each row."""
+def replay_steps(
+    policy: Policy, signal: Shaped[np.ndarray, "input"], first: InputInts
+) -> InputFlags:
+    """The decisions of a new stream per unit, step by step over the signal of each
+    row.
+    """
     begins = first == np.arange(signal.size)
     stream, escalated = policy.start(), []
     for value, new in zip(signal.tolist(), begins.tolist(), strict=True):
@@ -323,7 +390,10 @@ def running_count(flag: InputFlags, first: InputInts) -> InputInts:
 def check_alpha(alpha: float) -> None:
     """Raise where alpha is no share of inputs."""
     if not 0 < alpha <= 1:
-        raise InputError(f"alpha must lie in (0, 1], got {alpha}: pass the share of inputs to escalate.")
+        raise InputError(
+            f"alpha must lie in (0, 1], got {alpha}: pass the "
+            "share of inputs to escalate."
+        )
 
 
 def one_score(score: float) -> float:
@@ -337,7 +407,9 @@ def _scores(score: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     """The scores as float64, none of them NaN."""
     if np.isnan(score).any():
         row = int(np.flatnonzero(np.isnan(score))[0])
-        raise InputError(f"Scores must not be NaN, found one in row {row}: give every input a score.")
+        raise InputError(
+            f"Scores must not be NaN, found one in row {row}: give every input a score."
+        )
     return np.asarray(score, dtype=np.float64)
 
 
@@ -345,8 +417,8 @@ def _validation(scores: Float[np.ndarray, "..."]) -> InputFloats:
     """Validation scores, at least one."""
     if scores.ndim != 1 or scores.size == 0:
         raise InputError(
-            f"Calibration needs one score for at least one validation input, got shape {scores.shape}: "
-            "pass the scores of the validation units."
+            "Calibration needs one score for at least one validation input, got shape "
+            f"{scores.shape}: pass the scores of the validation units."
         )
     return _scores(scores)
 
@@ -356,7 +428,9 @@ def caps(alpha: float, inputs: int) -> Int[np.ndarray, "input"]:
     return np.floor(1 + alpha * np.arange(1, inputs + 1) + SLACK).astype(np.int64)
 
 
-def unit_quota(score: InputFloats, alpha: float, _value: InputFloats | None = None) -> InputFloats:
+def unit_quota(
+    score: InputFloats, alpha: float, _value: InputFloats | None = None
+) -> InputFloats:
     """The highest scores of a unit, as many as the cap allows at its end."""
     return highest(score, min(int(caps(alpha, len(score))[-1]), len(score)))
 
@@ -367,12 +441,16 @@ def highest(score: InputFloats, slots: int) -> InputFloats:
     return (score > cut.score) + (slots - cut.above) / cut.tied * (score == cut.score)
 
 
-def random_order(score: InputFloats, alpha: float, _value: InputFloats | None = None) -> InputFloats:
-    """Acceptances that bound the expected sum of scores of every policy under the cap, if the order is random.
+def random_order(
+    score: InputFloats, alpha: float, _value: InputFloats | None = None
+) -> InputFloats:
+    """Acceptances that bound the expected sum of scores of every policy under the cap,
+    if the order is random.
 
-    p_t is the probability of escalating the t-th input; each input is as likely to be the t-th. The caps bound the
-    sums of p_t, and at best p_t takes the highest scores, a concave gain. So the p_t that differ least are best: the
-    slopes of the greatest convex function below the caps.
+    p_t is the probability of escalating the t-th input; each input is as likely to be
+    the t-th. The caps bound the sums of p_t, and at best p_t takes the highest scores,
+    a concave gain. So the p_t that differ least are best: the slopes of the greatest
+    convex function below the caps.
     """
     inputs = len(score)
     hull = [(0, 0.0)]
@@ -393,10 +471,13 @@ def _slope(begin: tuple[int, float], end: tuple[int, float]) -> float:
     return (end[1] - begin[1]) / (end[0] - begin[0])
 
 
-def capped_hindsight(score: InputFloats, alpha: float, _value: InputFloats | None = None) -> InputFloats:
+def capped_hindsight(
+    score: InputFloats, alpha: float, _value: InputFloats | None = None
+) -> InputFloats:
     """The inputs with the largest sum of scores under the cap in the actual order.
 
-    The caps of all beginnings are a laminar matroid, so taking the highest score that still fits is optimal.
+    The caps of all beginnings are a laminar matroid, so taking the highest score that
+    still fits is optimal.
     """
     left, accepted = caps(alpha, len(score)), np.zeros(len(score))
     for row in np.argsort(-score, kind="stable").tolist():
@@ -409,12 +490,17 @@ def capped_hindsight(score: InputFloats, alpha: float, _value: InputFloats | Non
 def unit_threshold(score: InputFloats, alpha: float, value: InputFloats) -> InputFloats:
     """The causal cap over the threshold that gains most in this unit."""
     first = np.zeros(len(score), dtype=np.int64)
-    tried = [CausalCap(FrozenThreshold(theta, 1.0), alpha).decide_sorted(score, first) for theta in np.unique(score)]
+    tried = [
+        CausalCap(FrozenThreshold(theta, 1.0), alpha).decide_sorted(score, first)
+        for theta in np.unique(score)
+    ]
     return max(tried, key=lambda escalated: float(value @ escalated)).astype(np.float64)
 
 
 def by_unit(
-    unit: InputInts, order: InputInts, accept: Callable[[Int[np.ndarray, "row"]], Float[np.ndarray, "row"]]
+    unit: InputInts,
+    order: InputInts,
+    accept: Callable[[Int[np.ndarray, "row"]], Float[np.ndarray, "row"]],
 ) -> InputFloats:
     """The acceptances of all units, each from its rows in time order."""
     accepted = np.zeros(len(unit))
@@ -431,4 +517,6 @@ BOUNDS = {
     "cap, hindsight": capped_hindsight,
     "cap, best threshold": unit_threshold,
 }
-"""What the same scores gain if a policy under the cap knew more than it can, by name."""
+"""What the same scores gain if a policy under the cap knew more than it can, by
+name.
+"""

@@ -1,7 +1,9 @@
-"""Scores of validation inputs, a rate and a policy -> the mode to run for each score as it arrives.
+"""Scores of validation inputs, a rate and a policy -> the mode to run for each score as
+it arrives.
 
-With one score per input, a high score requests the full mode. With one score per mode (estimates of their gains), the
-mode of the largest score is requested; if no score is above 0, none is requested. If modes have costs, a price decides.
+With one score per input, a high score requests the full mode. With one score per mode
+(estimates of their gains), the mode of the largest score is requested; if no score is
+above 0, none is requested. If modes have costs, a price decides.
 """
 
 import math
@@ -18,8 +20,21 @@ from deepval.errors import InputError, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, json_text, plain
 from deepval.files.writing import file_path
-from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, Policy, TokenBucket, UnitStream
-from deepval.judging.priced_policies import ConformalHarm, DualPrice, ReplayThreshold, VirtualQueue, score_scale
+from deepval.judging.policies import (
+    AdaptiveThreshold,
+    CausalCap,
+    FrozenThreshold,
+    Policy,
+    TokenBucket,
+    UnitStream,
+)
+from deepval.judging.priced_policies import (
+    ConformalHarm,
+    DualPrice,
+    ReplayThreshold,
+    VirtualQueue,
+    score_scale,
+)
 from deepval.judging.prices import Price, PriceStream
 
 MODES = ("cheap", "full")
@@ -34,7 +49,8 @@ class Routing:
         policy: Decides which scores are high enough; a price if modes have costs.
         modes: Names of the modes, cheap first and full last.
         per_mode: Whether every input has a score per mode above cheap.
-        reset: Whether the policy starts again at each unit; if not, all inputs are one stream.
+        reset: Whether the policy starts again at each unit; if not, all inputs are one
+            stream.
         about: Facts about the calibration; they affect no decision.
     """
 
@@ -45,15 +61,24 @@ class Routing:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if len(self.modes) < 2 or not all(self.modes) or len(set(self.modes)) < len(self.modes):
-            raise InputError(f"A router needs different names of two modes or more, cheap first; got {self.modes!r}.")
+        if (
+            len(self.modes) < 2
+            or not all(self.modes)
+            or len(set(self.modes)) < len(self.modes)
+        ):
+            raise InputError(
+                "A router needs different names of two modes "
+                f"or more, cheap first; got {self.modes!r}."
+            )
         if not isinstance(self.policy, Price):
             return
         costs, number = self.policy.costs, len(self.modes) - 1
         if not self.per_mode or (costs is not None and len(costs) != number):
             raise InputError(
-                f"A price needs a score and a cost for each mode above cheap, {number} of {', '.join(self.modes)}; got "
-                f"{'one score' if costs is None else f'{len(costs)} costs'}."
+                "A price needs a score and a cost for each mode above cheap, "
+                f"{number} of "
+                f"{', '.join(self.modes)}; "
+                f"got {'one score' if costs is None else f'{len(costs)} costs'}."
             )
 
     @classmethod
@@ -69,32 +94,69 @@ class Routing:
         reset: bool = True,
         about: Mapping[str, Any] | None = None,
     ) -> "Routing":
-        """The routing that escalates a share alpha of validation inputs; see `deepval.Router.from_scores`."""
+        """The routing that escalates a share alpha of validation inputs; see
+        `deepval.Router.from_scores`.
+        """
         values = check_scores(scores)
         reset = checks.flag(reset, "reset")
         if costs is not None and not isinstance(costs, Mapping):
-            raise InputError(f"costs must be a mapping from modes to numbers; found {quote(costs)}.")
+            raise InputError(
+                f"costs must be a mapping from modes to numbers; found {quote(costs)}."
+            )
         if about is not None and not isinstance(about, Mapping):
-            raise InputError(f"about must be a mapping of plain facts; found {quote(about)}.")
-        if not isinstance(policy, str | Price) and not callable(getattr(policy, "start", None)):
-            raise InputError(f"A policy must be named by text, or be one of policies; found {quote(policy)}.")
-        names = checks.texts(modes, "modes") if modes is not None else MODES if values.ndim == 1 else ()
+            raise InputError(
+                f"about must be a mapping of plain facts; found {quote(about)}."
+            )
+        if not isinstance(policy, str | Price) and not callable(
+            getattr(policy, "start", None)
+        ):
+            raise InputError(
+                "A policy must be named by text, or be one "
+                f"of policies; found {quote(policy)}."
+            )
+        names = (
+            checks.texts(modes, "modes")
+            if modes is not None
+            else MODES
+            if values.ndim == 1
+            else ()
+        )
         if values.ndim == 2 and values.shape[1] != len(names) - 1:
             columns = values.shape[1]
-            mode_names = f"the modes {', '.join(names)}" if names else "no names: give modes=[...], cheap first"
+            mode_names = (
+                f"the modes {', '.join(names)}"
+                if names
+                else "no names: give modes=[...], cheap first"
+            )
             raise InputError(
-                f"Scores per mode need a column for each mode above cheap; got {columns} columns and {mode_names}."
+                "Scores per mode need a column for each mode above cheap; got "
+                f"{columns} columns and {mode_names}."
             )
         if isinstance(policy, str):
             if costs:
                 policy = _price(values, alpha, policy, names, costs)
             else:
                 policy = _named_policy(policy, values, alpha, parameter)
-        facts: dict[str, Any] = {"alpha": float(alpha), "calibration_inputs": len(values)}
-        routing = cls(policy, names, per_mode=values.ndim == 2, reset=reset, about=facts | dict(about or {}))
+        facts: dict[str, Any] = {
+            "alpha": float(alpha),
+            "calibration_inputs": len(values),
+        }
+        routing = cls(
+            policy,
+            names,
+            per_mode=values.ndim == 2,
+            reset=reset,
+            about=facts | dict(about or {}),
+        )
         own_costs = isinstance(policy, Price) and policy.costs is None
-        if "rate" in routing.about or own_costs or not isinstance(policy, FrozenThreshold | Price):
-            return routing  # the rate of other policies depends on units, times or costs, which scores lack
+        if (
+            "rate" in routing.about
+            or own_costs
+            or not isinstance(policy, FrozenThreshold | Price)
+        ):
+            # the rate of other policies depends on units, times or costs, which scores
+            # lack
+            return routing
         rows = np.arange(len(values))
         rate = float(np.mean(routing.replay(values, np.zeros_like(rows), rows) > 0))
         return replace(routing, about=facts | {"rate": rate} | dict(about or {}))
@@ -106,26 +168,34 @@ class Routing:
         order: InputNumbers,
         costs: ModeFloats | None = None,
     ) -> InputInts:
-        """The index of the mode that a router chooses for each input, when inputs arrive in time order.
+        """The index of the mode that a router chooses for each input, when inputs
+        arrive in time order.
 
         Args:
             scores: The scores of the inputs.
             unit: Their units.
             order: Their times.
-            costs: What the modes above cheap cost on each input, for a price without costs of its own.
+            costs: What the modes above cheap cost on each input, for a price without
+                costs of its own.
         """
         unit = unit if self.reset else np.zeros_like(unit)
         if isinstance(self.policy, Price):
             return self.policy.decide(scores, unit, order, costs)
         if scores.ndim == 1:
-            return np.where(self.policy.decide(scores, unit, order) > 0, len(self.modes) - 1, 0)
+            return np.where(
+                self.policy.decide(scores, unit, order) > 0, len(self.modes) - 1, 0
+            )
         largest = scores.max(axis=1)
-        escalated = self.policy.decide(np.where(largest > 0, largest, -np.inf), unit, order) > 0
+        escalated = (
+            self.policy.decide(np.where(largest > 0, largest, -np.inf), unit, order) > 0
+        )
         return np.where(escalated, 1 + scores.argmax(axis=1), 0)
 
     @property
     def policy_name(self) -> str:
-        """Name of the policy in a file; the name of the class for a user's own policy."""
+        """Name of the policy in a file; the name of the class for a user's own
+        policy.
+        """
         return NAMES.get(type(self.policy), type(self.policy).__name__)
 
     def start(self) -> "Route":
@@ -142,34 +212,50 @@ class Route:
     score: float = math.nan
 
     def decide(self, score: Any, costs: Mapping[str, float] | None = None) -> str:
-        """The mode of the next input, from its score or from its scores per mode, and its costs if it has its own."""
+        """The mode of the next input, from its score or from its scores per mode, and
+        its costs if it has its own.
+        """
         routing = self.routing
-        if costs is not None and (not isinstance(routing.policy, Price) or routing.policy.costs is not None):
-            raise InputError("This router has no use for the costs of an input: leave them out.")
+        if costs is not None and (
+            not isinstance(routing.policy, Price) or routing.policy.costs is not None
+        ):
+            raise InputError(
+                "This router has no use for the costs of an input: leave them out."
+            )
         if not routing.per_mode and not isinstance(self.stream, PriceStream):
             self.score = _single_score(score)
             return routing.modes[-1 if self.stream.decide(self.score) else 0]
         estimates = _mode_scores(score, len(routing.modes) - 1)
         self.score = max(estimates)
         if isinstance(self.stream, PriceStream):
-            own = _own_costs(costs, routing.modes, self.stream.price) if self.stream.price.costs is None else None
+            own = (
+                _own_costs(costs, routing.modes, self.stream.price)
+                if self.stream.price.costs is None
+                else None
+            )
             return routing.modes[self.stream.decide(estimates, own)]
         asked = self.stream.decide(self.score if self.score > 0 else -math.inf)
         return routing.modes[1 + estimates.index(self.score) if asked else 0]
 
 
-def _own_costs(costs: Mapping[str, float] | None, modes: Sequence[str], price: Price) -> list[float]:
+def _own_costs(
+    costs: Mapping[str, float] | None, modes: Sequence[str], price: Price
+) -> list[float]:
     """Cost of each mode above cheap on an input, on top of the cheap one."""
     try:
         saved = float(costs[modes[0]]) if price.skipping and costs is not None else 0.0
-        own = [float(costs[mode]) - saved for mode in modes[1:]] if costs is not None else []
+        own = (
+            [float(costs[mode]) - saved for mode in modes[1:]]
+            if costs is not None
+            else []
+        )
     except (KeyError, TypeError, ValueError, OverflowError):
         own = []
     if not own or not all(map(math.isfinite, own)):
         needed = modes if price.skipping else modes[1:]
         raise InputError(
-            f"This router needs the cost of {', '.join(needed)} on every input, decide(scores, costs={{...}}); got "
-            f"{quote(costs)}."
+            f"This router needs the cost of {', '.join(needed)} on every input, "
+            f"decide(scores, costs={{...}}); got {quote(costs)}."
         )
     return own
 
@@ -183,11 +269,14 @@ def _price(
 ) -> Price:
     if scores.ndim != 2 or not set(modes[1:]) <= set(costs):
         raise InputError(
-            f"Costs are for scores per mode, one for each of {', '.join(modes[1:])}; got costs "
-            f"of {quote(list(costs))} and scores of shape {scores.shape}."
+            f"Costs are for scores per mode, one for each of {', '.join(modes[1:])}; "
+            f"got costs of {quote(list(costs))} and scores of shape {scores.shape}."
         )
     if _with_spaces(policy) not in ("frozen threshold", "causal cap"):
-        raise InputError(f"With costs a router keeps a price, and has no {policy!r}: leave policy or costs out.")
+        raise InputError(
+            "With costs a router keeps a price, and has "
+            f"no {policy!r}: leave policy or costs out."
+        )
     mode_costs = [float(costs[mode]) for mode in modes[1:]]
     return Price.calibrate(scores, mode_costs, _share(alpha) * mode_costs[-1])
 
@@ -196,12 +285,24 @@ SETTABLE = ("adaptive threshold", "token bucket", "dual price", "virtual queue")
 """Policies with a parameter."""
 
 
-def _named_policy(name: str, scores: Float[np.ndarray, "input *mode"], alpha: float, parameter: float | None) -> Policy:
+def _named_policy(
+    name: str,
+    scores: Float[np.ndarray, "input *mode"],
+    alpha: float,
+    parameter: float | None,
+) -> Policy:
     makers = POLICIES
     if _with_spaces(name) not in makers:
-        raise InputError(f"A policy must be one of {', '.join(makers)}; got {name!r}{suggestion(name, makers)}")
+        raise InputError(
+            "A policy "
+            "must "
+            f"be one of {', '.join(makers)}; got {name!r}{suggestion(name, makers)}"
+        )
     if parameter is not None and _with_spaces(name) not in SETTABLE:
-        raise InputError(f"A {_with_spaces(name)} has no parameter to set; got {quote(parameter)}: leave it out.")
+        raise InputError(
+            f"A {_with_spaces(name)} has no parameter "
+            f"to set; got {quote(parameter)}: leave it out."
+        )
     asking = scores.max(axis=1) if scores.ndim == 2 else scores
     frozen = FrozenThreshold.calibrate(asking, _share(alpha))
     if scores.ndim == 2 and frozen.theta <= 0:
@@ -209,14 +310,22 @@ def _named_policy(name: str, scores: Float[np.ndarray, "input *mode"], alpha: fl
     return makers[_with_spaces(name)](frozen, asking, alpha, parameter)
 
 
-def _adaptive(_: FrozenThreshold, scores: np.ndarray, alpha: float, parameter: float | None) -> Policy:
+def _adaptive(
+    _: FrozenThreshold, scores: np.ndarray, alpha: float, parameter: float | None
+) -> Policy:
     if parameter is None:
-        raise InputError("An adaptive threshold needs its step: parameter=0.02, or what `evaluate` tuned.")
+        raise InputError(
+            "An adaptive threshold needs its step: parameter=0.02, "
+            "or what `evaluate` tuned."
+        )
     return AdaptiveThreshold(parameter, scores, alpha)
 
 
 def _by_losses(*_: Any) -> Policy:
-    raise InputError("This policy is calibrated by losses, not by scores alone: calibrate it with `deepval threshold`.")
+    raise InputError(
+        "This policy is calibrated by losses, not by scores alone: calibrate it with "
+        "`deepval threshold`."
+    )
 
 
 NAMES: dict[type, str] = {
@@ -231,19 +340,27 @@ NAMES: dict[type, str] = {
     Price: "price",
 }
 """Policies by class."""
-POLICIES: dict[str, Callable[[FrozenThreshold, np.ndarray, float, float | None], Policy]] = {
+POLICIES: dict[
+    str, Callable[[FrozenThreshold, np.ndarray, float, float | None], Policy]
+] = {
     "frozen threshold": lambda frozen, _scores, _alpha, _parameter: frozen,
     "causal cap": lambda frozen, _scores, alpha, _parameter: CausalCap(frozen, alpha),
     "adaptive threshold": _adaptive,
-    "token bucket": lambda frozen, _, alpha, size: TokenBucket(math.inf if size is None else size, frozen, alpha),
-    "dual price": lambda frozen, scores, alpha, eta: DualPrice(frozen.theta, score_scale(scores), alpha, eta or 0.1),
+    "token bucket": lambda frozen, _, alpha, size: TokenBucket(
+        math.inf if size is None else size, frozen, alpha
+    ),
+    "dual price": lambda frozen, scores, alpha, eta: DualPrice(
+        frozen.theta, score_scale(scores), alpha, eta or 0.1
+    ),
     "virtual queue": lambda frozen, scores, alpha, debt: VirtualQueue(
         frozen.theta, score_scale(scores), alpha, debt or 10.0
     ),
     "replay threshold": _by_losses,
     "conformal harm": _by_losses,
 }
-"""Policies by name: functions of a calibrated threshold, the validation scores, the rate and a parameter."""
+"""Policies by name: functions of a calibrated threshold, the validation scores, the
+rate and a parameter.
+"""
 
 
 def _with_spaces(name: str) -> str:
@@ -251,8 +368,15 @@ def _with_spaces(name: str) -> str:
 
 
 def _share(alpha: Any) -> float:
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 < alpha <= 1:
-        raise InputError(f"alpha must lie in (0, 1], got {quote(alpha)}: pass the share of inputs to escalate.")
+    if (
+        isinstance(alpha, bool)
+        or not isinstance(alpha, int | float | np.number)
+        or not 0 < alpha <= 1
+    ):
+        raise InputError(
+            f"alpha must lie in (0, 1], got {quote(alpha)}: pass "
+            "the share of inputs to escalate."
+        )
     return float(alpha)
 
 
@@ -261,14 +385,22 @@ def check_scores(scores: Any) -> Float[np.ndarray, "input *mode"]:
     try:
         values = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"Validation scores must be numbers, one per input or per input and mode; {error}.") from error
+        raise InputError(
+            "Validation scores must be numbers, one per input or "
+            f"per input and mode; {error}."
+        ) from error
     if values.ndim not in (1, 2) or not values.size:
-        raise InputError(f"Validation scores must be one per input or per input and mode; got shape {values.shape}.")
+        raise InputError(
+            "Validation scores must be one per input or per input "
+            f"and mode; got shape {values.shape}."
+        )
     bad = np.isnan(values) if values.ndim == 1 else ~np.isfinite(values)
     if bad.any():
         row = int(np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))[0])
         rule = "not be NaN" if values.ndim == 1 else "be finite, one per mode"
-        raise InputError(f"Validation scores must {rule}; row {row} is {values[row].tolist()}.")
+        raise InputError(
+            f"Validation scores must {rule}; row {row} is {values[row].tolist()}."
+        )
     return values
 
 
@@ -276,7 +408,9 @@ def _single_score(score: Any) -> float:
     try:
         value = float(score)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"This router takes one score per input, a number; got {quote(score)}.") from error
+        raise InputError(
+            f"This router takes one score per input, a number; got {quote(score)}."
+        ) from error
     if math.isnan(value):
         raise InputError("Scores must not be NaN, got one: give every input a score.")
     return value
@@ -286,9 +420,15 @@ def _mode_scores(score: Any, number: int) -> list[float]:
     try:
         values = [float(value) for value in score]
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"This router takes {number} scores per input, one per mode; got {quote(score)}.") from error
+        raise InputError(
+            f"This router takes {number} scores per input, "
+            f"one per mode; got {quote(score)}."
+        ) from error
     if len(values) != number or not all(value < math.inf for value in values):
-        raise InputError(f"This router takes {number} scores per input, numbers below inf; got {quote(values)}.")
+        raise InputError(
+            f"This router takes {number} scores per input, numbers "
+            f"below inf; got {quote(values)}."
+        )
     return values
 
 
@@ -327,9 +467,16 @@ def file_text(routing: Routing) -> str:
 
 
 def read_routing(path: Path | str) -> Routing:
-    """The routing in a file. A file of another kind or version, or with inconsistent content, raises InputError."""
+    """The routing in a file.
+
+    A file of another kind or version, or with inconsistent content, raises InputError.
+    """
     source = file_path(path)
-    content = json_content(reading.content(source, "a router's file", largest=LARGEST_BYTES), source, "a router's file")
+    content = json_content(
+        reading.content(source, "a router's file", largest=LARGEST_BYTES),
+        source,
+        "a router's file",
+    )
     try:
         return _routing(content)
     except InputError as error:
@@ -337,7 +484,11 @@ def read_routing(path: Path | str) -> Routing:
 
 
 def _routing(content: Any) -> Routing:
-    schema = content.get("schema") if isinstance(content, Mapping) else type(content).__name__
+    schema = (
+        content.get("schema")
+        if isinstance(content, Mapping)
+        else type(content).__name__
+    )
     if schema != SCHEMA:
         raise InputError(f"must be a router of schema {SCHEMA!r}; found {schema!r}.")
     _exactly(content, PARTS, "a router's file", optional=("about",))
@@ -349,22 +500,35 @@ def _routing(content: Any) -> Routing:
         or not isinstance(reset, bool)
     ):
         raise InputError(
-            "modes must be a list of names, scores 'one' or 'per mode' and reset true or false; found "
-            f"{modes!r}, {scores!r} and {reset!r}."
+            "modes must be a list of names, scores 'one' or 'per mode' and reset true "
+            f"or false; found {modes!r}, {scores!r} and {reset!r}."
         )
     about = content.get("about", {})
     if not isinstance(about, Mapping):
         raise InputError(f"about must hold facts by name; found {about!r}.")
     per_mode = scores == SCORES[True]
-    return Routing(_policy(content["policy"]), tuple(modes), per_mode=per_mode, reset=reset, about=about)
+    return Routing(
+        _policy(content["policy"]),
+        tuple(modes),
+        per_mode=per_mode,
+        reset=reset,
+        about=about,
+    )
 
 
 def _plain(policy: Policy | Price) -> dict[str, Any]:
     """A policy as written to a file."""
     name = NAMES.get(type(policy), "")
-    name = "price per input" if isinstance(policy, Price) and policy.costs is None else name
+    name = (
+        "price per input"
+        if isinstance(policy, Price) and policy.costs is None
+        else name
+    )
     if not name:
-        raise InputError(f"A router's file holds one of {', '.join(FIELDS)}; got a {type(policy).__name__}.")
+        raise InputError(
+            "A router's file "
+            f"holds one of {', '.join(FIELDS)}; got a {type(policy).__name__}."
+        )
     inside = vars(policy) | vars(vars(policy).get("threshold", policy))
     return {"name": name} | {part: _written(inside[part]) for part in FIELDS[name]}
 
@@ -373,14 +537,19 @@ def _policy(content: Any) -> Policy | Price:
     name = content.get("name") if isinstance(content, Mapping) else None
     if not isinstance(name, str) or name not in FIELDS:
         raise InputError(
-            f"a policy's name must be one of {', '.join(FIELDS)}; found {name!r}{suggestion(name, FIELDS)}"
+            "a policy's name must "
+            f"be one of {', '.join(FIELDS)}; found {name!r}{suggestion(name, FIELDS)}"
         )
     _exactly(content, ("name", *FIELDS[name]), f"a {name}")
     read = {"validation_scores": _numbers, "costs": _numbers, "skipping": _flag}
-    values: dict[str, Any] = {part: read.get(part, _number)(content[part], part) for part in FIELDS[name]}
+    values: dict[str, Any] = {
+        part: read.get(part, _number)(content[part], part) for part in FIELDS[name]
+    }
     kind = next((kind for kind, of in NAMES.items() if of == name), Price)
     if kind in (CausalCap, ReplayThreshold, TokenBucket):
-        values["threshold"] = FrozenThreshold(values.pop("theta"), values.pop("tie_acceptance"))
+        values["threshold"] = FrozenThreshold(
+            values.pop("theta"), values.pop("tie_acceptance")
+        )
     if kind is Price:
         values["costs"] = tuple(values["costs"]) if "costs" in values else None
     if "validation_scores" in values:
@@ -397,7 +566,11 @@ def _written(value: Any) -> Any:
 def _number(value: Any, part: str) -> float:
     if isinstance(value, str) and value in INFINITE:
         return INFINITE[value]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+    ):
         raise InputError(f"{part} must be a number, 'inf' or '-inf'; found {value!r}.")
     return float(value)
 
@@ -414,11 +587,19 @@ def _flag(value: Any, part: str) -> bool:
     return value
 
 
-def _exactly(content: Mapping[str, Any], parts: tuple[str, ...], what: str, optional: tuple[str, ...] = ()) -> None:
+def _exactly(
+    content: Mapping[str, Any],
+    parts: tuple[str, ...],
+    what: str,
+    optional: tuple[str, ...] = (),
+) -> None:
     """Raise where a mapping lacks a part or has an unknown one."""
     strange = next((name for name in content if name not in parts), None)
     if strange is not None:
-        raise InputError(f"{what} has {', '.join(parts)}; found {strange!r}{suggestion(strange, parts)}")
+        raise InputError(
+            f"{what} has "
+            f"{', '.join(parts)}; found {strange!r}{suggestion(strange, parts)}"
+        )
     lacking = [part for part in parts if part not in content and part not in optional]
     if lacking:
         raise InputError(f"{what} has {', '.join(parts)}; there is no {lacking[0]!r}.")

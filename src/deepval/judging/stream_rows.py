@@ -1,8 +1,9 @@
-"""Scores in time order, calibrated on other units -> the gain of causal policies, and the cost of causality.
+"""Scores in time order, calibrated on other units -> the gain of causal policies, and
+the cost of causality.
 
-A ranking sees the whole test split before it decides. These policies see the inputs of a unit one after another, at the
-rate that the budget leaves after the cost of the allocator. The state resets at each unit, so a draw of units is a sum
-of unit totals.
+A ranking sees the whole test split before it decides. These policies see the inputs of
+a unit one after another, at the rate that the budget leaves after the cost of the
+allocator. The state resets at each unit, so a draw of units is a sum of unit totals.
 """
 
 import math
@@ -40,7 +41,9 @@ ETAS = (0.005, 0.01, 0.02, 0.05, 0.1)
 CAPS = (1.0, 2.0, 5.0, 10.0, math.inf)
 """Capacities that a token bucket is tuned over."""
 STEPS = (0.01, 0.03, 0.1, 0.3, 1.0)
-"""First steps that a dual price is tuned over, in units of the scores' standard deviation."""
+"""First steps that a dual price is tuned over, in units of the scores' standard
+deviation.
+"""
 DEBTS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Debts that a virtual queue is tuned over."""
 PAPER = ("frozen threshold", "causal cap", "adaptive threshold", "token bucket")
@@ -50,7 +53,9 @@ BEYOND = ("dual price", "virtual queue", "replay threshold", "conformal harm")
 
 
 class Trial(NamedTuple):
-    """A candidate setting with its share of inputs escalated and its gain on the validation units."""
+    """A candidate setting with its share of inputs escalated and its gain on the
+    validation units.
+    """
 
     candidate: float
     rate: float
@@ -58,10 +63,24 @@ class Trial(NamedTuple):
 
 
 def tune(
-    name: str, score: InputFloats, unit: InputInts, *, order: InputNumbers, value: InputFloats, alpha: float
+    name: str,
+    score: InputFloats,
+    unit: InputInts,
+    *,
+    order: InputNumbers,
+    value: InputFloats,
+    alpha: float,
 ) -> Policy:
-    """The policy of this name for the rate alpha, calibrated and tuned on the calibration units."""
-    about = {"score": score, "unit": unit, "order": order, "value": value, "alpha": alpha}
+    """The policy of this name for the rate alpha, calibrated and tuned on the
+    calibration units.
+    """
+    about = {
+        "score": score,
+        "unit": unit,
+        "order": order,
+        "value": value,
+        "alpha": alpha,
+    }
     frozen = FrozenThreshold.calibrate(score, alpha)
     start = (frozen.theta, priced.score_scale(score), alpha)
     match name:
@@ -70,25 +89,45 @@ def tune(
         case "causal cap":
             return CausalCap(frozen, alpha)
         case "adaptive threshold":
-            return tune_among([AdaptiveThreshold(eta, score, alpha) for eta in ETAS], ETAS, **about)[0]
+            return tune_among(
+                [AdaptiveThreshold(eta, score, alpha) for eta in ETAS], ETAS, **about
+            )[0]
         case "token bucket":
-            return tune_among([TokenBucket(cap, frozen, alpha) for cap in CAPS], CAPS, **about)[0]
+            return tune_among(
+                [TokenBucket(cap, frozen, alpha) for cap in CAPS], CAPS, **about
+            )[0]
         case "dual price":
-            return tune_among([priced.DualPrice(*start, eta) for eta in STEPS], STEPS, **about)[0]
+            return tune_among(
+                [priced.DualPrice(*start, eta) for eta in STEPS], STEPS, **about
+            )[0]
         case "virtual queue":
-            return tune_among([priced.VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about)[0]
+            return tune_among(
+                [priced.VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about
+            )[0]
         case "conformal harm":
-            safe = priced.safe_threshold(score, unit, priced.harm_shares(value, unit), target=alpha)
+            safe = priced.safe_threshold(
+                score, unit, priced.harm_shares(value, unit), target=alpha
+            )
             return priced.ConformalHarm.over(frozen, safe)
         case _:
-            shares = [share for part in range(1, 51) if (share := alpha * part / 10) <= 1]
-            replayed = [priced.ReplayThreshold(cut, alpha) for cut in FrozenThreshold.calibrate_each(score, shares)]
-            return tune_among(replayed, shares, **about, tolerance=1.0)[0]  # the cap keeps the rate
+            shares = [
+                share for part in range(1, 51) if (share := alpha * part / 10) <= 1
+            ]
+            replayed = [
+                priced.ReplayThreshold(cut, alpha)
+                for cut in FrozenThreshold.calibrate_each(score, shares)
+            ]
+            # the cap keeps the rate
+            return tune_among(replayed, shares, **about, tolerance=1.0)[0]
 
 
 def setting_of(policy: Any) -> float | None:
     """The tuned setting of a policy; None if it has none, or an infinite one."""
-    settings = [getattr(policy, name) for name in ("eta", "cap", "debt") if hasattr(policy, name)]
+    settings = [
+        getattr(policy, name)
+        for name in ("eta", "cap", "debt")
+        if hasattr(policy, name)
+    ]
     return next((setting for setting in settings if math.isfinite(setting)), None)
 
 
@@ -103,15 +142,17 @@ def tune_among(
     alpha: float,
     tolerance: float = RATE_TOLERANCE,
 ) -> tuple[Policy, list[Trial]]:
-    """The best of some policies, with these settings, on the validation units, and every one tried, in their order.
+    """The best of some policies, with these settings, on the validation units, and
+    every one tried, in their order.
 
-    It has the largest gain among those that do not miss the rate; if all miss it, the rate nearest to alpha. In a tie,
-    the one listed first is chosen.
+    It has the largest gain among those that do not miss the rate; if all miss it, the
+    rate nearest to alpha. In a tie, the one listed first is chosen.
     """
     if not policies or value.shape != score.shape or not np.isfinite(value).all():
         raise InputError(
-            "Tuning needs at least one candidate and a finite decision value per input, got "
-            f"{len(policies)} candidates and values of shape {value.shape}: align them with the scores."
+            "Tuning needs at least one candidate and a finite decision value per "
+            f"input, got {len(policies)} candidates and values of shape "
+            f"{value.shape}: align them with the scores."
         )
     tried = []
     for policy, candidate in zip(policies, candidates, strict=True):
@@ -121,20 +162,38 @@ def tune_among(
     return policies[best_trial(tried, alpha, tolerance)], tried
 
 
-def best_trial(tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOLERANCE) -> int:
-    """The trial with the largest gain among those that keep the rate alpha; if none does, the one nearest to alpha."""
-    near = [i for i, trial in enumerate(tried) if not rate_missed(trial.rate, alpha, tolerance)]
+def best_trial(
+    tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOLERANCE
+) -> int:
+    """The trial with the largest gain among those that keep the rate alpha; if none
+    does, the one nearest to alpha.
+    """
+    near = [
+        i
+        for i, trial in enumerate(tried)
+        if not rate_missed(trial.rate, alpha, tolerance)
+    ]
     if near:
         return max(near, key=lambda i: tried[i].gain)
-    # Rates on either side of alpha are equally near up to float noise, and then the first one wins.
+    # Rates on either side of alpha are equally near up to float noise, and then the
+    # first one wins.
     distances = [abs(trial.rate - alpha) for trial in tried]
-    return next(i for i, distance in enumerate(distances) if distance <= min(distances) + 1e-12)
+    return next(
+        i for i, distance in enumerate(distances) if distance <= min(distances) + 1e-12
+    )
 
 
-def rate_missed(realised: float, alpha: float, tolerance: float = RATE_TOLERANCE) -> bool:
-    """Whether the realised share is further from alpha than a tolerance (5 points); exactly at it, it is not missed."""
+def rate_missed(
+    realised: float, alpha: float, tolerance: float = RATE_TOLERANCE
+) -> bool:
+    """Whether the realised share is further from alpha than a tolerance (5 points);
+    exactly at it, it is not missed.
+    """
     if math.isnan(realised):
-        raise InputError("A realised share must be a number, got NaN: a rate needs at least one input.")
+        raise InputError(
+            "A realised share must be a number, got NaN: a rate "
+            "needs at least one input."
+        )
     return bool(abs(realised - alpha) > tolerance + 1e-12)
 
 
@@ -148,7 +207,8 @@ class Cap(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Acceptance:
-    """The name of a policy, its tuned parameter, and the probability that it escalates each input.
+    """The name of a policy, its tuned parameter, and the probability that it escalates
+    each input.
 
     The rate is missed beyond `tolerance`; None if the policy enforces it.
     """
@@ -160,7 +220,9 @@ class Acceptance:
 
 
 class Decider(NamedTuple):
-    """An allocator that decides in time order: what it accepts at a rate, and its scores if they can be ranked."""
+    """An allocator that decides in time order: what it accepts at a rate, and its
+    scores if they can be ranked.
+    """
 
     name: str
     acceptances: Callable[[float], Iterable[Acceptance]]
@@ -183,18 +245,30 @@ def streams(
     *,
     calibrated_on: tuple[ValueTable, Sequence[Scores]] | int,
 ) -> tuple[list[Streamed], dict[tuple[str, int], Cap]]:
-    """Rows of every policy, and the causal cap's gain by allocator and index of the budget.
+    """Rows of every policy, and the causal cap's gain by allocator and index of the
+    budget.
 
-    If `calibrated_on` is a number of folds, each fold of the judged units is calibrated on the others.
+    If `calibrated_on` is a number of folds, each fold of the judged units is calibrated
+    on the others.
     """
     table = resamples.table
     if isinstance(calibrated_on, int):
-        deciding = [partial(_acceptances_by_fold, own.values, table, calibrated_on) for own in scores]
+        deciding = [
+            partial(_acceptances_by_fold, own.values, table, calibrated_on)
+            for own in scores
+        ]
     else:
         calibration_table, others = calibrated_on
         pairs = zip(scores, others, strict=True)
-        deciding = [partial(_acceptances, own.values, table, other.values, calibration_table) for own, other in pairs]
-    deciders = [Decider(own.name, decide, own) for own, decide in zip(scores, deciding, strict=True) if not own.modes]
+        deciding = [
+            partial(_acceptances, own.values, table, other.values, calibration_table)
+            for own, other in pairs
+        ]
+    deciders = [
+        Decider(own.name, decide, own)
+        for own, decide in zip(scores, deciding, strict=True)
+        if not own.modes
+    ]
     streamed_rows: list[Streamed] = []
     caps: dict[tuple[str, int], Cap] = {}
     for index, allowed in enumerate(allowances):
@@ -202,20 +276,29 @@ def streams(
             streamed_rows.append(streamed)
             row = streamed.row
             if row.policy == "causal cap":
-                caps[row.allocator, index] = Cap(row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0)
+                caps[row.allocator, index] = Cap(
+                    row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0
+                )
     return streamed_rows, caps
 
 
-def streams_under(allowed: Allowance, resamples: Resamples, deciders: Sequence[Decider]) -> Iterator[Streamed]:
-    """Rows of every policy of every allocator under one budget, at the rate that it leaves after their costs."""
+def streams_under(
+    allowed: Allowance, resamples: Resamples, deciders: Sequence[Decider]
+) -> Iterator[Streamed]:
+    """Rows of every policy of every allocator under one budget, at the rate that it
+    leaves after their costs.
+    """
     (prize,), (chance,) = (
-        [sample.gain for sample in of(resamples, [allowed])] for of in (selections.best, selections.at_random)
+        [sample.gain for sample in of(resamples, [allowed])]
+        for of in (selections.best, selections.at_random)
     )
     for own in deciders:
         start = Stream(own.name, "any", None, **vars(allowed.key))
         if own.name in allowed.unpriced:
             words, reason = Reason.NO_COST.text(), allowed.unpriced[own.name].text()
-            yield Streamed(replace(start, verdict_words=words, reason=reason), None, prize)
+            yield Streamed(
+                replace(start, verdict_words=words, reason=reason), None, prize
+            )
             continue
         cost = allowed.cost_of(own.name)
         if allowed.per_input:
@@ -223,19 +306,25 @@ def streams_under(allowed: Allowance, resamples: Resamples, deciders: Sequence[D
             continue
         if not allowed.feasible(cost) or not allowed.share(cost) > 0:
             reason = Reason.NOTHING_LEFT.text()
-            row = replace(start, verdict="infeasible", verdict_words="infeasible", reason=reason)
+            row = replace(
+                start, verdict="infeasible", verdict_words="infeasible", reason=reason
+            )
             yield Streamed(row, None, prize)
             continue
         rate, ranked = allowed.share(cost), None
         if own.ranked is not None:
-            ranked = resamples.ranking(own.ranked, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
+            ranked = resamples.ranking(
+                own.ranked, allowed.slots(resamples.inputs, cost)[:, None]
+            )[0].gain
         for accepted in own.acceptances(rate):
             yield _stream(
                 start,
                 resamples,
                 accepted,
                 rate=rate,
-                without_prize=no_prize(allowed, len(resamples.table), float(resamples.full_benefit[0])),
+                without_prize=no_prize(
+                    allowed, len(resamples.table), float(resamples.full_benefit[0])
+                ),
                 prize=prize,
                 chance=chance,
                 ranked=ranked,
@@ -243,9 +332,15 @@ def streams_under(allowed: Allowance, resamples: Resamples, deciders: Sequence[D
 
 
 def times(table: ValueTable) -> InputInts:
-    """The position of each input in time; all differ. Raises where the table has no times."""
+    """The position of each input in time; all differ.
+
+    Raises where the table has no times.
+    """
     if table.order is None:
-        raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
+        raise InputError(
+            "Streaming policies need the place of each input in time: add a column "
+            "'order' to the table."
+        )
     return table.time_rank
 
 
@@ -260,32 +355,63 @@ def _acceptances(
 ) -> Iterator[Acceptance]:
     """Policies at a rate, calibrated and tuned on the calibration units."""
     at = times(table)
-    tuning = {"order": times(calibration_table), "value": calibration_table.decision_values, "alpha": rate}
+    tuning = {
+        "order": times(calibration_table),
+        "value": calibration_table.decision_values,
+        "alpha": rate,
+    }
     for name in names:
         policy = tune(name, calibration_score, calibration_table.unit, **tuning)
         frozen = type(policy) is FrozenThreshold
-        weights = policy.expected(score) if frozen else policy.decide(score, table.unit, at)
+        weights = (
+            policy.expected(score) if frozen else policy.decide(score, table.unit, at)
+        )
         yield Acceptance(name, setting_of(policy), weights)
 
 
-def _acceptances_by_fold(score: InputFloats, table: ValueTable, folds: int, rate: float) -> Iterator[Acceptance]:
-    """Every policy, calibrated for each fold of units on the others, after the same scores in hindsight."""
+def _acceptances_by_fold(
+    score: InputFloats, table: ValueTable, folds: int, rate: float
+) -> Iterator[Acceptance]:
+    """Every policy, calibrated for each fold of units on the others, after the same
+    scores in hindsight.
+    """
     at, value = times(table), table.decision_values
-    yield Acceptance("all units", None, highest(score, max(1, math.floor(rate * len(table) + 0.5))))
+    yield Acceptance(
+        "all units", None, highest(score, max(1, math.floor(rate * len(table) + 0.5)))
+    )
     for name, accept in BOUNDS.items():
-        weights = by_unit(table.unit, at, lambda rows, of=accept: of(score[rows], rate, value[rows]))
+        weights = by_unit(
+            table.unit, at, lambda rows, of=accept: of(score[rows], rate, value[rows])
+        )
         yield Acceptance(name, None, weights)
     present, rank = np.unique(table.unit, return_inverse=True)
-    fold, calibrating = rank.reshape(len(table)) % folds, len(present) - math.ceil(len(present) / folds)
-    names = [name for name in (*PAPER, *BEYOND) if name != BEYOND[-1] or (calibrating + 1) * rate >= 1]
+    fold, calibrating = (
+        rank.reshape(len(table)) % folds,
+        len(present) - math.ceil(len(present) / folds),
+    )
+    names = [
+        name
+        for name in (*PAPER, *BEYOND)
+        if name != BEYOND[-1] or (calibrating + 1) * rate >= 1
+    ]
     weights, settings = np.zeros((len(names), len(table))), dict[str, float | None]()
     for number in np.unique(fold).tolist():
         own, others = fold == number, fold != number
-        parts = _acceptances(score[own], table.keep(own), score[others], table.keep(others), rate, names=names)
+        parts = _acceptances(
+            score[own],
+            table.keep(own),
+            score[others],
+            table.keep(others),
+            rate,
+            names=names,
+        )
         for index, part in enumerate(parts):
             weights[index, own] = part.weights
             settings[part.policy] = settings.get(part.policy) or part.parameter
-    yield from (Acceptance(name, settings[name], of) for name, of in zip(names, weights, strict=True))
+    yield from (
+        Acceptance(name, settings[name], of)
+        for name, of in zip(names, weights, strict=True)
+    )
 
 
 def _stream(
@@ -300,18 +426,33 @@ def _stream(
     ranked: Float[np.ndarray, "resample"] | None,
 ) -> Streamed:
     table, drawn, draws = resamples.table, resamples.drawn, resamples.draws
-    totals = unit_totals(accepted.weights, table.decision_values, unit=table.unit, units=len(table.unit_ids))
+    totals = unit_totals(
+        accepted.weights,
+        table.decision_values,
+        unit=table.unit,
+        units=len(table.unit_ids),
+    )
     gain = resamples.counts @ totals.gain
     realised = float(totals.escalated.sum() / len(table))
-    difference, resampled = resamples.paired_difference(gain, chance), resamples.resampled
+    difference, resampled = (
+        resamples.paired_difference(gain, chance),
+        resamples.resampled,
+    )
     if ranked is not None:
         behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
-        # A draw in which the oracle gains nothing has no nDG; if both gains are equal there, their difference is 0.
-        in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
+        # A draw in which the oracle gains nothing has no nDG; if both gains are equal
+        # there, their difference is 0.
+        in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[
+            drawn
+        ]
         compared = resampled and bool(prize[0] > 0)
         of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snap()
         dropped = int(np.count_nonzero(np.isnan(in_draws))) if compared else 0
-        start = replace(start, versus_ranking=of_ranking.estimate(behind[0]), versus_ranking_dropped=dropped)
+        start = replace(
+            start,
+            versus_ranking=of_ranking.estimate(behind[0]),
+            versus_ranking_dropped=dropped,
+        )
     of_random = resamples.versus(difference)
     reasons = ([] if prize[0] > 0 else [without_prize]) + resamples.undefined()
     row = replace(
@@ -320,25 +461,37 @@ def _stream(
         parameter=accepted.parameter,
         target_rate=rate,
         rate=realised,
-        rate_missed=None if accepted.tolerance is None else rate_missed(realised, rate, accepted.tolerance),
+        rate_missed=None
+        if accepted.tolerance is None
+        else rate_missed(realised, rate, accepted.tolerance),
         gain=float(gain[0]),
         benefit=float(totals.benefit.sum()),
         harm=float(totals.harm.sum()),
         ndg=known(resamples.ndg(gain, prize)[0]),
         **of_random.fields(difference),
         versus_random_unit=resamples.unit_shown,
-        verdict_words=in_words(of_random.verdict, effective_units=resamples.effective_units),
+        verdict_words=in_words(
+            of_random.verdict, effective_units=resamples.effective_units
+        ),
         draws=len(draws),
         reason=joined(reasons),
     )
-    return Streamed(row, Sample(gain, resamples.counts @ totals.benefit, resamples.counts @ totals.escalated), prize)
+    return Streamed(
+        row,
+        Sample(
+            gain, resamples.counts @ totals.benefit, resamples.counts @ totals.escalated
+        ),
+        prize,
+    )
 
 
 @dataclass(frozen=True)
 class UnitTotals:
-    """Sums per unit under an acceptance; a bootstrap draw is its counts per unit times these.
+    """Sums per unit under an acceptance; a bootstrap draw is its counts per unit times
+    these.
 
-    Gain = benefit - harm; harm is a positive number; `escalated` is the (expected) number of escalations.
+    Gain = benefit - harm; harm is a positive number; `escalated` is the (expected)
+    number of escalations.
     """
 
     gain: Float[np.ndarray, " unit"]
@@ -348,8 +501,12 @@ class UnitTotals:
     inputs: Int[np.ndarray, " unit"]
 
 
-def unit_totals(acceptance: InputFloats, value: InputFloats, *, unit: InputInts, units: int) -> UnitTotals:
-    """Gain, benefit, harm, escalations and inputs of each of the units 0 to `units` - 1."""
+def unit_totals(
+    acceptance: InputFloats, value: InputFloats, *, unit: InputInts, units: int
+) -> UnitTotals:
+    """Gain, benefit, harm, escalations and inputs of each of the units 0 to
+    `units` - 1.
+    """
     if not acceptance.shape == value.shape == unit.shape:
         raise InputError(
             "Acceptances, values and units must be one per input, got shapes "
@@ -357,12 +514,21 @@ def unit_totals(acceptance: InputFloats, value: InputFloats, *, unit: InputInts,
         )
     if unit.size and not 0 <= unit.min() <= unit.max() < units:
         raise InputError(
-            f"Unit indices must lie between 0 and {units - 1}, got {unit.min()} to {unit.max()}: "
-            "number the units from 0."
+            f"Unit indices must lie between 0 and {units - 1}, got {unit.min()} to "
+            f"{unit.max()}: number the units from 0."
         )
-    # bincount returns integers for empty weights, so the result is converted to float64.
-    weights = np.stack([acceptance * np.maximum(value, 0), acceptance * np.maximum(-value, 0), acceptance])
-    benefit, harm, escalated = (np.bincount(unit, w, minlength=units).astype(np.float64) for w in weights)
+    # bincount returns integers for empty weights, so the result is converted to
+    # float64.
+    weights = np.stack(
+        [
+            acceptance * np.maximum(value, 0),
+            acceptance * np.maximum(-value, 0),
+            acceptance,
+        ]
+    )
+    benefit, harm, escalated = (
+        np.bincount(unit, w, minlength=units).astype(np.float64) for w in weights
+    )
     return UnitTotals(
         gain=benefit - harm,
         benefit=benefit,

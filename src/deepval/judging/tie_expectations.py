@@ -1,8 +1,10 @@
-"""Scores and a number of slots -> the exact probability that each input is selected, ties broken at random.
+"""Scores and a number of slots -> the exact probability that each input is selected,
+ties broken at random.
 
-A ranking selects its k highest scores. Scores are tied iff they are equal as float64 (-0.0 equals 0.0). Groups
-strictly above the cut count in full; the group at the cut counts with weight (slots left)/(group size), which is
-the mean over all ways to break the tie. This module covers one sample; `kernel` covers thousands of resamples.
+A ranking selects its k highest scores. Scores are tied iff they are equal as float64
+(-0.0 equals 0.0). Groups strictly above the cut count in full; the group at the cut
+counts with weight (slots left)/(group size), which is the mean over all ways to break
+the tie. This module covers one sample; `kernel` covers thousands of resamples.
 """
 
 import math
@@ -16,7 +18,9 @@ from deepval.arrays import Float, InputFloats, InputInts, InputNumbers
 from deepval.errors import InputError
 
 SORT_UP_TO = 400_000
-"""Above this many inputs a sample first narrows down the cut, so that few rows need to be sorted."""
+"""Above this many inputs a sample first narrows down the cut, so that few rows need to
+be sorted.
+"""
 SAMPLE = 1 << 16
 """Inputs in that sample."""
 PIECE = 1 << 15
@@ -24,7 +28,9 @@ PIECE = 1 << 15
 
 
 class TiedCut(NamedTuple):
-    """A score at which a selection is cut, and how many scores are above it and equal to it."""
+    """A score at which a selection is cut, and how many scores are above it and equal
+    to it.
+    """
 
     score: float
     above: int
@@ -36,29 +42,46 @@ def nth_highest(score: InputFloats, n: int) -> float:
     return cuts(score, [n])[0].score
 
 
-def cuts(score: InputFloats, ranks: Sequence[int], order: InputInts | None = None) -> list[TiedCut]:
-    """The n-th highest scores for several n from 1 to N; `order` sorts all scores from the highest down, if passed."""
+def cuts(
+    score: InputFloats, ranks: Sequence[int], order: InputInts | None = None
+) -> list[TiedCut]:
+    """The n-th highest scores for several n from 1 to N; `order` sorts all scores from
+    the highest down, if passed.
+    """
     if order is None:
         if len(score) <= SORT_UP_TO:
             return [_partitioned(score, n) for n in ranks]
         windows = _windows(score, ranks)
-        # The sample may miss a cut; then all scores are partitioned, so the result is exact either way.
-        return [window.cut(n) or _partitioned(score, n) for window, n in zip(windows, ranks, strict=True)]
+        # The sample may miss a cut; then all scores are partitioned, so the result is
+        # exact either way.
+        return [
+            window.cut(n) or _partitioned(score, n)
+            for window, n in zip(windows, ranks, strict=True)
+        ]
     rising = -score.take(order)
     at = rising[np.array(ranks, dtype=np.int64) - 1]
     above, upto = (np.searchsorted(rising, at, side=side) for side in ("left", "right"))
-    return [TiedCut(*cut) for cut in zip((-at).tolist(), above.tolist(), (upto - above).tolist(), strict=True)]
+    return [
+        TiedCut(*cut)
+        for cut in zip(
+            (-at).tolist(), above.tolist(), (upto - above).tolist(), strict=True
+        )
+    ]
 
 
 def _partitioned(score: InputFloats, n: int) -> TiedCut:
     """The n-th highest of all scores."""
     cut = float(np.partition(score, len(score) - n)[len(score) - n])
-    return TiedCut(cut, int(np.count_nonzero(score > cut)), int(np.count_nonzero(score == cut)))
+    return TiedCut(
+        cut, int(np.count_nonzero(score > cut)), int(np.count_nonzero(score == cut))
+    )
 
 
 @dataclass
 class _Window:
-    """The scores between two bounds, both included, and the number of scores above them."""
+    """The scores between two bounds, both included, and the number of scores above
+    them.
+    """
 
     low: float
     high: float
@@ -73,30 +96,44 @@ class _Window:
         if self.low == self.high:  # one large tie group: nothing to sort
             return TiedCut(self.low, self.above, len(inside))
         cut = float(np.sort(inside)[self.above - n])
-        return TiedCut(cut, self.above + int(np.count_nonzero(inside > cut)), int(np.count_nonzero(inside == cut)))
+        return TiedCut(
+            cut,
+            self.above + int(np.count_nonzero(inside > cut)),
+            int(np.count_nonzero(inside == cut)),
+        )
 
 
 def _windows(score: InputFloats, ranks: Sequence[int]) -> list[_Window]:
-    """For each rank, the few scores near its estimate from a sample; in pieces that fit the cache."""
+    """For each rank, the few scores near its estimate from a sample; in pieces that fit
+    the cache.
+    """
     sample = np.sort(score[:: math.ceil(len(score) / SAMPLE)])
-    # A rank in a random sample of n has a standard deviation of at most sqrt(n) / 2, so this margin is four of them.
+    # A rank in a random sample of n has a standard deviation of at most sqrt(n) / 2, so
+    # this margin is four of them.
     margin = 2 * math.sqrt(len(sample)) * np.array([-1, 1])
     windows = []
     for n in ranks:
         near = len(sample) * (1 - n / len(score)) + margin
-        windows.append(_Window(*sample[np.clip(near, 0, len(sample) - 1).astype(int)].tolist()))
+        windows.append(
+            _Window(*sample[np.clip(near, 0, len(sample) - 1).astype(int)].tolist())
+        )
     for first in range(0, len(score), PIECE):
         part = score[first : first + PIECE]
         for window in windows:
             reached = part >= window.low
             above = part > window.high
             window.above += int(np.count_nonzero(above))
-            window.parts.append(part[reached ^ above])  # above implies reached, so xor is "between the bounds"
+            # above implies reached, so xor is "between the bounds"
+            window.parts.append(part[reached ^ above])
     return windows
 
 
-def inclusion(score: InputFloats, slots: int, order: InputInts | None = None) -> InputFloats:
-    """Probability that each input is among the `slots` highest scores, ties broken at random."""
+def inclusion(
+    score: InputFloats, slots: int, order: InputInts | None = None
+) -> InputFloats:
+    """Probability that each input is among the `slots` highest scores, ties broken at
+    random.
+    """
     if slots <= 0:
         return np.zeros(len(score))
     if slots >= len(score):
@@ -105,7 +142,9 @@ def inclusion(score: InputFloats, slots: int, order: InputInts | None = None) ->
     return (score > cut.score) + (score == cut.score) * ((slots - cut.above) / cut.tied)
 
 
-def cumulative_gain(score: InputFloats, value: InputFloats) -> Float[np.ndarray, "slots"]:
+def cumulative_gain(
+    score: InputFloats, value: InputFloats
+) -> Float[np.ndarray, "slots"]:
     """Expected sum of `value` over the k highest scores for every k = 0, 1, ..., N."""
     order = np.argsort(-score, kind="stable")
     start, end = _tie_groups(score[order])
@@ -124,7 +163,9 @@ def _tie_groups(ordered: InputFloats) -> tuple[InputInts, InputInts]:
 
 @dataclass(frozen=True)
 class TieAudit:
-    """Who makes up the top k: inputs above the cut, inputs tied at the cut, and the slots left for the tied ones."""
+    """Who makes up the top k: inputs above the cut, inputs tied at the cut, and the
+    slots left for the tied ones.
+    """
 
     k: int
     above: int
@@ -133,27 +174,42 @@ class TieAudit:
 
     @property
     def share(self) -> float:
-        """Share of the selection decided by ties: slots/k, 0 if the tied group fits exactly, NaN if k = 0."""
+        """Share of the selection decided by ties: slots/k, 0 if the tied group fits
+        exactly, NaN if k = 0.
+        """
         if self.k == 0:
             return math.nan
         return 0.0 if self.slots == self.tied else self.slots / self.k
 
 
 def tie_audit(score: InputNumbers, k: int) -> TieAudit:
-    """How much of the top k of a score is decided by ties at its cut, the k-th largest score."""
+    """How much of the top k of a score is decided by ties at its cut, the k-th largest
+    score.
+    """
     return tie_audits(score, [k])[0]
 
 
-def tie_audits(score: InputNumbers, numbers: Sequence[int], order: InputInts | None = None) -> list[TieAudit]:
-    """Tie audits for several k at once; `order` sorts the scores from the highest down, if passed."""
+def tie_audits(
+    score: InputNumbers, numbers: Sequence[int], order: InputInts | None = None
+) -> list[TieAudit]:
+    """Tie audits for several k at once; `order` sorts the scores from the highest down,
+    if passed.
+    """
     s = np.asarray(score, dtype=np.float64)
     if s.ndim != 1 or np.isnan(s).any():
-        raise InputError(f"Scores must be one number per input and not NaN; found an array of shape {s.shape}.")
+        raise InputError(
+            "Scores must be one number per input and not NaN; found "
+            f"an array of shape {s.shape}."
+        )
     wrong = [k for k in numbers if not 0 <= k <= s.size]
     if wrong:
-        raise InputError(f"k must lie between 0 and the number of inputs, {s.size}, got {wrong[0]}: lower the budget.")
+        raise InputError(
+            f"k must lie between 0 and the number of inputs, {s.size}, got "
+            f"{wrong[0]}: lower the budget."
+        )
     positive_cuts = iter(cuts(s, [k for k in numbers if k], order))
     at = [next(positive_cuts) if k else TiedCut(math.inf, 0, 0) for k in numbers]
     return [
-        TieAudit(k=k, above=cut.above, tied=cut.tied, slots=k - cut.above) for k, cut in zip(numbers, at, strict=True)
+        TieAudit(k=k, above=cut.above, tied=cut.tied, slots=k - cut.above)
+        for k, cut in zip(numbers, at, strict=True)
     ]

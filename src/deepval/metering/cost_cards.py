@@ -1,4 +1,6 @@
-"""A timing and an energy -> a cost card: the cost of an allocator per input, its mode of service and its device."""
+"""A timing and an energy -> a cost card: the cost of an allocator per input, its mode
+of service and its device.
+"""
 
 import json
 import math
@@ -41,25 +43,37 @@ Kind = Literal["modes", "allocators"]
 
 
 def read_entries(path: Path, kind: Kind) -> dict[str, Mapping[str, object]]:
-    """The tables of one kind in a costs file, by name; empty where there is no file yet."""
+    """The tables of one kind in a costs file, by name; empty where there is no file
+    yet.
+    """
     if not reading.exists(path):
         return {}
     tables = read_toml(path).get(kind, {})
-    if not isinstance(tables, dict) or not all(isinstance(entry, dict) for entry in tables.values()):
-        raise InputError(f"The costs of {kind} must be tables [{kind}.<name>], and are not in {path}.")
+    if not isinstance(tables, dict) or not all(
+        isinstance(entry, dict) for entry in tables.values()
+    ):
+        raise InputError(
+            f"The costs of {kind} must be tables [{kind}.<name>], "
+            f"and are not in {path}."
+        )
     return tables
 
 
 def write_entries(path: Path, kind: Kind, entries: Mapping[str, Entry]) -> None:
-    """Write one `[<kind>.<name>]` table per entry at the end, without older ones of that name; keep all other text."""
+    """Write one `[<kind>.<name>]` table per entry at the end, without older ones of
+    that name; keep all other text.
+    """
     entries_before = read_entries(path, kind)
     before = reading.text(path) if reading.exists(path) else ""
     expected = tomllib.loads(before)
     expected[kind] = {**entries_before, **entries}
     rest = _without(before, kind, set(entries_before) & set(entries)).strip()
-    tables = [f"[{kind}.{_key(name)}]\n{_lines(entry)}" for name, entry in entries.items()]
+    tables = [
+        f"[{kind}.{_key(name)}]\n{_lines(entry)}" for name, entry in entries.items()
+    ]
     text = (rest + "\n\n" if rest else "") + "\n".join(tables)
-    # Tables are removed line by line, so the content of the whole file is compared with the expected one.
+    # Tables are removed line by line, so the content of the whole file is compared with
+    # the expected one.
     try:
         written = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -70,11 +84,16 @@ def write_entries(path: Path, kind: Kind, entries: Mapping[str, Entry]) -> None:
 
 
 def _cannot(path: Path, entries: Mapping[str, Entry], why: str) -> InputError:
-    return InputError(f"The costs of {', '.join(entries)} cannot be added to {path} ({why}): use another costs file.")
+    return InputError(
+        f"The costs of {', '.join(entries)} cannot be added to {path} ({why}): use "
+        "another costs file."
+    )
 
 
 def _without(text: str, kind: Kind, names: set[str]) -> str:
-    """The text without the tables of those names; comments right above the next table stay."""
+    """The text without the tables of those names; comments right above the next table
+    stay.
+    """
     lines: list[str] = []
     inside, pending = False, []
     for line in text.splitlines(keepends=True):
@@ -107,12 +126,20 @@ def _header(line: str) -> list[str] | None:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    return (
+        name
+        if re.fullmatch(r"[A-Za-z0-9_-]+", name)
+        else json.dumps(name, ensure_ascii=False)
+    )
 
 
 def _lines(entry: Entry) -> str:
     return "".join(
-        f"{_key(key)} = {json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)}\n"
+        (
+            f"{_key(key)} = "
+            f"{json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)}"  # noqa: E501
+            "\n"
+        )
         for key, value in entry.items()
     )
 
@@ -148,7 +175,9 @@ class CostCard:
         device: str | None = None,
         energy: EnergyUse | str = NOT_REQUESTED,
     ) -> "CostCard":
-        """A card with the threads and the device of this machine, unless others are passed."""
+        """A card with the threads and the device of this machine, unless others are
+        passed.
+        """
         return cls(name, timing, threads or processors(), device or processor(), energy)
 
     @property
@@ -163,7 +192,9 @@ class CostCard:
         return tuple(note for note in (self.timing.note, spent) if note)
 
     def entry(self) -> Entry:
-        """The table `[allocators.<name>]` of a costs file: first the charged figures, then the measurement."""
+        """The table `[allocators.<name>]` of a costs file: first the charged figures,
+        then the measurement.
+        """
         timing = self.timing
         low, high = timing.interval_ms
         entry: Entry = {"ms": timing.ms}
@@ -174,16 +205,27 @@ class CostCard:
         for stage, times in timing.stages.items():
             parts = figures(f"{stage}_", times)
             if entry.keys() & parts.keys():
-                raise InputError(f"A stage needs a name of its own, and {stage!r} would be read as another figure.")
+                raise InputError(
+                    f"A stage needs a name of its own, and {stage!r} would be read as "
+                    "another figure."
+                )
             entry |= parts
-        entry |= {"calls": timing.calls} | ({} if timing.batch is None else {"batch": timing.batch})
+        entry |= {"calls": timing.calls} | (
+            {} if timing.batch is None else {"batch": timing.batch}
+        )
         entry |= {"tight": timing.tight, "threads": self.threads, "device": self.device}
-        entry |= {"energy": self.energy.words if isinstance(self.energy, EnergyUse) else self.energy}
+        entry |= {
+            "energy": self.energy.words
+            if isinstance(self.energy, EnergyUse)
+            else self.energy
+        }
         return entry | ({"note": " ".join(self.notes)} if self.notes else {})
 
 
 def add_cards(path: str | Path, cards: Sequence[CostCard]) -> None:
-    """Write cards to a costs file, in place of cards of the same names; keep all other text."""
+    """Write cards to a costs file, in place of cards of the same names; keep all other
+    text.
+    """
     write_entries(Path(path), "allocators", {card.name: card.entry() for card in cards})
 
 
@@ -198,7 +240,8 @@ def measure_cards(
     threads: int | None = None,
     energy: bool = False,
 ) -> list[CostCard]:
-    """The card of single calls and, with a batch size, the card of batches under the name `<name>-batched`.
+    """The card of single calls and, with a batch size, the card of batches under the
+    name `<name>-batched`.
 
     Args:
         name: The allocator.
@@ -214,17 +257,28 @@ def measure_cards(
     cards = []
     with thread_limit(threads) as used_threads:
         for size in (None,) if batch is None else (None, batch):
-            timing = measure(stages, items, tolerance=tolerance, seconds=seconds, batch=size)
+            timing = measure(
+                stages, items, tolerance=tolerance, seconds=seconds, batch=size
+            )
             spent: EnergyUse | str = NOT_REQUESTED
             if sensors:
-                spent = energy_over_idle(lambda size=size: _serve(stages, items, seconds=seconds, batch=size), sensors)
+                spent = energy_over_idle(
+                    lambda size=size: _serve(
+                        stages, items, seconds=seconds, batch=size
+                    ),
+                    sensors,
+                )
             called = name if size is None else f"{name}-batched"
-            cards.append(CostCard.of(called, timing, threads=used_threads, energy=spent))
+            cards.append(
+                CostCard.of(called, timing, threads=used_threads, energy=spent)
+            )
     return cards
 
 
 def _serve(stages: Stages, items: Items, *, seconds: float, batch: int | None) -> int:
-    """Number of inputs served while the stages run over the items repeatedly for some seconds."""
+    """Number of inputs served while the stages run over the items repeatedly for some
+    seconds.
+    """
     served, until = 0, time.perf_counter() + seconds
     for turn in cycle(turns_of(items, batch)):
         reduce(lambda result, stage: stage(result), stages.values(), turn)
@@ -235,14 +289,25 @@ def _serve(stages: Stages, items: Items, *, seconds: float, batch: int | None) -
 
 
 class Meter(ContextDecorator):
-    """Measures each input that runs inside it: `with meter: ...` is one input, and so is a call of `@meter`.
+    """Measures each input that runs inside it: `with meter: ...` is one input, and so
+    is a call of `@meter`.
 
-    `meter.stage(name)` measures a part of an input, as a context or a decorator; a stage that is entered several times
-    adds up. The total is the whole of the input, in stages or not. An input that raises does not count.
+    `meter.stage(name)` measures a part of an input, as a context or a decorator; a
+    stage that is entered several times adds up. The total is the whole of the input, in
+    stages or not. An input that raises does not count.
     """
 
-    def __init__(self, name: str, *, warmup: int = 0, batch: int | None = None, clock: Clock = perf_counter_ns) -> None:
-        """A meter of this name that leaves out the first `warmup` inputs (or batches of `batch` inputs)."""
+    def __init__(
+        self,
+        name: str,
+        *,
+        warmup: int = 0,
+        batch: int | None = None,
+        clock: Clock = perf_counter_ns,
+    ) -> None:
+        """A meter of this name that leaves out the first `warmup` inputs (or batches of
+        `batch` inputs).
+        """
         self.name, self.warmup, self.batch = name, warmup, batch
         self._clock = clock
         self._rows: list[dict[str, int]] = []
@@ -252,13 +317,19 @@ class Meter(ContextDecorator):
 
     def __enter__(self) -> "Meter":
         if self._row is not None:
-            raise InputError(f"Inputs of meter {self.name!r} must come one after the other; one is still running.")
+            raise InputError(
+                f"Inputs of meter {self.name!r} must come one after the other; one is "
+                "still running."
+            )
         self._row = {}
         self._began = self._clock()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         took, row = self._clock() - self._began, self._row or {}
         self._row = None
@@ -271,7 +342,8 @@ class Meter(ContextDecorator):
         """A part of an input: `with meter.stage("inference"): ...`, or a decorator."""
         if self._row is None:
             raise InputError(
-                f"Stage {name!r} must run inside an input: write `with meter:` around the work on one input."
+                f"Stage {name!r} must run inside an input: write `with meter:` around "
+                "the work on one input."
             )
         row, began = self._row, self._clock()
         try:
@@ -280,15 +352,20 @@ class Meter(ContextDecorator):
             row[name] = row.get(name, 0) + self._clock() - began
 
     def timing(self, *, tolerance: float = DEFAULT_TOLERANCE) -> Timing:
-        """Milliseconds per input so far; a stage that an input did not enter took none."""
+        """Milliseconds per input so far; a stage that an input did not enter took
+        none.
+        """
         rows, totals = self._rows[self.warmup :], self._totals[self.warmup :]
         if not rows:
             raise InputError(
-                f"Meter {self.name!r} needs an input after {self.warmup} to warm up; it saw {len(self._rows)}."
+                f"Meter {self.name!r} needs an input "
+                f"after {self.warmup} to warm up; it saw {len(self._rows)}."
             )
         scale = 1e6 * (self.batch or 1)
         names = dict.fromkeys(name for row in rows for name in row)
-        stages = {name: np.array([row.get(name, 0) for row in rows]) / scale for name in names}
+        stages = {
+            name: np.array([row.get(name, 0) for row in rows]) / scale for name in names
+        }
         return Timing(np.array(totals) / scale, stages, self.batch, tolerance)
 
     def card(
@@ -299,5 +376,13 @@ class Meter(ContextDecorator):
         energy: EnergyUse | str = NOT_REQUESTED,
         tolerance: float = DEFAULT_TOLERANCE,
     ) -> CostCard:
-        """The cost card of the measured inputs; `threads` and `device` are those of this machine unless passed."""
-        return CostCard.of(self.name, self.timing(tolerance=tolerance), threads=threads, device=device, energy=energy)
+        """The cost card of the measured inputs; `threads` and `device` are those of
+        this machine unless passed.
+        """
+        return CostCard.of(
+            self.name,
+            self.timing(tolerance=tolerance),
+            threads=threads,
+            device=device,
+            energy=energy,
+        )

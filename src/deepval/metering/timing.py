@@ -1,8 +1,9 @@
-"""Stages of a computation and items to run them on -> milliseconds per input, repeated until the median is tight.
+"""Stages of a computation and items to run them on -> milliseconds per input, repeated
+until the median is tight.
 
-The interval of the median is given by order statistics: the l-th smallest and the l-th largest of n times, with the
-largest l for which P(Binomial(n, 1/2) < l) <= 2.5 %. It assumes no shape of the distribution, and needs 6 calls or
-more.
+The interval of the median is given by order statistics: the l-th smallest and the l-th
+largest of n times, with the largest l for which P(Binomial(n, 1/2) < l) <= 2.5 %. It
+assumes no shape of the distribution, and needs 6 calls or more.
 """
 
 import math
@@ -23,7 +24,9 @@ from deepval.arrays import Float
 from deepval.errors import InputError, library
 
 Stages = Mapping[str, Callable[[Any], Any]]
-"""Steps of a call by name: the first takes an item or a batch, every later step the result of the step before."""
+"""Steps of a call by name: the first takes an item or a batch, every later step the
+result of the step before.
+"""
 Entry = dict[str, float | int | str | bool]
 """A table of a costs file."""
 Items = Sequence[Any] | np.ndarray
@@ -36,14 +39,17 @@ DEFAULT_TOLERANCE = 0.02
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds per input of each call: in total, and of each stage, which are parts of the total.
+    """Milliseconds per input of each call: in total, and of each stage, which are parts
+    of the total.
 
     Attributes:
-        total_ms: From the beginning of a call to its end, divided by the inputs of a call.
+        total_ms: From the beginning of a call to its end, divided by the inputs of a
+            call.
         stages: The same for each stage.
         batch: Inputs of a call; None if each call had one input and was not a batch.
         tolerance: How far the interval of the median may reach from it, relative to it.
-        limit: The limit that ended the measurement before the interval was tight; None if none did.
+        limit: The limit that ended the measurement before the interval was tight; None
+            if none did.
     """
 
     total_ms: Float[np.ndarray, "call"]
@@ -64,7 +70,9 @@ class Timing:
 
     @property
     def p95_ms(self) -> float:
-        """The 95th percentile of the time per input, linear between order statistics."""
+        """The 95th percentile of the time per input, linear between order
+        statistics.
+        """
         return figures("", self.total_ms)["p95_ms"]
 
     @property
@@ -84,9 +92,15 @@ class Timing:
             return None
         low, high = self.interval_ms
         reach = max(self.ms - low, high - self.ms) / self.ms if self.ms else math.nan
-        end = f"(target {100 * self.tolerance:g} %){f': {self.limit}' if self.limit else ''}."
+        end = (
+            "(target "
+            f"{100 * self.tolerance:g} %){f': {self.limit}' if self.limit else ''}."
+        )
         if math.isnan(low):
-            return f"Timing is uncertain: {self.calls} calls are too few for a 95 % interval {end}"
+            return (
+                f"Timing is uncertain: {self.calls} calls are "
+                f"too few for a 95 % interval {end}"
+            )
         return f"Timing is noisy: {self.ms:.4g} ms +/- {100 * reach:.1f} % {end}"
 
 
@@ -103,7 +117,8 @@ def measure(
     calls: int | None = None,
     clock: Clock = perf_counter_ns,
 ) -> Timing:
-    """Times per input of calls over the items in turn, until the median is tight or a limit is reached.
+    """Times per input of calls over the items in turn, until the median is tight or a
+    limit is reached.
 
     Args:
         stages: Steps of a call by name.
@@ -111,10 +126,12 @@ def measure(
         warmup: Number of calls before the measured ones.
         least: Least number of measured calls, unless the time is up.
         most: Largest number of measured calls.
-        tolerance: How far the 95 % interval of the median may reach from it, relative to it.
+        tolerance: How far the 95 % interval of the median may reach from it, relative
+            to it.
         seconds: Time limit of the measured calls; the current call is finished.
         batch: Inputs of a call; None passes one item to each call.
-        calls: Fixed number of measured calls, without the other limits; None measures until the median is tight.
+        calls: Fixed number of measured calls, without the other limits; None measures
+            until the median is tight.
         clock: Returns nanoseconds since a fixed moment.
     """
     _check(
@@ -133,37 +150,57 @@ def measure(
         _marks(stages, turns[turn % len(turns)], clock)
     marks, limit, look = [], None, least
     while limit is None and len(marks) != calls:
-        # The warm-up went through the items as well, so the first turn is not always the same one.
+        # The warm-up went through the items as well, so the first turn is not always
+        # the same one.
         marks.append(_marks(stages, turns[(warmup + len(marks)) % len(turns)], clock))
         if calls is not None:
             continue
         if len(marks) == look:
             if _is_tight(_total_ms(marks, batch), tolerance):
                 break
-            # Checking after every call would stop at the first interval that is tight by chance.
+            # Checking after every call would stop at the first interval that is tight
+            # by chance.
             look = math.ceil(look * 1.1)
         if marks[-1][-1] - marks[0][0] >= seconds * 1e9:
             limit = f"the time limit of {seconds:g} s was reached"
         elif len(marks) >= most:
             limit = f"the limit of {most} calls was reached"
     steps = np.diff(np.array(marks, dtype=np.int64), axis=1) / (1e6 * (batch or 1))
-    return Timing(_total_ms(marks, batch), dict(zip(stages, steps.T, strict=True)), batch, tolerance, limit)
+    return Timing(
+        _total_ms(marks, batch),
+        dict(zip(stages, steps.T, strict=True)),
+        batch,
+        tolerance,
+        limit,
+    )
 
 
 def figures(prefix: str, times_ms: Float[np.ndarray, "call"]) -> dict[str, float]:
-    """Median and 95th percentile, linear between order statistics, as a costs file names them."""
-    return {f"{prefix}ms": float(np.median(times_ms)), f"{prefix}p95_ms": float(np.quantile(times_ms, 0.95))}
+    """Median and 95th percentile, linear between order statistics, as a costs file
+    names them.
+    """
+    return {
+        f"{prefix}ms": float(np.median(times_ms)),
+        f"{prefix}p95_ms": float(np.quantile(times_ms, 0.95)),
+    }
 
 
 def turns_of(items: Items, batch: int | None) -> list[Any]:
-    """The argument of each call: single items, or slices of `batch` items; items that fill no batch are left out."""
+    """The argument of each call: single items, or slices of `batch` items; items that
+    fill no batch are left out.
+    """
     if batch is None:
         return list(items)
-    return [items[start : start + batch] for start in range(0, len(items) - batch + 1, batch)]
+    return [
+        items[start : start + batch]
+        for start in range(0, len(items) - batch + 1, batch)
+    ]
 
 
 def median_interval(times: Float[np.ndarray, "call"]) -> tuple[float, float]:
-    """The 95 % interval of the median by order statistics; NaN from fewer than 6 values."""
+    """The 95 % interval of the median by order statistics; NaN from fewer than 6
+    values.
+    """
     rank = _rank(times.size)
     if rank == 0:
         return math.nan, math.nan
@@ -201,36 +238,57 @@ def _marks(stages: Stages, item: Any, clock: Clock) -> list[int]:
 
 def _check(stages: Stages, items: Items, **numbers: Any) -> None:
     if not stages or not len(items):
-        raise InputError(f"A measurement needs a stage and an item; found {len(stages)} and {len(items)}.")
+        raise InputError(
+            "A measurement needs a stage and "
+            f"an item; found {len(stages)} and {len(items)}."
+        )
     if numbers["calls"] is not None and numbers["calls"] < 1:
-        raise InputError(f"A measurement needs a call or more; found {numbers['calls']}.")
+        raise InputError(
+            f"A measurement needs a call or more; found {numbers['calls']}."
+        )
     if numbers["batch"] is not None and not 1 <= numbers["batch"] <= len(items):
-        raise InputError(f"A batch must hold 1 to {len(items)} items, as there are; found {numbers['batch']}.")
+        raise InputError(
+            f"A batch must hold 1 to {len(items)} items, "
+            f"as there are; found {numbers['batch']}."
+        )
     if numbers["warmup"] < 0 or not LEAST_CALLS <= numbers["least"] <= numbers["most"]:
         raise InputError(
-            f"Calls must satisfy 0 <= warmup and {LEAST_CALLS} <= least <= most; found warmup {numbers['warmup']}, "
-            f"least {numbers['least']}, most {numbers['most']}."
+            f"Calls must satisfy 0 <= warmup and {LEAST_CALLS} <= least <= most; "
+            "found warmup "
+            f"{numbers['warmup']}, least {numbers['least']}, most {numbers['most']}."
         )
     for name in ("tolerance", "seconds"):
         if not 0 < numbers[name] < math.inf:
-            raise InputError(f"{name} must be a positive number; found {numbers[name]}.")
+            raise InputError(
+                f"{name} must be a positive number; found {numbers[name]}."
+            )
 
 
 def processor() -> str:
     """The processor's name."""
     cpuinfo = Path("/proc/cpuinfo")
-    match = re.search(r"model name\s*: *(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    match = (
+        re.search(r"model name\s*: *(.+)", cpuinfo.read_text())
+        if cpuinfo.exists()
+        else None
+    )
     return match[1].strip() if match else platform.processor() or platform.machine()
 
 
 def processors() -> int:
     """Number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
 
 
 @contextmanager
 def thread_limit(threads: int | None) -> Iterator[int]:
-    """Limit the loaded thread pools of BLAS, OpenMP and OpenCV to `threads`; None sets no limit."""
+    """Limit the loaded thread pools of BLAS, OpenMP and OpenCV to `threads`; None sets
+    no limit.
+    """
     if threads is None:
         yield processors()
         return

@@ -1,8 +1,10 @@
-"""One analysis, declared: what it takes, how its rows are computed and printed, and what the paper calls it.
+"""One analysis, declared: what it takes, how its rows are computed and printed, and
+what the paper calls it.
 
-`deepval analyse NAME`, `deepval reproduce` and docs/analyses.md are made from these declarations. To add an analysis,
-write `analyses/NAME.py` with a docstring that ends in the paragraph for its users (`details`), a row class
-(`paper.row_columns`), functions `rows(...)` and `table(...)`, and `declare`, and add its name to `GROUPS` below.
+`deepval analyse NAME`, `deepval reproduce` and docs/analyses.md are made from these
+declarations. To add an analysis, write `analyses/NAME.py` with a docstring that ends in
+the paragraph for its users (`details`), a row class (`paper.row_columns`), functions
+`rows(...)` and `table(...)`, and `declare`, and add its name to `GROUPS` below.
 """
 
 import inspect
@@ -12,7 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import Selection
@@ -26,19 +36,62 @@ if TYPE_CHECKING:
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "What escalation does": (
-        *("signs", "composition", "ties", "mechanism", "changes", "gallery", "observations", "viability", "lift"),
+        *(
+            "signs",
+            "composition",
+            "ties",
+            "mechanism",
+            "changes",
+            "gallery",
+            "observations",
+            "viability",
+            "lift",
+        ),
         *("operating-points", "persistence", "sensitivity", "robustness", "external"),
     ),
     "Perception against decision": (
-        *("agreement", "consumers", "sharing", "optima", "targets", "perception-ranking", "selection-regret"),
+        *(
+            "agreement",
+            "consumers",
+            "sharing",
+            "optima",
+            "targets",
+            "perception-ranking",
+            "selection-regret",
+        ),
     ),
     "Allocators": (
-        *("held-out", "benefit-harm", "wins", "half-widths", "concentration", "optimality", "arbiter"),
-        *("seeds", "out-of-fold", "transfer", "objective-swap", "published-objectives", "target-transforms"),
+        *(
+            "held-out",
+            "benefit-harm",
+            "wins",
+            "half-widths",
+            "concentration",
+            "optimality",
+            "arbiter",
+        ),
+        *(
+            "seeds",
+            "out-of-fold",
+            "transfer",
+            "objective-swap",
+            "published-objectives",
+            "target-transforms",
+        ),
         *("overview", "pooled"),
     ),
     "Cost": (
-        *("charged", "budgets", "break-even", "gaps", "uniform", "capacity", "ladder", "skipping", "streams"),
+        *(
+            "charged",
+            "budgets",
+            "break-even",
+            "gaps",
+            "uniform",
+            "capacity",
+            "ladder",
+            "skipping",
+            "streams",
+        ),
         *("deadlines",),
     ),
 }
@@ -58,7 +111,8 @@ FIRST_OF_PAIR = (_is_first_of_pair, "no cell of braking with monocular geometry"
 
 @dataclass(frozen=True)
 class Option:
-    """An argument of `rows` that a user may set, declared as `name: Annotated[type, Option(...)] = default`.
+    """An argument of `rows` that a user may set, declared as `name: Annotated[type,
+    Option(...)] = default`.
 
     Attributes:
         help: One phrase.
@@ -83,7 +137,9 @@ ALPHAS = Option(
 
 @dataclass(frozen=True)
 class PartOption:
-    """An option of a command for a part: the type of its value, its declaration, its default."""
+    """An option of a command for a part: the type of its value, its declaration, its
+    default.
+    """
 
     kind: Any
     option: Option
@@ -97,12 +153,16 @@ class Part:
     Attributes:
         meaning: What it is.
         make: Makes it from a cell.
-        groups: Option groups that a command needs for it: draws, charges (measured budgets), data (to read the data
+        groups: Option groups that a command needs for it: draws, charges (measured
+            budgets), data (to read the data
         set).
-        options: Single options that a command needs for it, by the field of `Choices` that they set.
-        saved: Help text of the argument that names cells, if saved results are accepted instead of cells.
+        options: Single options that a command needs for it, by the field of `Choices`
+            that they set.
+        saved: Help text of the argument that names cells, if saved results are accepted
+            instead of cells.
         verb: Label of the progress bar while a command makes it.
-        turn: In which turn a reproduction makes it. Parts of turns 1 and 2 need separate fits, on fewer units or other
+        turn: In which turn a reproduction makes it. Parts of turns 1 and 2 need
+            separate fits, on fewer units or other
         labels.
         ready: Whether it needs no computation.
         has_costs: Whether it depends on costs.
@@ -122,10 +182,18 @@ class Part:
     reproduced_as: str | None = None
     joined: Callable[[Mapping[str, Any]], Any] | None = None
 
-    def argument(self, name: str, cells: Sequence[Any], *, watch: Watch = unwatched) -> Any:
-        """The part of each cell by label; cells that it does not apply to are left out."""
+    def argument(
+        self, name: str, cells: Sequence[Any], *, watch: Watch = unwatched
+    ) -> Any:
+        """The part of each cell by label; cells that it does not apply to are left
+        out.
+        """
         every = watch(cells, self.verb) if self.verb else cells
-        parts = {at.label: part for at in every if (part := at.part(name, watch=watch)) is not None}
+        parts = {
+            at.label: part
+            for at in every
+            if (part := at.part(name, watch=watch)) is not None
+        }
         return parts if self.joined is None else self.joined(parts)
 
 
@@ -139,23 +207,30 @@ class Analysis:
         details: What it shows, in a sentence or two.
         paper: What the paper calls it.
         example: Arguments of an example command.
-        rows: Computes the rows from the parts in `takes` and the settings in its signature.
+        rows: Computes the rows from the parts in `takes` and the settings in its
+            signature.
         kind: The row class, or several.
         see: Page and section of the docs with its definitions.
         table: The table of the rows.
-        tables: The tables of the rows, if there are several; its arguments may include settings of `rows`.
+        tables: The tables of the rows, if there are several; its arguments may include
+            settings of `rows`.
         chart: The rows as a chart.
         figure: Draws the rows for a file (`--figure`).
-        table_rows: Computes the rows from tables and their scores; the command then takes values files, too.
+        table_rows: Computes the rows from tables and their scores; the command then
+            takes values files, too.
         over_cells: Summarises the rows over cells.
         over_cells_table: The table of the summary.
-        summary_is_record: Whether the summary rows are stored with the rows, because findings read them.
-        takes: For each argument of `rows` that is a part of the cells, the name of the part (`parts.PARTS`).
-        by: Which cells one call takes in a report: single cells, cells that share data set, modes and geometry
-            ("view"), cells that share data set and modes ("pair"), or all cells of a data set.
+        summary_is_record: Whether the summary rows are stored with the rows, because
+            findings read them.
+        takes: For each argument of `rows` that is a part of the cells, the name of the
+            part (`parts.PARTS`).
+        by: Which cells one call takes in a report: single cells, cells that share data
+            set, modes and geometry ("view"), cells that share data set and modes
+            ("pair"), or all cells of a data set.
         whole: Whether `rows` returns one record with several tables instead of rows.
         records: Selects the rows that a report stores.
-        judges: Whether it judges scores by itself, or the losses of test units alone; ledgers of cells count it.
+        judges: Whether it judges scores by itself, or the losses of test units alone;
+            ledgers of cells count it.
         long: Whether it takes long, so that workers start with it.
         least: Smallest number of cells that it needs.
         needs_data: Whether it needs the data that the cells were built from.
@@ -199,13 +274,23 @@ class Analysis:
     empty: str | None = None
 
     def __post_init__(self) -> None:
-        lacking = next((name for name in self.takes if name not in self.parameters), None)
+        lacking = next(
+            (name for name in self.takes if name not in self.parameters), None
+        )
         if lacking is not None:
-            raise TypeError(f"Analysis {self.name}: rows(...) must have the argument {lacking!r} that it takes.")
+            raise TypeError(
+                f"Analysis {self.name}: rows(...) must have the argument {lacking!r} "
+                "that it takes."
+            )
         if self.table is None and self.tables is None:
-            raise TypeError(f"Analysis {self.name}: a table or tables must be declared.")
+            raise TypeError(
+                f"Analysis {self.name}: a table or tables must be declared."
+            )
         if (self.over_cells is None) != (self.over_cells_table is None):
-            raise TypeError(f"Analysis {self.name}: over_cells and over_cells_table belong together.")
+            raise TypeError(
+                f"Analysis {self.name}: over_cells and over_cells_table "
+                "belong together."
+            )
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -218,17 +303,23 @@ class Analysis:
         return {
             name: parameter.default
             for name, parameter in self.parameters.items()
-            if name not in self.takes and name not in PASSED and parameter.default is not parameter.empty
+            if name not in self.takes
+            and name not in PASSED
+            and parameter.default is not parameter.empty
         }
 
     @property
     def declared(self) -> dict[str, tuple[Any, Option]]:
-        """The arguments that are declared with an Option: their type and their declaration."""
+        """The arguments that are declared with an Option: their type and their
+        declaration.
+        """
         hints = get_type_hints(self.rows, include_extras=True)
         return {
             name: (hint.__origin__, hint.__metadata__[0])
             for name, hint in hints.items()
-            if get_origin(hint) is Annotated and hint.__metadata__ and isinstance(hint.__metadata__[0], Option)
+            if get_origin(hint) is Annotated
+            and hint.__metadata__
+            and isinstance(hint.__metadata__[0], Option)
         }
 
     def run(self, parts: Mapping[str, Any], **settings: Any) -> list[Any]:
@@ -236,11 +327,17 @@ class Analysis:
         outcome = self.rows(**parts, **settings)
         return [outcome] if self.whole else list(outcome)
 
-    def report_tables(self, rows: Sequence[Any], *, summary_first: bool = True, **settings: Any) -> list[Table]:
+    def report_tables(
+        self, rows: Sequence[Any], *, summary_first: bool = True, **settings: Any
+    ) -> list[Table]:
         """The rows as tables, with their summary over cells before or after them."""
         if self.tables is not None:
             every = self.settings | settings
-            own = {name: every[name] for name in inspect.signature(self.tables).parameters if name in every}
+            own = {
+                name: every[name]
+                for name in inspect.signature(self.tables).parameters
+                if name in every
+            }
             parts = rows if self.whole else [rows]
             return [table for part in parts for table in self.tables(part, **own)]
         assert self.table is not None
@@ -252,35 +349,63 @@ class Analysis:
     def stored(self, rows: Sequence[Any]) -> list[dict[str, Any]]:
         """The rows of a report as records, every field unrounded."""
         if self.records is not None:
-            chosen = [row for part in (rows if self.whole else [rows]) for row in self.records(part)]
+            chosen = [
+                row
+                for part in (rows if self.whole else [rows])
+                for row in self.records(part)
+            ]
         else:
-            means = self.over_cells(rows) if self.summary_is_record and self.over_cells else ()
+            means = (
+                self.over_cells(rows)
+                if self.summary_is_record and self.over_cells
+                else ()
+            )
             chosen = [*rows, *means]
         return [dict(row) if isinstance(row, Record) else asdict(row) for row in chosen]
 
 
-FUNCTIONS = ("rows", "table", "tables", "chart", "figure", "table_rows", "over_cells", "over_cells_table")
-"""Fields of an analysis that are functions; its module has them under the same names."""
+FUNCTIONS = (
+    "rows",
+    "table",
+    "tables",
+    "chart",
+    "figure",
+    "table_rows",
+    "over_cells",
+    "over_cells_table",
+)
+"""Fields of an analysis that are functions; its module has them under the same
+names.
+"""
 
 
 def declare(module: str, **about: Any) -> Analysis:
-    """The analysis of a module, with its name and the functions in it; `about` has the other fields.
+    """The analysis of a module, with its name and the functions in it; `about` has the
+    other fields.
 
-    Unless they are in `about`: its details are the last paragraph of the module's docstring, its row class is the one
-    that `rows` returns, and it takes the cells, their located specifications and the results that `rows` has as
-    arguments. A module with `tables` may use `table` as it likes.
+    Unless they are in `about`: its details are the last paragraph of the module's
+    docstring, its row class is the one that `rows` returns, and it takes the cells,
+    their located specifications and the results that `rows` has as arguments. A module
+    with `tables` may use `table` as it likes.
     """
     content = vars(sys.modules[module]) | about
     functions = {name: content[name] for name in FUNCTIONS if name in content}
     if "tables" in functions:
         functions.pop("table", None)
-    arguments, returned = inspect.signature(content["rows"]).parameters, content["rows"].__annotations__["return"]
+    arguments, returned = (
+        inspect.signature(content["rows"]).parameters,
+        content["rows"].__annotations__["return"],
+    )
     usual = {
         "details": " ".join((content["__doc__"] or "").split("\n\n")[-1].split()),
         "kind": (*get_args(returned), returned)[0],
-        "takes": {part: part for part in ("cells", "located", "results") if part in arguments},
+        "takes": {
+            part: part for part in ("cells", "located", "results") if part in arguments
+        },
     }
-    return Analysis(module.rpartition(".")[2].replace("_", "-"), **usual | about | functions)
+    return Analysis(
+        module.rpartition(".")[2].replace("_", "-"), **usual | about | functions
+    )
 
 
 PASSED = frozenset({"watch", "map_fits"})
@@ -294,11 +419,14 @@ def analysis(name: str) -> Analysis:
     Raises:
         TypeError: The module does not declare it.
     """
-    module = import_module(f"deepval.paper.analyses.{'overview' if name in REPORT_ONLY else name.replace('-', '_')}")
+    module = import_module(
+        "deepval.paper.analyses."
+        f"{'overview' if name in REPORT_ONLY else name.replace('-', '_')}"
+    )
     declared = getattr(module, name.replace("-", "_").upper(), None)
     if not isinstance(declared, Analysis) or declared.name != name:
         raise TypeError(
-            f"{module.__name__} must declare {name.replace('-', '_').upper()} = declare(__name__, ...), as "
-            "paper/analysis.py describes."
+            f"{module.__name__} must declare {name.replace('-', '_').upper()} = "
+            "declare(__name__, ...), as paper/analysis.py describes."
         )
     return declared

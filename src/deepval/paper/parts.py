@@ -1,8 +1,10 @@
-"""A cell -> its parts that analyses take: scores, costs, results with allocators free and charged (`PARTS`).
+"""A cell -> its parts that analyses take: scores, costs, results with allocators free
+and charged (`PARTS`).
 
-`deepval analyse` makes parts from the scores in the folder of a cell and from its options. `deepval reproduce` makes
-them from all allocators, fitted here, and stores them: a stored part depends on the files of the cell, on its own
-settings and on the code that makes it.
+`deepval analyse` makes parts from the scores in the folder of a cell and from its
+options. `deepval reproduce` makes them from all allocators, fitted here, and stores
+them: a stored part depends on the files of the cell, on its own settings and on the
+code that makes it.
 """
 
 import warnings
@@ -13,21 +15,54 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from deepval.allocators import EVERYTHING, check_allocators, check_recipes, recipe_by_name
+from deepval.allocators import (
+    EVERYTHING,
+    check_allocators,
+    check_recipes,
+    recipe_by_name,
+)
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import EvaluationData, case_of, judge, with_batched, with_costs
+from deepval.cells.judgement import (
+    EvaluationData,
+    case_of,
+    judge,
+    with_batched,
+    with_costs,
+)
 from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError, InputWarning
-from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Measured, Selection, conventions, measured
-from deepval.paper.analyses.contrasts import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, scored_on_labels
+from deepval.judging.allowances import (
+    LEVELS,
+    RAILS,
+    Accounting,
+    Budget,
+    Measured,
+    Selection,
+    conventions,
+    measured,
+)
+from deepval.paper.analyses.contrasts import (
+    GAINS,
+    PUBLISHED,
+    RANK,
+    SIGNED_CDF,
+    VALUE,
+    Label,
+    scored_on_labels,
+)
 from deepval.paper.analyses.selection_regret import FREE
 from deepval.paper.analyses.skipping import skippers
 from deepval.paper.analyses.streams import VALUES, control_scores
 from deepval.paper.analysis import ALPHAS, Option, Part, PartOption
-from deepval.paper.stored_files import stored_result, stored_rows_cell, stored_scores, storing_fits
+from deepval.paper.stored_files import (
+    stored_result,
+    stored_rows_cell,
+    stored_scores,
+    storing_fits,
+)
 from deepval.progress import Watch, unwatched
 from deepval.results import MEASURED, Result
 from deepval.tables.costs import CONVENTIONS, Convention, Costs, read_costs
@@ -35,20 +70,27 @@ from deepval.tables.scores import Scores, align
 
 BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
-"""Modes whose costs stand for those of the cheap and the full mode if a cell has no costs, as with public detectors."""
+"""Modes whose costs stand for those of the cheap and the full mode if a cell has no
+costs, as with public detectors.
+"""
 RELABELLED: dict[str, tuple[Label, ...]] = {
     "gate-ridge": (VALUE, *GAINS),
     "gate-gbm": (VALUE, *GAINS),
     "router-gbm-value": (VALUE, RANK, SIGNED_CDF, *PUBLISHED),
     "router-gbm-binary": (VALUE, *PUBLISHED),
 }
-"""Recipes that a reproduction fits on other labels. Networks take ten times as long: only the commands fit them."""
+"""Recipes that a reproduction fits on other labels.
+
+Networks take ten times as long: only the commands fit them.
+"""
 Role = Literal["fit", "train"]
 
 
 @dataclass(frozen=True)
 class Choices:
-    """The settings with which parts are made: the options of a command. The defaults are those of a reproduction.
+    """The settings with which parts are made: the options of a command.
+
+    The defaults are those of a reproduction.
 
     Attributes:
         command: Name of the command, for ledgers; None for a reproduction.
@@ -57,13 +99,15 @@ class Choices:
         rails: Energy convention.
         draws: Number of draws.
         seed: Seed of the draws, and of control scores.
-        allocators: Signals and recipes by name; None for all that apply to a cell and have a cost.
+        allocators: Signals and recipes by name; None for all that apply to a cell and
+            have a cost.
         ranked: Recipes that a command fits to rank them among the signals.
         labels: Labels to fit each recipe on.
         controls: Number of random scores to judge beside the allocators.
         stored_scores: Whether a command includes the scores in the folders of cells.
         with_diagnostics: Whether diagnostics are judged.
-        folds: Number of folds, if allocators are fitted and policies calibrated out of fold; else 0.
+        folds: Number of folds, if allocators are fitted and policies calibrated out of
+            fold; else 0.
         units: Units of the folds, by role or by name.
     """
 
@@ -91,7 +135,11 @@ class Choices:
     def measured(self, accounting: Accounting = "cascade") -> list[Measured]:
         """The latency, energy and money budgets."""
         kinds = [kind for kind in self.kinds if kind in MEASURED]
-        return [measured(kind, a, accounting=accounting, rails=self.rails) for kind in kinds for a in self.alphas]
+        return [
+            measured(kind, a, accounting=accounting, rails=self.rails)
+            for kind in kinds
+            for a in self.alphas
+        ]
 
 
 @dataclass(frozen=True)
@@ -102,9 +150,11 @@ class RunCell:
         label: Name of the cell in tables.
         collection: Name of the cells of its data set and units in a report.
         folder: Folder of the cell.
-        spec: Its specification with the folder of its data; None if that folder is unknown.
+        spec: Its specification with the folder of its data; None if that folder is
+            unknown.
         work: Folder in which parts are stored; None stores nothing.
-        costs: Costs that replace the cell's own, or the name of costs that are used only if the cell has none.
+        costs: Costs that replace the cell's own, or the name of costs that are used
+            only if the cell has none.
         recipes: Recipes that a reproduction fits; None for all that apply to the cell.
         seed: Seed of its draws.
         built: The cell, if it has been read.
@@ -125,7 +175,11 @@ class RunCell:
 
     def __getstate__(self) -> dict[str, Any]:
         # Parts are stored in files; another process reads them there.
-        return {name: value for name, value in vars(self).items() if name not in ("_made", "cell")} | {"_made": {}}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("_made", "cell")
+        } | {"_made": {}}
 
     @cached_property
     def cell(self) -> BuiltCell:
@@ -141,21 +195,32 @@ class RunCell:
         return self.choices.command is None
 
     def part(self, name: str, *, watch: Watch = unwatched) -> Any:
-        """One of PARTS, made if it is not stored; None where the part does not apply to this cell."""
+        """One of PARTS, made if it is not stored; None where the part does not apply to
+        this cell.
+        """
         if name not in self._made:
             with self.storing_fits():
                 self._made[name] = PARTS[name].make(self, watch)
         return self._made[name]
 
     def storing_fits(self) -> AbstractContextManager[None]:
-        """While active, fits are stored in the work folder, and read from there if already stored."""
+        """While active, fits are stored in the work folder, and read from there if
+        already stored.
+        """
         return nullcontext() if self.work is None else storing_fits(self.work)
 
     def scores(
-        self, kind: str, settings: Mapping[str, Any], make: Callable[[], dict[str, Scored]]
+        self,
+        kind: str,
+        settings: Mapping[str, Any],
+        make: Callable[[], dict[str, Scored]],
     ) -> dict[str, Scored]:
         """Scores; stored if there is a work folder."""
-        return make() if self.work is None else stored_scores(self.cell, self.work, kind, settings, make)
+        return (
+            make()
+            if self.work is None
+            else stored_scores(self.cell, self.work, kind, settings, make)
+        )
 
     def judgement(
         self,
@@ -166,20 +231,31 @@ class RunCell:
         settings: Mapping[str, Any],
         **judging: Any,
     ) -> Result:
-        """The judgement of scores on the test units; stored if there is a work folder."""
+        """The judgement of scores on the test units; stored if there is a work
+        folder.
+        """
         command = self.choices.command or f"reproduce {kind}"
-        options = {"case": self.cell, "command": command, "draws": self.choices.draws, "seed": self.seed} | judging
+        options = {
+            "case": self.cell,
+            "command": command,
+            "draws": self.choices.draws,
+            "seed": self.seed,
+        } | judging
 
         def make() -> Result:
             return judge(scores=scores(), budgets=budgets, **options)
 
         if self.work is None:
             return make()
-        return stored_result(self.cell, self.work, kind, {"alphas": LEVELS, **settings}, make)
+        return stored_result(
+            self.cell, self.work, kind, {"alphas": LEVELS, **settings}, make
+        )
 
 
 def costs_of(at: RunCell) -> Costs | None:
-    """The costs that the caller names, or the cell's own, or those of the board under the names of the cell's modes."""
+    """The costs that the caller names, or the cell's own, or those of the board under
+    the names of the cell's modes.
+    """
     if isinstance(at.costs, Costs):
         return at.costs
     if at.cell.table.costs is not None or at.costs is None:
@@ -187,13 +263,18 @@ def costs_of(at: RunCell) -> Costs | None:
     profile, modes = read_costs(at.costs), at.cell.table.modes
     if all(mode in profile.modes for mode in modes):
         return profile
-    return profile.with_modes(dict(zip((modes[0], modes[-1]), BOARD_MODES, strict=True)))
+    return profile.with_modes(
+        dict(zip((modes[0], modes[-1]), BOARD_MODES, strict=True))
+    )
 
 
 def _needed_costs(at: RunCell) -> Costs:
     costs = costs_of(at)
     if costs is None:
-        raise InputError(f"{at.label}: a measured budget needs costs, and the cell has none: give --costs.")
+        raise InputError(
+            f"{at.label}: a measured budget needs costs, and the "
+            "cell has none: give --costs."
+        )
     return costs
 
 
@@ -202,7 +283,11 @@ def recipes_of(at: RunCell) -> tuple[str, ...]:
     if at.cell.split.too_few is not None:
         return ()
     available = fitting.recipes_for(at.cell)
-    return available if at.recipes is None else tuple(name for name in available if name in at.recipes)
+    return (
+        available
+        if at.recipes is None
+        else tuple(name for name in available if name in at.recipes)
+    )
 
 
 def _recipes_with_latency(at: RunCell) -> tuple[str, ...]:
@@ -213,10 +298,14 @@ def _recipes_with_latency(at: RunCell) -> tuple[str, ...]:
 def _scores(at: RunCell, role: Role) -> dict[str, Scored]:
     if not at.reproduces:
         signals = [name for name in FREE if name in SIGNALS]
-        return fitting.scored_by_all(at.cell, at.choices.ranked, signals=signals, units=role)
+        return fitting.scored_by_all(
+            at.cell, at.choices.ranked, signals=signals, units=role
+        )
     recipes = recipes_of(at) if role == "fit" else _recipes_with_latency(at)
     settings = {"recipes": recipes, "units": role}
-    return at.scores("scores", settings, lambda: fitting.scored_by_all(at.cell, recipes, units=role))
+    return at.scores(
+        "scores", settings, lambda: fitting.scored_by_all(at.cell, recipes, units=role)
+    )
 
 
 def _diagnostics(at: RunCell, _watch: Watch) -> dict[str, Scored]:
@@ -225,14 +314,20 @@ def _diagnostics(at: RunCell, _watch: Watch) -> dict[str, Scored]:
 
 def _aligned(at: RunCell, _watch: Watch) -> list[Scores] | None:
     if at.reproduces:
-        return [item.over(at.cell.table) for item in at.part("scores").values() if len(item.input) == item.inputs]
+        return [
+            item.over(at.cell.table)
+            for item in at.part("scores").values()
+            if len(item.input) == item.inputs
+        ]
     case = EvaluationData(at.folder, at.cell.table, at.cell)
     return list(case.scores({}).values()) if at.choices.stored_scores else None
 
 
 def _results(at: RunCell, _watch: Watch) -> Result:
     if at.reproduces:
-        return at.judgement("free", lambda: at.part("scores"), settings={"recipes": recipes_of(at)})
+        return at.judgement(
+            "free", lambda: at.part("scores"), settings={"recipes": recipes_of(at)}
+        )
     case = case_of(at.cell)
     scores = case.scores({})
     budgets = [
@@ -256,7 +351,9 @@ def _diagnostic_results(at: RunCell, _watch: Watch) -> Result | None:
         return None
     # A command notes its look at the test units when it judges the scores beside these.
     ledger = {} if at.reproduces else {"command": None}
-    return at.judgement("diagnostic_results", lambda: at.part("diagnostics"), settings={}, **ledger)
+    return at.judgement(
+        "diagnostic_results", lambda: at.part("diagnostics"), settings={}, **ledger
+    )
 
 
 def _diagnostic_names(at: RunCell, _watch: Watch) -> set[str]:
@@ -265,7 +362,10 @@ def _diagnostic_names(at: RunCell, _watch: Watch) -> set[str]:
 
 
 def _charge(at: RunCell, scores: Mapping[str, Any]) -> dict[str, Any]:
-    """The scores that have a cost; a warning names the others. Batched serving counts as a separate allocator."""
+    """The scores that have a cost; a warning names the others.
+
+    Batched serving counts as a separate allocator.
+    """
     units = at.choices.conventions
     if not units:
         return dict(scores)
@@ -273,17 +373,21 @@ def _charge(at: RunCell, scores: Mapping[str, Any]) -> dict[str, Any]:
     with_cost = {
         allocator: item
         for allocator, item in with_batched(scores, costs).items()
-        if item.kind == "deployable" and all(unit in costs.allocators.get(allocator, {}) for unit in units)
+        if item.kind == "deployable"
+        and all(unit in costs.allocators.get(allocator, {}) for unit in units)
     }
     omitted = [allocator for allocator in scores if allocator not in with_cost]
     if not with_cost and not at.reproduces:
         raise InputError(
-            f"{at.label}: an allocator is charged its {' and '.join(units)}, and the costs have none of "
-            f"{', '.join(omitted) or 'any'}: give --costs that do."
+            f"{at.label}: an allocator is charged its {' and '.join(units)}, and the "
+            f"costs have none of {', '.join(omitted) or 'any'}: give --costs that do."
         )
     if omitted:
         pronoun = "it" if len(omitted) == 1 else "them"
-        message = f"{at.label}: {', '.join(omitted)} left out, because the costs do not include {pronoun}."
+        message = (
+            f"{at.label}: {', '.join(omitted)} left out, because "
+            f"the costs do not include {pronoun}."
+        )
         warnings.warn(InputWarning(message), stacklevel=2)
     return with_cost
 
@@ -291,7 +395,11 @@ def _charge(at: RunCell, scores: Mapping[str, Any]) -> dict[str, Any]:
 def _scores_with_cost(at: RunCell, _watch: Watch) -> dict[str, Any]:
     if not at.reproduces:
         return _charge(at, case_of(at.cell).scores({}))
-    return {name: item for name, item in _charge(at, at.part("scores")).items() if len(item.input)}
+    return {
+        name: item
+        for name, item in _charge(at, at.part("scores")).items()
+        if len(item.input)
+    }
 
 
 def _judge_charged(
@@ -304,13 +412,27 @@ def _judge_charged(
     settings: Mapping[str, Any],
     **judging: Any,
 ) -> Result:
-    """The judgement of scores under the budgets of the choices: selection, and measured ones with costs charged."""
+    """The judgement of scores under the budgets of the choices: selection, and measured
+    ones with costs charged.
+    """
     budgets: list[Budget] = [Selection(a) for a in at.choices.alphas] if free else []
-    budgets += [budget for accounting in accountings for budget in at.choices.measured(accounting)]
-    controls = control_scores(len(at.cell.listed), at.choices.controls, seed=at.choices.seed)
+    budgets += [
+        budget
+        for accounting in accountings
+        for budget in at.choices.measured(accounting)
+    ]
+    controls = control_scores(
+        len(at.cell.listed), at.choices.controls, seed=at.choices.seed
+    )
 
     def every() -> dict[str, Any]:
-        return {**scores(), **{name: align(at.cell.listed, name, item) for name, item in controls.items()}}
+        return {
+            **scores(),
+            **{
+                name: align(at.cell.listed, name, item)
+                for name, item in controls.items()
+            },
+        }
 
     costs = None
     if at.choices.conventions:
@@ -318,18 +440,34 @@ def _judge_charged(
         free_controls = dict.fromkeys(controls, nothing)  # they are never deployed
         costs = replace(costs, allocators={**costs.allocators, **free_controls})
         settings = {**settings, "costs": costs.to_dict()}
-    return at.judgement(kind, every, budgets, settings=settings, case=case_of(at.cell, costs), **judging)
+    return at.judgement(
+        kind, every, budgets, settings=settings, case=case_of(at.cell, costs), **judging
+    )
 
 
 def _charged(at: RunCell, watch: Watch) -> Result:
-    settings = {"recipes": recipes_of(at), "budgets": "free and charged"} if at.reproduces else {}
-    return _judge_charged(at, "charged", lambda: at.part("scores_with_cost"), settings=settings, watch=watch)
+    settings = (
+        {"recipes": recipes_of(at), "budgets": "free and charged"}
+        if at.reproduces
+        else {}
+    )
+    return _judge_charged(
+        at,
+        "charged",
+        lambda: at.part("scores_with_cost"),
+        settings=settings,
+        watch=watch,
+    )
 
 
 def _skipping(at: RunCell, watch: Watch) -> Result | None:
-    """The result under both accountings; a reproduction judges only allocators that need no cheap pass."""
+    """The result under both accountings; a reproduction judges only allocators that
+    need no cheap pass.
+    """
     scores = {
-        name: item for name, item in at.part("scores_with_cost").items() if not at.reproduces or name in skippers()
+        name: item
+        for name, item in at.part("scores_with_cost").items()
+        if not at.reproduces or name in skippers()
     }
     if not scores:
         return None
@@ -345,13 +483,20 @@ def _skipping(at: RunCell, watch: Watch) -> Result | None:
 
 
 def _causal(at: RunCell, watch: Watch) -> Result | None:
-    """The result of allocators fitted on training units, under policies calibrated on validation units."""
+    """The result of allocators fitted on training units, under policies calibrated on
+    validation units.
+    """
     calibration = list(at.cell.split.validation)
     if at.choices.folds:
         return _out_of_fold(at, watch)
     if not at.reproduces:
         return _judge_charged(
-            at, "causal", lambda: _train_scores(at, watch), settings={}, calibration=calibration, watch=watch
+            at,
+            "causal",
+            lambda: _train_scores(at, watch),
+            settings={},
+            calibration=calibration,
+            watch=watch,
         )
     if not calibration:
         return None
@@ -367,22 +512,50 @@ def _causal(at: RunCell, watch: Watch) -> Result | None:
 def _out_of_fold(at: RunCell, watch: Watch) -> Result:
     folds, units = at.choices.folds, list(units_of(at.cell.split, at.choices.units))
     names = check_allocators(at.choices.allocators or (EVERYTHING,))
-    scores = _charge(at, fitting.fold_scores(at.label, at.cell, names, folds=folds, units=units, watch=watch))
+    scores = _charge(
+        at,
+        fitting.fold_scores(
+            at.label, at.cell, names, folds=folds, units=units, watch=watch
+        ),
+    )
     if not at.choices.conventions:
-        scores[VALUES] = replace(align(at.cell.listed, VALUES, at.cell.listed.decision_values), kind="diagnostic")
-    return _judge_charged(at, "causal", lambda: scores, settings={}, calibration=folds, units=units, missing="worst")
+        scores[VALUES] = replace(
+            align(at.cell.listed, VALUES, at.cell.listed.decision_values),
+            kind="diagnostic",
+        )
+    return _judge_charged(
+        at,
+        "causal",
+        lambda: scores,
+        settings={},
+        calibration=folds,
+        units=units,
+        missing="worst",
+    )
 
 
 def _train_scores(at: RunCell, watch: Watch) -> dict[str, Scored]:
-    """Scores by the chosen signals, and by the chosen recipes with a cost fitted on the training units."""
+    """Scores by the chosen signals, and by the chosen recipes with a cost fitted on the
+    training units.
+    """
     names = at.choices.allocators
-    recipes = [name for name in fitting.recipes_for(at.cell) if names is None or name in names]
+    recipes = [
+        name for name in fitting.recipes_for(at.cell) if names is None or name in names
+    ]
     if at.choices.conventions and names is None:
         costs = _needed_costs(at).allocators
-        recipes = [recipe for recipe in recipes if recipe in costs or f"{recipe}-batched" in costs]
+        recipes = [
+            recipe
+            for recipe in recipes
+            if recipe in costs or f"{recipe}-batched" in costs
+        ]
     signals = [name for name in SIGNALS if names is None or name in names]
-    scored = fitting.scored_by_all(at.cell, recipes, signals=signals, units="train", watch=watch)
-    return _charge(at, {allocator: item for allocator, item in scored.items() if len(item.input)})
+    scored = fitting.scored_by_all(
+        at.cell, recipes, signals=signals, units="train", watch=watch
+    )
+    return _charge(
+        at, {allocator: item for allocator, item in scored.items() if len(item.input)}
+    )
 
 
 def _relabelled(at: RunCell, watch: Watch) -> Result | None:
@@ -390,110 +563,223 @@ def _relabelled(at: RunCell, watch: Watch) -> Result | None:
     if not at.reproduces:
         budgets = [Selection(alpha) for alpha in at.choices.alphas]
         scores = scored_on_labels(at.cell, labels, watch=watch)
-        return at.judgement("relabelled", lambda: scores, budgets, settings={}, missing="worst")
+        return at.judgement(
+            "relabelled", lambda: scores, budgets, settings={}, missing="worst"
+        )
     labels = {
         recipe: [label for label in of_recipe if label.lacking(at.cell) is None]
         for recipe, of_recipe in labels.items()
         if recipe in recipes_of(at)
     }
     targets = {
-        recipe: {label.name: label.target(recipe_by_name(recipe)) for label in of_recipe}
+        recipe: {
+            label.name: label.target(recipe_by_name(recipe)) for label in of_recipe
+        }
         for recipe, of_recipe in labels.items()
     }
     if not any(targets.values()):
         return None
-    return at.judgement("relabelled", lambda: scored_on_labels(at.cell, labels), settings={"recipes": targets})
+    return at.judgement(
+        "relabelled",
+        lambda: scored_on_labels(at.cell, labels),
+        settings={"recipes": targets},
+    )
 
 
 ALLOCATORS = ("--allocator", "-a")
 FITTED = PartOption(
     list[str] | None,
-    Option("Signal or recipe to judge. Repeatable. Default: all with a cost.", ALLOCATORS, read=check_allocators),
+    Option(
+        "Signal or recipe to judge. Repeatable. Default: all with a cost.",
+        ALLOCATORS,
+        read=check_allocators,
+    ),
 )
 RANKED = PartOption(
     list[str] | None,
-    Option("Recipe to fit and rank among the signals. Repeatable. Default: none.", ALLOCATORS, read=check_recipes),
+    Option(
+        "Recipe to fit and rank among the signals. Repeatable. Default: none.",
+        ALLOCATORS,
+        read=check_recipes,
+    ),
 )
 TAUGHT = PartOption(
     list[str] | None,
-    Option("Recipe to fit on every label. Repeatable. Default: the paper's.", ALLOCATORS, read=check_recipes),
+    Option(
+        "Recipe to fit on every label. Repeatable. Default: the paper's.",
+        ALLOCATORS,
+        read=check_recipes,
+    ),
 )
-BY_FOLD = PartOption(int, Option("Folds to calibrate by; 0: test units once.", ("--folds",), limits=(0, 1_000)), 0)
-FOLD_UNITS = PartOption(str, Option("Units of the folds: all, fit, or a,b,c.", ("--units",)), "all")
+BY_FOLD = PartOption(
+    int,
+    Option(
+        "Folds to calibrate by; 0: test units once.", ("--folds",), limits=(0, 1_000)
+    ),
+    0,
+)
+FOLD_UNITS = PartOption(
+    str, Option("Units of the folds: all, fit, or a,b,c.", ("--units",)), "all"
+)
 CONTROLS = PartOption(
-    int, Option("Random scores to judge beside the allocators.", ("--controls",), limits=(0, 1_000)), 3
+    int,
+    Option(
+        "Random scores to judge beside the allocators.",
+        ("--controls",),
+        limits=(0, 1_000),
+    ),
+    3,
 )
-STORED = PartOption(bool, Option("Include the scores stored with each cell.", ("--scores",)), default=False)
+STORED = PartOption(
+    bool,
+    Option("Include the scores stored with each cell.", ("--scores",)),
+    default=False,
+)
 DIAGNOSTICS = PartOption(
     bool,
-    Option("Judge the diagnostics of cells too, in their own section.", ("--diagnostics/--no-diagnostics",)),
+    Option(
+        "Judge the diagnostics of cells too, in their own section.",
+        ("--diagnostics/--no-diagnostics",),
+    ),
     default=True,
 )
 
 JUDGED = (
-    "Results (.json) that `deepval evaluate` saved, or cells: these are judged on their test units by their scores."
+    "Results (.json) that `deepval evaluate` saved, or cells: these are judged on "
+    "their test units by their scores."
 )
 CALIBRATED = (
-    "Cells: allocators are fitted on their training units, policies calibrated on their validation units, and both "
-    "judged on their test units. Or results (.json) that `deepval evaluate --calibrate` saved."
+    "Cells: allocators are fitted on their training units, policies calibrated on "
+    "their validation units, and both judged on their test units. Or results (.json) "
+    "that `deepval evaluate --calibrate` saved."
 )
 LABELLED = (
-    "Cells: recipes are fitted on their training and validation units and judged on their test units. Or results "
-    "(.json) whose allocators are named 'RECIPE on LABEL'."
+    "Cells: recipes are fitted on their training and validation units and judged on "
+    "their test units. Or results (.json) whose allocators "
+    "are named 'RECIPE on LABEL'."
 )
 
 
 _CHARGES = ("charges", "draws")
 PARTS: dict[str, Part] = {
     "cells": Part("the cell", lambda at, _: at.cell, ready=True),
-    "located": Part("its specification with the folder of its data", lambda at, _: at.spec, ("data",), ready=True),
-    "costs": Part(
-        "costs of modes and allocators", lambda at, _: costs_of(at), ("charges",), ready=True, has_costs=True
+    "located": Part(
+        "its specification with the folder of its data",
+        lambda at, _: at.spec,
+        ("data",),
+        ready=True,
     ),
-    "aligned": Part("scores that cover every input, aligned with the table", _aligned, (), {"stored_scores": STORED}),
+    "costs": Part(
+        "costs of modes and allocators",
+        lambda at, _: costs_of(at),
+        ("charges",),
+        ready=True,
+        has_costs=True,
+    ),
+    "aligned": Part(
+        "scores that cover every input, aligned with the table",
+        _aligned,
+        (),
+        {"stored_scores": STORED},
+    ),
     "scores": Part(
         "scores of all inputs by signals and by allocators fitted on the fit units",
-        lambda at, _: _scores(at, "fit"), (), {"ranked": RANKED}, verb="scoring",
+        lambda at, _: _scores(at, "fit"),
+        (),
+        {"ranked": RANKED},
+        verb="scoring",
     ),
     "train_scores": Part(
-        "scores of all inputs by signals and by allocators fitted on the training units",
-        lambda at, _: _scores(at, "train"), (), {"ranked": RANKED}, verb="scoring", turn=1, has_costs=True,
+        "scores of all inputs by signals and by allocators fitted "
+        "on the training units",
+        lambda at, _: _scores(at, "train"),
+        (),
+        {"ranked": RANKED},
+        verb="scoring",
+        turn=1,
+        has_costs=True,
     ),
-    "diagnostics": Part("scores of all inputs by diagnostics", _diagnostics, verb="diagnostics"),
-    "results": Part("the judgement of scores, allocators free", _results, ("draws",), saved=JUDGED, verb="judging"),
-    "free": Part("the same in a reproduction; nothing for a command", lambda *_: None, reproduced_as="results"),
+    "diagnostics": Part(
+        "scores of all inputs by diagnostics", _diagnostics, verb="diagnostics"
+    ),
+    "results": Part(
+        "the judgement of scores, allocators free",
+        _results,
+        ("draws",),
+        saved=JUDGED,
+        verb="judging",
+    ),
+    "free": Part(
+        "the same in a reproduction; nothing for a command",
+        lambda *_: None,
+        reproduced_as="results",
+    ),
     "diagnostic_results": Part(
-        "the judgement of diagnostics", _diagnostic_results, ("draws",), {"with_diagnostics": DIAGNOSTICS},
+        "the judgement of diagnostics",
+        _diagnostic_results,
+        ("draws",),
+        {"with_diagnostics": DIAGNOSTICS},
         verb="diagnostics",
     ),
     "diagnostic_names": Part(
-        "names of diagnostics among the scores", _diagnostic_names, ready=True,
+        "names of diagnostics among the scores",
+        _diagnostic_names,
+        ready=True,
         joined=lambda parts: set().union(*parts.values()),
     ),
     "scores_with_cost": Part(
-        "scores of allocators that the costs include", _scores_with_cost, ("charges",), has_costs=True
+        "scores of allocators that the costs include",
+        _scores_with_cost,
+        ("charges",),
+        has_costs=True,
     ),
     "charged": Part(
         "the judgement of scores, allocators free and charged",
-        _charged, _CHARGES, saved=JUDGED, verb="judging", has_costs=True,
+        _charged,
+        _CHARGES,
+        saved=JUDGED,
+        verb="judging",
+        has_costs=True,
     ),
     "skipping": Part(
         "the judgement of scores charged with and without the cheap pass",
-        _skipping, _CHARGES, saved=JUDGED, verb="judging", has_costs=True,
+        _skipping,
+        _CHARGES,
+        saved=JUDGED,
+        verb="judging",
+        has_costs=True,
     ),
     "causal": Part(
         "the judgement of charged allocators under causal policies",
-        _causal, _CHARGES, {"allocators": FITTED}, saved=CALIBRATED, verb="judging", turn=1, has_costs=True,
+        _causal,
+        _CHARGES,
+        {"allocators": FITTED},
+        saved=CALIBRATED,
+        verb="judging",
+        turn=1,
+        has_costs=True,
     ),
     "streamed": Part(
-        "the same with control scores, or out of fold", _causal, _CHARGES,
-        {"allocators": FITTED, "controls": CONTROLS, "folds": BY_FOLD, "units": FOLD_UNITS},
-        saved=CALIBRATED, verb="judging", reproduced_as="causal",
+        "the same with control scores, or out of fold",
+        _causal,
+        _CHARGES,
+        {
+            "allocators": FITTED,
+            "controls": CONTROLS,
+            "folds": BY_FOLD,
+            "units": FOLD_UNITS,
+        },
+        saved=CALIBRATED,
+        verb="judging",
+        reproduced_as="causal",
     ),
     "relabelled": Part(
         "the judgement of recipes fitted on several labels",
-        _relabelled, ("draws",), {"allocators": TAUGHT, "alphas": PartOption(list[float], ALPHAS, LEVELS)},
-        saved=LABELLED, turn=2,
+        _relabelled,
+        ("draws",),
+        {"allocators": TAUGHT, "alphas": PartOption(list[float], ALPHAS, LEVELS)},
+        saved=LABELLED,
+        turn=2,
     ),
-}  # fmt: skip
+}
 """The parts of a cell that analyses may take, by name."""

@@ -1,7 +1,9 @@
-"""Row classes that describe their own table: every field carries its meaning, its heading and its format.
+"""Row classes that describe their own table: every field carries its meaning, its
+heading and its format.
 
-Tables and the list of columns in docs/analyses.md are made, and checked, from these declarations. Analyses share the
-columns that describe a cell and its harm, and the functions that fill them.
+Tables and the list of columns in docs/analyses.md are made, and checked, from these
+declarations. Analyses share the columns that describe a cell and its harm, and the
+functions that fill them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +21,11 @@ from deepval.errors import InputError
 from deepval.judging.draws import Draws
 from deepval.judging.resamples import ratio
 from deepval.perception.reported.losses import LOSSES
-from deepval.perception.reported.score_thresholds import SHARED, OperatingPoint, count_matching_point
+from deepval.perception.reported.score_thresholds import (
+    SHARED,
+    OperatingPoint,
+    count_matching_point,
+)
 from deepval.report.text_tables import MISSING as DASH
 from deepval.report.text_tables import Table, TableCell, interval, number, percent
 from deepval.results import BudgetRecord, Result
@@ -47,7 +53,12 @@ class Column:
 
 
 def column(
-    meaning: str, heading: str | None = None, form: Form = str, *, of_row: Form | None = None, default: Any = MISSING
+    meaning: str,
+    heading: str | None = None,
+    form: Form = str,
+    *,
+    of_row: Form | None = None,
+    default: Any = MISSING,
 ) -> Any:
     """Declare a field: its meaning and, if the table shows it, its heading and format.
 
@@ -69,8 +80,13 @@ def low(
     *,
     default: Any = MISSING,
 ) -> Any:
-    """Declare the lower end of an interval, a field named `NAME_lo` beside `NAME_hi`; the table shows both ends."""
-    return field(default=default, metadata={"low": True, "column": Column(meaning, heading, form)})
+    """Declare the lower end of an interval, a field named `NAME_lo` beside `NAME_hi`;
+    the table shows both ends.
+    """
+    return field(
+        default=default,
+        metadata={"low": True, "column": Column(meaning, heading, form)},
+    )
 
 
 def high(*, default: Any = MISSING) -> Any:
@@ -86,7 +102,10 @@ def columns(kind: type) -> dict[str, Column]:
     """
     missing = [item.name for item in fields(kind) if "column" not in item.metadata]
     if missing:
-        raise TypeError(f"Every field of {kind.__name__} must be declared by column(...); {missing[0]} is not.")
+        raise TypeError(
+            f"Every field of {kind.__name__} must be declared "
+            f"by column(...); {missing[0]} is not."
+        )
     return {item.name: item.metadata["column"] for item in fields(kind)}
 
 
@@ -109,8 +128,8 @@ def declared_table(
         title: Title of the table.
         notes: Sentences below it.
         order: Fields to show, in this order; None for all fields with a heading.
-        group: Fields that make a section: consecutive rows with the same texts form a section, and only its first row
-            shows these fields.
+        group: Fields that make a section: consecutive rows with the same texts form a
+            section, and only its first row shows these fields.
         split: Further key of a section, which the table does not show.
         extra: Headings left out first on a narrow terminal.
     """
@@ -118,14 +137,31 @@ def declared_table(
     by_name = {item.name: item for item in fields(kind)}
     names = [name for name in order or declared if declared[name].heading is not None]
     keys = [split(row) if split else None for row in rows]
-    lines = [{name: _cell(by_name[name], declared[name], row) for name in names} for row in rows]
+    lines = [
+        {name: _cell(by_name[name], declared[name], row) for name in names}
+        for row in rows
+    ]
     sections = []
-    for _, members in groupby(zip(keys, lines, strict=True), key=lambda item: (item[0], [item[1][g] for g in group])):
+    for _, members in groupby(
+        zip(keys, lines, strict=True),
+        key=lambda item: (item[0], [item[1][g] for g in group]),
+    ):
         first, *others = (line for _, line in members)
-        sections.append(tuple(tuple(line.values()) for line in (first, *(_blank(line, group) for line in others))))
+        sections.append(
+            tuple(
+                tuple(line.values())
+                for line in (first, *(_blank(line, group) for line in others))
+            )
+        )
     headings = tuple(declared[name].heading or "" for name in names)
     whole = not group and split is None
-    return Table(title, headings, ((),) if whole and not sections else tuple(sections), tuple(notes), tuple(extra))
+    return Table(
+        title,
+        headings,
+        ((),) if whole and not sections else tuple(sections),
+        tuple(notes),
+        tuple(extra),
+    )
 
 
 def _blank(line: dict[str, TableCell], group: Sequence[str]) -> dict[str, TableCell]:
@@ -134,7 +170,10 @@ def _blank(line: dict[str, TableCell], group: Sequence[str]) -> dict[str, TableC
 
 def _cell(item: Field[Any], declared: Column, row: Any) -> TableCell:
     if item.metadata.get("low"):
-        ends = getattr(row, item.name), getattr(row, f"{item.name.removesuffix('lo')}hi")
+        ends = (
+            getattr(row, item.name),
+            getattr(row, f"{item.name.removesuffix('lo')}hi"),
+        )
         return TableCell(interval(*ends, lambda value: str(declared.form(value))))
     text = declared.form(row if declared.of_row else getattr(row, item.name))
     return TableCell(text) if isinstance(text, str) else text
@@ -161,7 +200,9 @@ def share(value: float | None) -> str:
 
 
 def feasible_share(value: float | None) -> str:
-    """The share of inputs that an allocator may escalate in percent; `inf.` where it cannot run."""
+    """The share of inputs that an allocator may escalate in percent; `inf.` where it
+    cannot run.
+    """
     return "inf." if value is None else share(value)
 
 
@@ -202,7 +243,9 @@ class CellName:
 class CellColumns(CellName):
     """The cell that a row is about, and what distinguishes it from others."""
 
-    cheap: str = column("Its cheap mode", "modes", of_row=lambda row: f"{row.cheap} -> {row.full}")
+    cheap: str = column(
+        "Its cheap mode", "modes", of_row=lambda row: f"{row.cheap} -> {row.full}"
+    )
     full: str = column("Its full mode")
     geometry: str = column("How detections become objects")
     system: str = column("The downstream system")
@@ -220,11 +263,20 @@ class BudgetColumns(BudgetRecord):
     """The budget that a row is under."""
 
     kind: str = column(
-        "Kind of budget: selection, latency, energy or money", "budget", of_row=lambda row: row.budget.label
+        "Kind of budget: selection, latency, energy or money",
+        "budget",
+        of_row=lambda row: row.budget.label,
     )
-    alpha: float = column("The budget's share: part of the inputs that a zero-cost allocator could escalate")
-    convention: str | None = column("Unit of a measured budget: ms, mj, mj_gpu, mj_all or usd")
-    accounting: str | None = column("Accounting of a measured budget: cascade or skipping")
+    alpha: float = column(
+        "The budget's share: part of the inputs that a zero-cost "
+        "allocator could escalate"
+    )
+    convention: str | None = column(
+        "Unit of a measured budget: ms, mj, mj_gpu, mj_all or usd"
+    )
+    accounting: str | None = column(
+        "Accounting of a measured budget: cascade or skipping"
+    )
 
 
 Charged = Costs | Mapping[str, Costs]
@@ -239,32 +291,47 @@ class ModeCosts(NamedTuple):
 
     @property
     def uniform_from(self) -> float:
-        """The smallest share whose budget allows the full mode alone on every input: (C_f - C_c)/C_f."""
+        """The smallest share whose budget allows the full mode alone on every input:
+        (C_f - C_c)/C_f.
+        """
         return (self.full - self.cheap) / self.full
 
 
 def figures(name: str, table: ValueTable, costs: Charged | None, what: str) -> Costs:
-    """Costs of modes and allocators: the named ones, or the table's own; `what` names the quantity that needs them."""
+    """Costs of modes and allocators: the named ones, or the table's own; `what` names
+    the quantity that needs them.
+    """
     named = costs.get(name) if isinstance(costs, Mapping) else costs
     own = named or table.costs
     if own is None:
-        raise InputError(f"{name}: {what} needs the costs of modes and allocators; there are none: give --costs.")
+        raise InputError(
+            f"{name}: {what} needs the costs of modes and allocators; "
+            "there are none: give --costs."
+        )
     return own
 
 
 def mode_costs(result: Result, convention: str | None) -> ModeCosts | None:
-    """Costs of the cheap and the full mode of a result in a convention; None if nothing is charged."""
+    """Costs of the cheap and the full mode of a result in a convention; None if nothing
+    is charged.
+    """
     figures = result.provenance.costs
     if figures is None or convention is None:
         return None
-    first, last = (figures["modes"].get(mode, {}) for mode in (result.setting.modes[0], result.setting.modes[-1]))
+    first, last = (
+        figures["modes"].get(mode, {})
+        for mode in (result.setting.modes[0], result.setting.modes[-1])
+    )
     if convention not in first or convention not in last:
         return None
     return ModeCosts(float(first[convention]), float(last[convention]))
 
 
-def count_matched_point(spec: CellSpec, *, units: Sequence[str] | None = None) -> OperatingPoint:
-    """The count-matched thresholds of a cell's two modes; the cheap mode keeps its own, or 0.25 if it has none.
+def count_matched_point(
+    spec: CellSpec, *, units: Sequence[str] | None = None
+) -> OperatingPoint:
+    """The count-matched thresholds of a cell's two modes; the cheap mode keeps its own,
+    or 0.25 if it has none.
 
     Args:
         spec: The cell; its data set and detections must be on this machine.
@@ -274,26 +341,39 @@ def count_matched_point(spec: CellSpec, *, units: Sequence[str] | None = None) -
     for mode in ends:
         if mode.reader is None or mode.reader.scores != "probabilities":
             kind = "not known" if mode.reader is None else mode.reader.scores
-            raise InputError(f"count-matched thresholds need probabilities; the scores of mode {mode.name} are {kind}.")
-    parts = [unit_data(spec, unit) for unit in (spec.roles.train if units is None else units)]
+            raise InputError(
+                "count-matched thresholds need probabilities; "
+                f"the scores of mode {mode.name} are {kind}."
+            )
+    parts = [
+        unit_data(spec, unit) for unit in (spec.roles.train if units is None else units)
+    ]
     cheap, full = ([part.reported[mode.name] for part in parts] for mode in ends)
     least = SHARED if ends[0].threshold is None else ends[0].threshold
     return count_matching_point(cheap, full, cheap_threshold=least)
 
 
-def count_matched_specs(specs: Sequence[CellSpec], *, units: Sequence[str] | None = None) -> list[CellSpec]:
-    """Cells at count-matched thresholds; they share a data set and modes, so the thresholds are chosen once."""
+def count_matched_specs(
+    specs: Sequence[CellSpec], *, units: Sequence[str] | None = None
+) -> list[CellSpec]:
+    """Cells at count-matched thresholds; they share a data set and modes, so the
+    thresholds are chosen once.
+    """
     first = specs[0]
     if units is None and not first.roles.train:
         raise InputError(
-            f"{first.name}: counts are matched on training units, and there are none: {first.roles.too_few}. Give more "
-            "units, or a threshold."
+            f"{first.name}: counts are matched on training units, and there are none: "
+            f"{first.roles.too_few}. Give more units, or a threshold."
         )
     point = count_matched_point(first, units=units)
     if point.full is None:
         raise InputError(f"{first.name}: no threshold matches counts: {point.reason}.")
     cheap, *between, full = first.modes
-    modes = replace(cheap, threshold=point.cheap), *between, replace(full, threshold=point.full)
+    modes = (
+        replace(cheap, threshold=point.cheap),
+        *between,
+        replace(full, threshold=point.full),
+    )
     return [replace(spec, modes=modes) for spec in specs]
 
 
@@ -302,7 +382,9 @@ Units = str | Sequence[str]
 
 
 def loss_table(cell: BuiltCell, units: Units = "all") -> ValueTable:
-    """The losses of the named units, listing units without inputs too: so cells of a data set share their draws."""
+    """The losses of the named units, listing units without inputs too: so cells of a
+    data set share their draws.
+    """
     return cell.listed.restrict(list(units_of(cell.split, units)))
 
 
@@ -322,24 +404,37 @@ class InputColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class HarmColumns:
-    """How many inputs escalation affects and harms, and how much; None if the row could not be judged."""
+    """How many inputs escalation affects and harms, and how much; None if the row could
+    not be judged.
+    """
 
-    affected: int | None = column("Inputs whose loss the full mode changes", "affected", count, default=None)
-    harmed: int | None = column("Affected inputs whose loss the full mode raises", default=None)
-    harm_rate: float | None = column("Share of the affected inputs that are harmed", "harmed", share, default=None)
+    affected: int | None = column(
+        "Inputs whose loss the full mode changes", "affected", count, default=None
+    )
+    harmed: int | None = column(
+        "Affected inputs whose loss the full mode raises", default=None
+    )
+    harm_rate: float | None = column(
+        "Share of the affected inputs that are harmed", "harmed", share, default=None
+    )
     harm_rate_lo: float | None = low(heading="95 %", form=share, default=None)
     harm_rate_hi: float | None = high(default=None)
-    harm_ratio: float | None = column("Total harm over total benefit", "harm ratio", number, default=None)
+    harm_ratio: float | None = column(
+        "Total harm over total benefit", "harm ratio", number, default=None
+    )
     harm_ratio_lo: float | None = low(heading="95 %", default=None)
     harm_ratio_hi: float | None = high(default=None)
     draws: int | None = column("Number of draws", default=None)
     draws_dropped: int | None = column(
-        "Draws without any benefit, left out of the interval of the harm ratio", default=None
+        "Draws without any benefit, left out of the interval of the harm ratio",
+        default=None,
     )
 
 
 def harm(table: ValueTable, draws: Draws) -> dict[str, Any]:
-    """How many inputs of a table escalation affects and harms, and how much, with 95 % intervals over units."""
+    """How many inputs of a table escalation affects and harms, and how much, with 95 %
+    intervals over units.
+    """
     values = table.decision_values
     harmed, affected = values < -table.tolerance, np.abs(values) > table.tolerance
     rate = ratio(table, harmed, affected, draws=draws)
@@ -362,5 +457,10 @@ def loss_title(loss: str) -> str:
 
 
 def sees_the_same(one: BuiltCell, other: BuiltCell) -> bool:
-    """Whether two cells share data set, modes and geometry, so that they differ in the consumer alone."""
-    return all(one.definition[part] == other.definition[part] for part in ("dataset", "modes", "geometry"))
+    """Whether two cells share data set, modes and geometry, so that they differ in the
+    consumer alone.
+    """
+    return all(
+        one.definition[part] == other.definition[part]
+        for part in ("dataset", "modes", "geometry")
+    )

@@ -1,7 +1,9 @@
-"""Cells -> the rows of every analysis on them, computed by an engine and stored; a second run computes only changes.
+"""Cells -> the rows of every analysis on them, computed by an engine and stored; a
+second run computes only changes.
 
-A run builds cells, then makes the parts of cells that several analyses take (fits, scores, results), then runs the
-analyses. A job whose answer is stored is not run again, so a stopped run continues where it stopped.
+A run builds cells, then makes the parts of cells that several analyses take (fits,
+scores, results), then runs the analyses. A job whose answer is stored is not run again,
+so a stopped run continues where it stopped.
 """
 
 import warnings
@@ -17,15 +19,33 @@ from deepval.cells.sources import BuildGroup, located, needs_files
 from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import cache_units
 from deepval.engines import Engine
-from deepval.errors import InputError, InputWarning, is_of_machine, reports_absence, reports_machine
+from deepval.errors import (
+    InputError,
+    InputWarning,
+    is_of_machine,
+    reports_absence,
+    reports_machine,
+)
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.paper.analysis import ANALYSES, Analysis, analysis
 from deepval.paper.parts import BOARD, PARTS, RunCell, recipes_of
 from deepval.paper.stored_files import identity, rows_from_bytes, rows_to_bytes
 from deepval.progress import Watch, unwatched
-from deepval.protocol.cell_builds import build_group, cell_folder, cell_sources, outdated
-from deepval.protocol.store import LIST, REFUSED, code_digest, is_stored, result_folder, store_result
+from deepval.protocol.cell_builds import (
+    build_group,
+    cell_folder,
+    cell_sources,
+    outdated,
+)
+from deepval.protocol.store import (
+    LIST,
+    REFUSED,
+    code_digest,
+    is_stored,
+    result_folder,
+    store_result,
+)
 from deepval.protocol.track_data import RunEstimate, Step
 from deepval.tables.costs import costs_bytes
 from deepval.tables.scores import Scores
@@ -37,7 +57,8 @@ CACHED_UNITS = 32
 
 @dataclass(frozen=True)
 class AnalysisOutcome:
-    """The outcome of an analysis on one collection of cells: the cells of a data set, or of some of its units.
+    """The outcome of an analysis on one collection of cells: the cells of a data set,
+    or of some of its units.
 
     Attributes:
         rows: Its rows.
@@ -54,10 +75,12 @@ class Run:
 
     Attributes:
         cells: Its cells.
-        lacking: What this machine or version lacks to build further cells, by the id of the cell.
+        lacking: What this machine or version lacks to build further cells, by the id of
+            the cell.
         outcomes: Outcomes by analysis and collection.
         idle: Reasons why analyses had no cell to run on, by analysis.
-        notes: Frames with and without pictures by data set of local cells; recipes with nothing to learn, by cell.
+        notes: Frames with and without pictures by data set of local cells; recipes with
+            nothing to learn, by cell.
     """
 
     cells: tuple[RunCell, ...]
@@ -98,7 +121,8 @@ def run(
     Args:
         names: Tracks, cell folders, folders of cell folders, or specification files.
         work: Folder in which cells are built and all results are stored.
-        data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
+        data: Folder with kitti_tracking, nuscenes and so on, for tracks and
+            specifications.
         costs: Costs of modes and allocators, for cells that have none.
         recipes: Recipes to fit; None for all that apply to a cell.
         analyses: Names of analyses; None for all.
@@ -107,21 +131,48 @@ def run(
         step: Progress reporting of detectors.
         announce: Called with the expected time and disk before anything is run.
     """
-    sources = cell_sources(names, data=data, work=work, engine=engine, watch=watch, step=step, announce=announce)
+    sources = cell_sources(
+        names,
+        data=data,
+        work=work,
+        engine=engine,
+        watch=watch,
+        step=step,
+        announce=announce,
+    )
     if not sources.groups and not sources.folders:
-        lines = dict.fromkeys(line for reasons in sources.lacking.values() for line in reasons)
-        raise InputError(f"There must be a cell to run; every cell lacks something: {'; '.join(lines)}.")
+        lines = dict.fromkeys(
+            line for reasons in sources.lacking.values() for line in reasons
+        )
+        raise InputError(
+            "There must be a cell to run; every "
+            f"cell lacks something: {'; '.join(lines)}."
+        )
     mapped = map if engine is None else engine.map
     missing = [group for group in sources.groups if outdated(group, work)]
-    _all(mapped(_build, [(group, work) for group in missing]), missing, "building cells", watch)
-    folders: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in sources.folders]
-    folders += [(cell_folder(spec, work), spec) for group in sources.groups for spec in group.specs]
+    _all(
+        mapped(_build, [(group, work) for group in missing]),
+        missing,
+        "building cells",
+        watch,
+    )
+    folders: list[tuple[Path, CellSpec | None]] = [
+        (folder, None) for folder in sources.folders
+    ]
+    folders += [
+        (cell_folder(spec, work), spec)
+        for group in sources.groups
+        for spec in group.specs
+    ]
     cells = _run_cells(folders, work, costs=costs, recipes=recipes)
-    chosen = [analysis(name) for name in ANALYSES if analyses is None or name in analyses]
+    chosen = [
+        analysis(name) for name in ANALYSES if analyses is None or name in analyses
+    ]
     idle: dict[str, str] = {}
     jobs = [job for entry in chosen for job in _jobs(entry, cells, idle)]
     undone = [job for job in jobs if not _is_answered(_place(job))]
-    undone.sort(key=lambda job: not analysis(job.analysis).long)  # so that none of these runs alone at the end
+    # so that none of these runs alone at the end
+    undone.sort(key=lambda job: not analysis(job.analysis).long)
     shares = _shares(undone)
     _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
     try:
@@ -130,12 +181,24 @@ def run(
         cache_units()
     outcomes: dict[str, dict[str, AnalysisOutcome]] = {}
     refused = {
-        _place(job): AnalysisOutcome((), (sentence,)) for job, sentence in zip(undone, lacking, strict=True) if sentence
+        _place(job): AnalysisOutcome((), (sentence,))
+        for job, sentence in zip(undone, lacking, strict=True)
+        if sentence
     }
     for job in jobs:
-        before = outcomes.setdefault(job.analysis, {}).get(job.collection, AnalysisOutcome(()))
-        outcomes[job.analysis][job.collection] = _join(before, refused.get(_place(job)) or _read(_stored(job)))
-    return Run(tuple(cells), sources.lacking, outcomes, idle, (*sources.notes, *_unlearned(jobs)))
+        before = outcomes.setdefault(job.analysis, {}).get(
+            job.collection, AnalysisOutcome(())
+        )
+        outcomes[job.analysis][job.collection] = _join(
+            before, refused.get(_place(job)) or _read(_stored(job))
+        )
+    return Run(
+        tuple(cells),
+        sources.lacking,
+        outcomes,
+        idle,
+        (*sources.notes, *_unlearned(jobs)),
+    )
 
 
 def rows_of(
@@ -148,7 +211,9 @@ def rows_of(
     watch: Watch = unwatched,
     **passed: Any,
 ) -> list[Any]:
-    """The rows of an analysis on some cells, from their parts. If the analysis judges by itself, the ledgers count it.
+    """The rows of an analysis on some cells, from their parts.
+
+    If the analysis judges by itself, the ledgers count it.
 
     Args:
         declared: The analysis.
@@ -161,7 +226,9 @@ def rows_of(
     """
     arguments = {}
     for argument, name in declared.takes.items():
-        supplied = (PARTS[name].reproduced_as if any(at.reproduces for at in cells) else None) or name
+        supplied = (
+            PARTS[name].reproduced_as if any(at.reproduces for at in cells) else None
+        ) or name
         part = PARTS[supplied].argument(supplied, cells, watch=watch)
         arguments[argument] = {**saved, **part} if saved and PARTS[name].saved else part
     if "watch" in declared.parameters:
@@ -171,13 +238,24 @@ def rows_of(
         scores = arguments.get("scores", {})
         for at in cells:
             own = scores.get(at.label, {})
-            named = own.items() if isinstance(own, Mapping) else ((item.name, item) for item in own)
+            named = (
+                own.items()
+                if isinstance(own, Mapping)
+                else ((item.name, item) for item in own)
+            )
             aligned = {name: item for name, item in named if isinstance(item, Scores)}
-            note(at.cell, by=command, units=units_of(at.cell.split, settings.get("units", "test")), scores=aligned)
+            note(
+                at.cell,
+                by=command,
+                units=units_of(at.cell.split, settings.get("units", "test")),
+                scores=aligned,
+            )
     return rows
 
 
-def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) -> list[Any]:
+def _all(
+    done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch
+) -> list[Any]:
     """The results of all items, with a progress bar."""
     return [result for _, result in zip(watch(items, label), done, strict=True)]
 
@@ -189,28 +267,49 @@ def _build(job: tuple[BuildGroup, Path]) -> None:
 
 
 def _run_cells(
-    folders: Sequence[tuple[Path, CellSpec | None]], work: Path, *, costs: str, recipes: tuple[str, ...] | None
+    folders: Sequence[tuple[Path, CellSpec | None]],
+    work: Path,
+    *,
+    costs: str,
+    recipes: tuple[str, ...] | None,
 ) -> list[RunCell]:
-    """The cells, labelled by modes, system and geometry, with a hash where these are not unique in a data set."""
+    """The cells, labelled by modes, system and geometry, with a hash where these are
+    not unique in a data set.
+    """
     built = [read_cell(folder) for folder, _ in folders]
     if not built:
         return []
-    collections = _collections([(cell.spec.dataset, cell.split.units) for cell in built])
+    collections = _collections(
+        [(cell.spec.dataset, cell.split.units) for cell in built]
+    )
     short = [(cell.spec.dataset, _label(cell)) for cell in built]
     labels = [
-        label if short.count((dataset, label)) == 1 else f"{label} {cell.id.rpartition('-')[2]}"
+        label
+        if short.count((dataset, label)) == 1
+        else f"{label} {cell.id.rpartition('-')[2]}"
         for (dataset, label), cell in zip(short, built, strict=True)
     ]
     return [
-        RunCell(label, collection, folder, _located_spec(cell, spec), work, costs, recipes)
-        for label, collection, cell, (folder, spec) in zip(labels, collections, built, folders, strict=True)
+        RunCell(
+            label, collection, folder, _located_spec(cell, spec), work, costs, recipes
+        )
+        for label, collection, cell, (folder, spec) in zip(
+            labels, collections, built, folders, strict=True
+        )
     ]
 
 
 def _collections(units: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
-    """The data set of each cell; also the cell's units if other cells of the data set have more units."""
-    most = {name: max((own for other, own in units if other == name), key=len) for name, _ in units}
-    return [name if own == most[name] else f"{name}, {_some(own)}" for name, own in units]
+    """The data set of each cell; also the cell's units if other cells of the data set
+    have more units.
+    """
+    most = {
+        name: max((own for other, own in units if other == name), key=len)
+        for name, _ in units
+    }
+    return [
+        name if own == most[name] else f"{name}, {_some(own)}" for name, own in units
+    ]
 
 
 def _some(units: Sequence[str]) -> str:
@@ -228,8 +327,13 @@ def _located_spec(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
     return located(cell) if spec is None and not needs_files(cell) else spec
 
 
-def _jobs(declared: Analysis, cells: Sequence[RunCell], idle: dict[str, str]) -> list[Job]:
-    """One job for each group of cells that the analysis takes together. If there is none, `idle` gets the reason."""
+def _jobs(
+    declared: Analysis, cells: Sequence[RunCell], idle: dict[str, str]
+) -> list[Job]:
+    """One job for each group of cells that the analysis takes together.
+
+    If there is none, `idle` gets the reason.
+    """
     fitting = list(cells)
     if declared.among is not None:
         holds, none = declared.among
@@ -252,14 +356,22 @@ def _jobs(declared: Analysis, cells: Sequence[RunCell], idle: dict[str, str]) ->
             "set": at.collection,
         }
         groups.setdefault(digest_of(plain(kinds[declared.by])), []).append(at)
-    jobs = [Job(declared.name, tuple(group)) for group in groups.values() if len(group) >= declared.least]
+    jobs = [
+        Job(declared.name, tuple(group))
+        for group in groups.values()
+        if len(group) >= declared.least
+    ]
     if not jobs:
-        idle[declared.name] = f"no {declared.least} cells that differ in the consumer alone"
+        idle[declared.name] = (
+            f"no {declared.least} cells that differ in the consumer alone"
+        )
     return jobs
 
 
 def _shares(jobs: Sequence[Job]) -> list[tuple[RunCell, tuple[str, ...]]]:
-    """The parts that jobs take of each cell, each made once; parts from fits on all fit units come first."""
+    """The parts that jobs take of each cell, each made once; parts from fits on all fit
+    units come first.
+    """
     by_cell: dict[str, tuple[RunCell, set[str]]] = {}
     for job in jobs:
         parts = _parts_to_make(job.analysis)
@@ -278,11 +390,18 @@ def _unlearned(jobs: Sequence[Job]) -> Iterator[str]:
     cells: dict[str, list[str]] = {}
     for at, parts in _shares(jobs):
         with suppress(InputError):  # the analyses that take the scores report it
-            names = [name for name in recipes_of(at) if name not in at.part("scores")] if "scores" in parts else []
+            names = (
+                [name for name in recipes_of(at) if name not in at.part("scores")]
+                if "scores" in parts
+                else []
+            )
             cells.setdefault(", ".join(names), []).append(f"{at.collection} {at.label}")
     for names, labels in cells.items():
         if names:
-            yield f"without {names} for lack of fit inputs of both kinds: {'; '.join(labels)}"
+            yield (
+                f"without {names} for lack of fit "
+                f"inputs of both kinds: {'; '.join(labels)}"
+            )
 
 
 def _prepare(share: tuple[RunCell, tuple[str, ...]]) -> None:
@@ -290,7 +409,8 @@ def _prepare(share: tuple[RunCell, tuple[str, ...]]) -> None:
     for part in parts:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", InputWarning)  # the rows state what a command would warn of
+                # the rows state what a command would warn of
+                warnings.simplefilter("ignore", InputWarning)
                 at.part(part)
         except InputError as error:
             if _stops(error):
@@ -299,8 +419,13 @@ def _prepare(share: tuple[RunCell, tuple[str, ...]]) -> None:
 
 
 def _parts_taken(name: str) -> dict[str, str]:
-    """For each argument of an analysis, the name of the part that a reproduction supplies."""
-    return {argument: PARTS[part].reproduced_as or part for argument, part in analysis(name).takes.items()}
+    """For each argument of an analysis, the name of the part that a reproduction
+    supplies.
+    """
+    return {
+        argument: PARTS[part].reproduced_as or part
+        for argument, part in analysis(name).takes.items()
+    }
 
 
 def _parts_to_make(name: str) -> set[str]:
@@ -308,12 +433,18 @@ def _parts_to_make(name: str) -> set[str]:
 
 
 def _settings(job: Job) -> dict[str, Any]:
-    """The settings of an analysis: its defaults, without recipes that the run does not fit on these cells."""
+    """The settings of an analysis: its defaults, without recipes that the run does not
+    fit on these cells.
+    """
     settings = analysis(job.analysis).settings
     available = [recipes_of(at) for at in job.cells if at.cell.split.too_few is None]
     for setting in ("recipes", "allocators"):
         if settings.get(setting) is not None:
-            settings[setting] = tuple(name for name in settings[setting] if all(name in names for names in available))
+            settings[setting] = tuple(
+                name
+                for name in settings[setting]
+                if all(name in names for names in available)
+            )
     return settings
 
 
@@ -326,7 +457,9 @@ def _rests_on(job: Job) -> dict[str, Any]:
         "cells": {at.label: identity(at.cell) for at in job.cells},
         "takes": takes,
         "settings": plain(_settings(job)),
-        "code": code_digest(declared.rows.__module__, *(["deepval.paper.parts"] if to_make else [])),
+        "code": code_digest(
+            declared.rows.__module__, *(["deepval.paper.parts"] if to_make else [])
+        ),
     }
     if "located" in parts:
         content["located"] = [at.spec is not None for at in job.cells]
@@ -348,7 +481,10 @@ def _place(job: Job) -> Path:
 
 
 def _analyse(job: Job) -> str | None:
-    """Store the answer of a job. Returns the reason if this machine lacks a file or a library for it."""
+    """Store the answer of a job.
+
+    Returns the reason if this machine lacks a file or a library for it.
+    """
     cache_units(CACHED_UNITS)
     try:
         _stored(job)
@@ -360,15 +496,21 @@ def _analyse(job: Job) -> str | None:
 
 
 def _stops(error: InputError) -> bool:
-    """Whether the machine lacks something that all further jobs need as well: disk space, rights, memory, workers."""
+    """Whether the machine lacks something that all further jobs need as well: disk
+    space, rights, memory, workers.
+    """
     return is_of_machine(error) and not reports_absence(str(error))
 
 
 def _is_answered(folder: Path) -> bool:
-    """Whether the answer of a job is stored; a failure of the machine, which earlier versions stored, is removed."""
+    """Whether the answer of a job is stored; a failure of the machine, which earlier
+    versions stored, is removed.
+    """
     if not is_stored(folder):
         return False
-    if reading.is_file(folder / REFUSED) and reports_machine(reading.text(folder / REFUSED)):
+    if reading.is_file(folder / REFUSED) and reports_machine(
+        reading.text(folder / REFUSED)
+    ):
         for name in (LIST, REFUSED):
             (folder / name).unlink()
         return False
@@ -386,7 +528,12 @@ def _answer(job: Job) -> dict[str, bytes]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
             with job.cells[0].storing_fits():
-                rows = rows_of(declared, job.cells, _settings(job), command=f"reproduce {job.analysis}")
+                rows = rows_of(
+                    declared,
+                    job.cells,
+                    _settings(job),
+                    command=f"reproduce {job.analysis}",
+                )
     except InputError as error:
         if is_of_machine(error):
             raise
@@ -402,4 +549,6 @@ def _read(folder: Path) -> AnalysisOutcome:
 
 
 def _join(one: AnalysisOutcome, other: AnalysisOutcome) -> AnalysisOutcome:
-    return AnalysisOutcome((*one.rows, *other.rows), tuple(dict.fromkeys((*one.refused, *other.refused))))
+    return AnalysisOutcome(
+        (*one.rows, *other.rows), tuple(dict.fromkeys((*one.refused, *other.refused)))
+    )

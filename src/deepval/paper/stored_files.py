@@ -1,6 +1,8 @@
-"""Rows of analyses, fits, scores, results and feature rows of cells <-> files in the work folder of a reproduction.
+"""Rows of analyses, fits, scores, results and feature rows of cells <-> files in the
+work folder of a reproduction.
 
-What is stored for a cell depends on its files, on settings and on the code that makes it.
+What is stored for a cell depends on its files, on settings and on the code that makes
+it.
 """
 
 import io
@@ -34,7 +36,9 @@ from deepval.results.result import samples_path
 CODE = "deepval.cells.fitting"
 MODEL, ROWS, SCORES = "model.json", "rows.npz", "scores.npz"
 Keeper = Callable[[str], Mapping[str, Float[np.ndarray, "time column"]]]
-"""Returns the feature rows of a feature set by unit: stored rows, or rows computed now."""
+"""Returns the feature rows of a feature set by unit: stored rows, or rows computed
+now.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +49,9 @@ class StoredSight(Sight):
 
     def rows(self, row: Row, columns: int) -> Float[np.ndarray, "time column"]:
         """The stored rows; rows that belong to no feature set are computed."""
-        front = next((entry.name for entry in FEATURE_SETS.values() if entry.row == row), None)
+        front = next(
+            (entry.name for entry in FEATURE_SETS.values() if entry.row == row), None
+        )
         if front is None or row in self._rows:
             return super().rows(row, columns)
         self._rows[row] = self.keeper(front)[self.view.scene.unit]
@@ -54,13 +60,17 @@ class StoredSight(Sight):
 
 @dataclass(frozen=True, eq=False)
 class StoredRowsCell(BuiltCell):
-    """A cell whose feature rows are stored in a work folder, under the hash of its view."""
+    """A cell whose feature rows are stored in a work folder, under the hash of its
+    view.
+    """
 
     work: Path = field(kw_only=True)
 
     @cached_property
     def sights(self) -> tuple[Sight, ...]:
-        """What the frames of each unit show; feature rows are read or computed on demand."""
+        """What the frames of each unit show; feature rows are read or computed on
+        demand.
+        """
         plain = tuple(Sight(view) for view in self.views)
         by_feature_set: dict[str, Mapping[str, np.ndarray]] = {}
 
@@ -69,11 +79,21 @@ class StoredRowsCell(BuiltCell):
                 by_feature_set[front] = self._rows(front, plain)
             return by_feature_set[front]
 
-        return tuple(StoredSight(sight.view, sight.images, keeper=keeper) for sight in plain)
+        return tuple(
+            StoredSight(sight.view, sight.images, keeper=keeper) for sight in plain
+        )
 
     def _rows(self, front: str, sights: tuple[Sight, ...]) -> dict[str, np.ndarray]:
-        view = {name: digest for name, digest in self.manifest.files.items() if name.startswith("view/")}
-        rests_on = {"view": view, "front": front, "code": code_digest("deepval.allocators.feature_sets", __name__)}
+        view = {
+            name: digest
+            for name, digest in self.manifest.files.items()
+            if name.startswith("view/")
+        }
+        rests_on = {
+            "view": view,
+            "front": front,
+            "code": code_digest("deepval.allocators.feature_sets", __name__),
+        }
 
         def make() -> dict[str, bytes]:
             file = io.BytesIO()
@@ -82,7 +102,10 @@ class StoredRowsCell(BuiltCell):
 
         folder = store_result(self.work / "kept", "rows", rests_on, make)
         arrays = npz_arrays(reading.content(folder / ROWS))
-        by_unit = {sight.view.scene.unit: rows for sight, rows in zip(sights, arrays.values(), strict=True)}
+        by_unit = {
+            sight.view.scene.unit: rows
+            for sight, rows in zip(sights, arrays.values(), strict=True)
+        }
         for rows in by_unit.values():
             rows.setflags(write=False)
         return by_unit
@@ -97,7 +120,9 @@ def stored_rows_cell(folder: Path, work: Path) -> StoredRowsCell:
 def rows_to_bytes(rows: Sequence[Any]) -> bytes:
     """Rows, all of one class, as the content of a file."""
     kind = f"{type(rows[0]).__module__}:{type(rows[0]).__qualname__}" if rows else None
-    return json.dumps({"kind": kind, "rows": [plain(row) for row in rows]}, allow_nan=False).encode()
+    return json.dumps(
+        {"kind": kind, "rows": [plain(row) for row in rows]}, allow_nan=False
+    ).encode()
 
 
 def rows_from_bytes(data: bytes) -> list[Any]:
@@ -116,15 +141,34 @@ def _typed(form: Any, content: Any) -> Any:
     origin, parts = get_origin(form), get_args(form)
     if origin in (Union, types.UnionType):
         forms = [part for part in parts if part is not types.NoneType]
-        return None if content is None else _typed(forms[0], content) if len(forms) == 1 else content
+        return (
+            None
+            if content is None
+            else _typed(forms[0], content)
+            if len(forms) == 1
+            else content
+        )
     if isinstance(form, type) and issubclass(form, Record):
-        return form.of_columns({name: _typed(of.form, content[name]) for name, of in form.columns().items()})
+        return form.of_columns(
+            {
+                name: _typed(of.form, content[name])
+                for name, of in form.columns().items()
+            }
+        )
     if isinstance(form, type) and is_dataclass(form):
         forms = get_type_hints(form)
-        return form(**{item.name: _typed(forms[item.name], content[item.name]) for item in fields(form) if item.init})
+        return form(
+            **{
+                item.name: _typed(forms[item.name], content[item.name])
+                for item in fields(form)
+                if item.init
+            }
+        )
     if origin is tuple:
         forms = [parts[0]] * len(content) if parts[-1] is Ellipsis else parts
-        return tuple(_typed(part, item) for part, item in zip(forms, content, strict=True))
+        return tuple(
+            _typed(part, item) for part, item in zip(forms, content, strict=True)
+        )
     if origin is frozenset:
         return frozenset(content)
     if origin in (list, Sequence):
@@ -137,13 +181,25 @@ def _typed(form: Any, content: Any) -> Any:
 def scores_to_bytes(scored: Mapping[str, Scored]) -> bytes:
     """Scores by name as the content of a file."""
     about = [
-        {"name": s.name, "kind": s.kind, "modes": list(s.modes), "inputs": s.inputs, "reason": s.reason}
+        {
+            "name": s.name,
+            "kind": s.kind,
+            "modes": list(s.modes),
+            "inputs": s.inputs,
+            "reason": s.reason,
+        }
         for s in scored.values()
     ]
-    arrays: dict[str, Any] = {f"input{i}": s.input for i, s in enumerate(scored.values())}
+    arrays: dict[str, Any] = {
+        f"input{i}": s.input for i, s in enumerate(scored.values())
+    }
     arrays |= {f"score{i}": s.score for i, s in enumerate(scored.values())}
     file = io.BytesIO()
-    np.savez(file, about=np.array(json_canonical({"names": list(scored), "about": about})), **arrays)
+    np.savez(
+        file,
+        about=np.array(json_canonical({"names": list(scored), "about": about})),
+        **arrays,
+    )
     return file.getvalue()
 
 
@@ -153,11 +209,18 @@ def scores_from_bytes(data: bytes) -> dict[str, Scored]:
     content = json_content(str(arrays["about"]).encode(), "stored scores")
     return {
         name: Scored(
-            about["name"], about["kind"], arrays[f"input{i}"], arrays[f"score{i}"], tuple(about["modes"]),
-            about["inputs"], about["reason"],
+            about["name"],
+            about["kind"],
+            arrays[f"input{i}"],
+            arrays[f"score{i}"],
+            tuple(about["modes"]),
+            about["inputs"],
+            about["reason"],
         )
-        for i, (name, about) in enumerate(zip(content["names"], content["about"], strict=True))
-    }  # fmt: skip
+        for i, (name, about) in enumerate(
+            zip(content["names"], content["about"], strict=True)
+        )
+    }
 
 
 def identity(cell: BuiltCell) -> dict[str, Any]:
@@ -167,13 +230,19 @@ def identity(cell: BuiltCell) -> dict[str, Any]:
 
 @contextmanager
 def storing_fits(work: Path) -> Iterator[None]:
-    """While active, fits are stored in a work folder, and read from there if already stored."""
+    """While active, fits are stored in a work folder, and read from there if already
+    stored.
+    """
     with fits_kept_by(partial(_stored_fit, work)):
         yield
 
 
 def _stored_fit(
-    work: Path, cell: BuiltCell, recipe: Recipe, training: Training, fit: Callable[[], FittedAllocator]
+    work: Path,
+    cell: BuiltCell,
+    recipe: Recipe,
+    training: Training,
+    fit: Callable[[], FittedAllocator],
 ) -> FittedAllocator:
     rests_on = {
         "cell": identity(cell),
@@ -181,20 +250,32 @@ def _stored_fit(
         "recipe": repr(recipe),
         "training": plain(asdict(training)),
     }
-    folder = store_result(work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
+    folder = store_result(
+        work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()}
+    )
     return read_allocator(folder / MODEL)
 
 
 def stored_scores(
-    cell: BuiltCell, work: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, Scored]]
+    cell: BuiltCell,
+    work: Path,
+    kind: str,
+    settings: Mapping[str, Any],
+    make: Callable[[], Mapping[str, Scored]],
 ) -> dict[str, Scored]:
     """Scores of a cell; made if they are not stored."""
-    folder = _stored(cell, work, kind, settings, lambda: {SCORES: scores_to_bytes(make())})
+    folder = _stored(
+        cell, work, kind, settings, lambda: {SCORES: scores_to_bytes(make())}
+    )
     return scores_from_bytes(reading.content(folder / SCORES))
 
 
 def stored_result(
-    cell: BuiltCell, work: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Result]
+    cell: BuiltCell,
+    work: Path,
+    kind: str,
+    settings: Mapping[str, Any],
+    make: Callable[[], Result],
 ) -> Result:
     """A result on a cell with its samples; made if it is not stored."""
 
@@ -202,7 +283,11 @@ def stored_result(
         result = make()
         text = result.to_json().encode()
         samples = result.samples
-        own = {} if samples is None else {samples_path(f"{kind}.json").name: samples.to_bytes(sha256(text))}
+        own = (
+            {}
+            if samples is None
+            else {samples_path(f"{kind}.json").name: samples.to_bytes(sha256(text))}
+        )
         return {f"{kind}.json": text} | own
 
     folder = _stored(cell, work, "results", {"kind": kind, **settings}, files)
@@ -210,7 +295,15 @@ def stored_result(
 
 
 def _stored(
-    cell: BuiltCell, work: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]
+    cell: BuiltCell,
+    work: Path,
+    kind: str,
+    settings: Mapping[str, Any],
+    make: Callable[[], Mapping[str, bytes]],
 ) -> Path:
-    rests_on = {"cell": identity(cell), "code": code_digest(CODE), "settings": dict(settings)}
+    rests_on = {
+        "cell": identity(cell),
+        "code": code_digest(CODE),
+        "settings": dict(settings),
+    }
     return store_result(work / "kept", kind, rests_on, make)

@@ -1,4 +1,6 @@
-"""A run -> its report as HTML, Markdown and JSON: findings in words, then tables beside the paper's figures."""
+"""A run -> its report as HTML, Markdown and JSON: findings in words, then tables beside
+the paper's figures.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,30 +11,55 @@ from deepval.files.writing import write_atomically
 from deepval.paper import verdicts
 from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
 from deepval.paper.findings.rules import Records
-from deepval.paper.published_figures import SOURCE, Agreement, Beside, compare_with_paper
+from deepval.paper.published_figures import (
+    SOURCE,
+    Agreement,
+    Beside,
+    compare_with_paper,
+)
 from deepval.paper.run import Run
 from deepval.protocol.tracks import LOCAL_NOTE, tracked_cell
-from deepval.report.study import Passage, Section, Study, as_html, as_markdown, nonempty, with_subject
+from deepval.report.study import (
+    Passage,
+    Section,
+    Study,
+    as_html,
+    as_markdown,
+    nonempty,
+    with_subject,
+)
 from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
 from deepval.results import lists_by_key
 from deepval.version import __version__
 
 LEADS = {
-    "What escalation does": "Over all units of each cell: how often the full mode changes the outcome, and which way.",
-    "Perception against decision": "Whether what perception gains tells what the decision gains.",
-    "Allocators": "Fitted on training and validation units, judged on the test units that the split's hash fixed.",
+    ("What escalation does"): (
+        "Over all units of each cell: how often the full mode changes "
+        "the outcome, and which way."
+    ),
+    ("Perception against decision"): (
+        "Whether what perception gains tells what the decision gains."
+    ),
+    "Allocators": (
+        "Fitted on training and validation units, judged on the test units that the "
+        "split's hash fixed."
+    ),
     "Cost": "With allocators charged for what they take.",
 }
 FILES = ("report.html", "report.md", "report.json")
 
 
-def write_report(run: Run, out: Path, plan: verdicts.PlanOutcome | None = None) -> dict[str, Any]:
+def write_report(
+    run: Run, out: Path, plan: verdicts.PlanOutcome | None = None
+) -> dict[str, Any]:
     """Write the three files into a folder and return the content of the JSON file."""
     records = records_of(run)
     agreement = compare_with_paper(run, records)
     outcomes = verdicts.finding_outcomes(records, [_about(at) for at in run.cells])
     study = study_of(run, agreement, outcomes, plan)
-    content = _content(run, records, agreement) | {"findings": verdicts.findings_content(outcomes)}
+    content = _content(run, records, agreement) | {
+        "findings": verdicts.findings_content(outcomes)
+    }
     content |= {"plan": plain(plan)}
     texts = (as_html(study), as_markdown(study), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
@@ -56,21 +83,32 @@ def _content(run: Run, records: Records, agreement: Agreement) -> dict[str, Any]
     return {
         "deepval": __version__,
         "paper": SOURCE,
-        "cells": [_about(at) | {"track": tracked_cell(at.folder, at.label).track} for at in run.cells],
+        "cells": [
+            _about(at) | {"track": tracked_cell(at.folder, at.label).track}
+            for at in run.cells
+        ],
         "notes": list(run.notes),
         "lacking": {cell: list(lines) for cell, lines in run.lacking.items()},
         "not_run": dict(run.idle),
         "refused": {
-            name: {dataset: list(entry.refused) for dataset, entry in by_dataset.items() if entry.refused}
+            name: {
+                dataset: list(entry.refused)
+                for dataset, entry in by_dataset.items()
+                if entry.refused
+            }
             for name, by_dataset in run.outcomes.items()
             if any(entry.refused for entry in by_dataset.values())
         },
         "beside_the_paper": plain(agreement),
         "analyses": {
-            name: {ds: plain(rows) for ds, rows in by_dataset.items()} for name, by_dataset in records.items()
+            name: {ds: plain(rows) for ds, rows in by_dataset.items()}
+            for name, by_dataset in records.items()
         },
         "tables": {
-            name: {ds: [plain(table) for table in tables] for ds, tables in by_dataset.items()}
+            name: {
+                ds: [plain(table) for table in tables]
+                for ds, tables in by_dataset.items()
+            }
             for name, by_dataset in _tables(run)
         },
     }
@@ -98,7 +136,9 @@ def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
     for name in ANALYSES:
         by_dataset = run.outcomes.get(name, {})
         tables = {
-            dataset: analysis(name).report_tables(entry.rows) for dataset, entry in by_dataset.items() if entry.rows
+            dataset: analysis(name).report_tables(entry.rows)
+            for dataset, entry in by_dataset.items()
+            if entry.rows
         }
         if tables:
             yield name, tables
@@ -112,12 +152,23 @@ def study_of(
 ) -> Study:
     """The report as a study: findings first, then what was run, then every figure."""
     datasets = list(dict.fromkeys(at.collection for at in run.cells))
-    ran = [name for name, by_dataset in run.outcomes.items() if any(entry.rows for entry in by_dataset.values())]
+    ran = [
+        name
+        for name, by_dataset in run.outcomes.items()
+        if any(entry.rows for entry in by_dataset.values())
+    ]
     findings = verdicts.findings_part(outcomes, [_about(at) for at in run.cells])
-    parts = [*([] if findings is None else [findings]), *([] if plan is None else [_planned(plan)])]
+    parts = [
+        *([] if findings is None else [findings]),
+        *([] if plan is None else [_planned(plan)]),
+    ]
     parts += [_beside_paper(agreement), _ran(run)]
-    parts += [part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None]
-    signs = [entry.same_sign for entry in agreement.figures if entry.same_sign is not None]
+    parts += [
+        part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None
+    ]
+    signs = [
+        entry.same_sign for entry in agreement.figures if entry.same_sign is not None
+    ]
     inside = [entry.inside for entry in agreement.figures if entry.inside is not None]
     facts = (
         ("Cells", str(len(run.cells)), f"of {', '.join(datasets)}"),
@@ -128,9 +179,16 @@ def study_of(
     )
     main = verdicts.collections([_about(at) for at in run.cells])[:1]
     sentences = [
-        verdicts.findings_sentence(outcomes, name) for name in main if any(name in entry.outcomes for entry in outcomes)
+        verdicts.findings_sentence(outcomes, name)
+        for name in main
+        if any(name in entry.outcomes for entry in outcomes)
     ]
-    return Study("Replication", sentences[0] if sentences else _sentence(run, agreement), facts, tuple(parts))
+    return Study(
+        "Replication",
+        sentences[0] if sentences else _sentence(run, agreement),
+        facts,
+        tuple(parts),
+    )
 
 
 def _of(marks: Sequence[bool]) -> str:
@@ -140,13 +198,26 @@ def _of(marks: Sequence[bool]) -> str:
 def _sentence(run: Run, agreement: Agreement) -> str:
     number_of = len(agreement.figures)
     if not number_of:
-        return f"{_count(len(run.cells), 'cell')} run; none is of a data set, geometry and system that the paper has."
-    signs = [entry.same_sign for entry in agreement.figures if entry.same_sign is not None]
-    pairs, same = sum(entry.pairs for entry in agreement.orders), sum(entry.same for entry in agreement.orders)
-    kin = "like cells" if all(entry.kinship == "like" for entry in agreement.figures) else "the same or like cells"
+        return (
+            f"{_count(len(run.cells), 'cell')} run; none is of a data set, geometry "
+            "and system that the paper has."
+        )
+    signs = [
+        entry.same_sign for entry in agreement.figures if entry.same_sign is not None
+    ]
+    pairs, same = (
+        sum(entry.pairs for entry in agreement.orders),
+        sum(entry.same for entry in agreement.orders),
+    )
+    kin = (
+        "like cells"
+        if all(entry.kinship == "like" for entry in agreement.figures)
+        else "the same or like cells"
+    )
     return (
-        f"{_count(len(run.cells), 'cell')} run. Of {number_of} figures on {kin}, {sum(signs)} of {len(signs)} with "
-        f"a sign have the paper's, and {same} of {pairs} pairs are in its order."
+        f"{_count(len(run.cells), 'cell')} run. Of {number_of} figures on {kin}, "
+        f"{sum(signs)} of {len(signs)} with a sign have the paper's, and {same} of "
+        f"{pairs} pairs are in its order."
     )
 
 
@@ -155,7 +226,16 @@ def _count(number_of: int, what: str) -> str:
 
 
 def _ran(run: Run) -> Section:
-    header = ("data set", "cell", "modes", "inputs", "units", "test units", "id", "split")
+    header = (
+        "data set",
+        "cell",
+        "modes",
+        "inputs",
+        "units",
+        "test units",
+        "id",
+        "split",
+    )
     texts = []
     for at in run.cells:
         about = _about(at)
@@ -165,17 +245,33 @@ def _ran(run: Run) -> Section:
         texts.append((about["collection"], about["cell"], modes, *counts, *hashes))
     blocks = [Passage(tables=(Table("Cells", header, lines_of(texts)),))]
     if run.notes:
-        blocks.append(Passage("What was left out of these cells", items=tuple(f"{note}." for note in run.notes)))
-    reasons = lists_by_key((line, cell) for cell, lines in run.lacking.items() for line in lines)
+        blocks.append(
+            Passage(
+                "What was left out of these cells",
+                items=tuple(f"{note}." for note in run.notes),
+            )
+        )
+    reasons = lists_by_key(
+        (line, cell) for cell, lines in run.lacking.items() for line in lines
+    )
     if reasons:
-        items = tuple(f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items())
+        items = tuple(
+            f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items()
+        )
         blocks.append(Passage("What could not be built, and why", items=items))
     idle = [f"{name}: {why}." for name, why in run.idle.items()]
     for name, by_dataset in run.outcomes.items():
-        idle += [f"{name}, {dataset}: {why}" for dataset, entry in by_dataset.items() for why in entry.refused]
+        idle += [
+            f"{name}, {dataset}: {why}"
+            for dataset, entry in by_dataset.items()
+            for why in entry.refused
+        ]
     if idle:
         blocks.append(Passage("What could not be run, and why", items=tuple(idle)))
-    lead = "Cells that were built on this machine or read from their folders; every table below is over these."
+    lead = (
+        "Cells that were built on this machine or read from their folders; every table "
+        "below is over these."
+    )
     matches = [tracked_cell(at.folder, at.label).match for at in run.cells]
     if any(match is not None and not match.cell.published for match in matches):
         lead = f"{lead} {LOCAL_NOTE}"
@@ -184,26 +280,41 @@ def _ran(run: Run) -> Section:
 
 def _planned(plan: verdicts.PlanOutcome) -> Section:
     lead = (
-        "Comparisons that were declared and registered before their test units were judged on, each as the mean over "
-        "its cells. All other verdicts of this report were not planned."
+        "Comparisons that were declared and registered before their test units were "
+        "judged on, each as the mean over its cells. All other verdicts of this "
+        "report were not planned."
     )
-    return Section("Planned comparisons", lead, (Passage(tables=(verdicts.plan_table(plan),)),))
+    return Section(
+        "Planned comparisons", lead, (Passage(tables=(verdicts.plan_table(plan),)),)
+    )
 
 
 def _beside_paper(agreement: Agreement) -> Section:
     lead = (
-        f"Figures of {SOURCE}, each beside the like of it here. A cell is the same where data set, modes, geometry and "
-        "system are, a part of it where it has fewer inputs; it is like where all but the modes are, and then the "
-        "paper's figures over its pairs of modes make a range. Same sign: both on the same side of 0, or of what "
-        "divides gain from loss."
+        f"Figures of {SOURCE}, each beside the like of it here. A cell is the same "
+        "where data set, modes, geometry and system are, a part of it where it has "
+        "fewer inputs; it is like where all but the modes are, and then the paper's "
+        "figures over its pairs of modes make a range. Same sign: both on the same "
+        "side of 0, or of what divides gain from loss."
     )
     tables = list(dict.fromkeys(entry.table for entry in agreement.figures))
-    blocks = [Passage(sayings=tuple(_saying(table, agreement) for table in tables))] if tables else []
+    blocks = (
+        [Passage(sayings=tuple(_saying(table, agreement) for table in tables))]
+        if tables
+        else []
+    )
     for table in tables:
         rows = [entry for entry in agreement.figures if entry.table == table]
-        blocks.append(Passage(tables=(_figures(table, rows), *_orders(table, agreement)), folded=True))
+        blocks.append(
+            Passage(
+                tables=(_figures(table, rows), *_orders(table, agreement)), folded=True
+            )
+        )
     if agreement.without:
-        tables_without = (f"{table} ({_count(number_of, 'figure')})" for table, number_of in agreement.without.items())
+        tables_without = (
+            f"{table} ({_count(number_of, 'figure')})"
+            for table, number_of in agreement.without.items()
+        )
         words = f"Without a like cell or analysis here: {'; '.join(tables_without)}."
         blocks.append(Passage("What of the paper has no like here", (words,)))
     return Section("Beside the paper", lead, tuple(blocks))
@@ -222,7 +333,10 @@ def _saying(table: str, agreement: Agreement) -> tuple[str, str]:
         if defined:
             clauses.append(f"{sum(defined)} of {len(defined)} {name}")
             good, all_of = good + sum(defined), all_of + len(defined)
-    pairs, same = sum(entry.pairs for entry in orders), sum(entry.same for entry in orders)
+    pairs, same = (
+        sum(entry.pairs for entry in orders),
+        sum(entry.same for entry in orders),
+    )
     if pairs:
         clauses.append(f"{same} of {pairs} pairs are in the same order")
         good, all_of = good + same, all_of + pairs
@@ -230,7 +344,11 @@ def _saying(table: str, agreement: Agreement) -> tuple[str, str]:
     chip = "agrees" if share >= 0.8 else "differs" if share < 0.5 else "partly"
     return (
         chip,
-        f"{table[0].upper()}{table[1:]}: of {_count(len(rows), 'figure')}, {'; '.join(clauses) or 'none can tell'}.",
+        (
+            f"{table[0].upper()}{table[1:]}: "
+            "of "
+            f"{_count(len(rows), 'figure')}, {'; '.join(clauses) or 'none can tell'}."
+        ),
     )
 
 
@@ -255,8 +373,15 @@ def _figures(table: str, rows: Sequence[Beside]) -> Table:
 
 def _orders(table: str, agreement: Agreement) -> tuple[Table, ...]:
     orders = [entry for entry in agreement.orders if entry.table == table]
-    texts = [(entry.quantity, f"{entry.among} of {entry.of}", entry.words) for entry in orders]
-    return (Table(f"{table}, in order", ("figure", "among", "in words"), lines_of(texts)),) if texts else ()
+    texts = [
+        (entry.quantity, f"{entry.among} of {entry.of}", entry.words)
+        for entry in orders
+    ]
+    return (
+        (Table(f"{table}, in order", ("figure", "among", "in words"), lines_of(texts)),)
+        if texts
+        else ()
+    )
 
 
 def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Section | None:
@@ -264,14 +389,18 @@ def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Section | None:
     for declared in (analysis(name) for name in GROUPS[theme] if name in run.outcomes):
         by_dataset = run.outcomes[declared.name]
         blocks += [
-            _block(declared, dataset, by_dataset[dataset].rows, alone=len(datasets) == 1)
+            _block(
+                declared, dataset, by_dataset[dataset].rows, alone=len(datasets) == 1
+            )
             for dataset in datasets
             if dataset in by_dataset and by_dataset[dataset].rows
         ]
     return Section(theme, LEADS[theme], tuple(blocks)) if blocks else None
 
 
-def _block(declared: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:
+def _block(
+    declared: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool
+) -> Passage:
     tables = nonempty(declared.report_tables(rows))
     named = tables if alone else tuple(with_subject(table, dataset) for table in tables)
     chart = None if declared.chart is None else declared.chart(rows)

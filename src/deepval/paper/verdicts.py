@@ -1,8 +1,10 @@
-"""Findings of the paper and a registered plan -> their outcomes on the cells of a run, as parts and tables of a report.
+"""Findings of the paper and a registered plan -> their outcomes on the cells of a run,
+as parts and tables of a report.
 
-Findings are judged collection by collection. A planned comparison is the mean over the cells of the plan: selection
-budgets are judged with allocators free, latency with their costs charged, causal policies with fits on training units
-alone. A run has no other budgets.
+Findings are judged collection by collection. A planned comparison is the mean over the
+cells of the plan: selection budgets are judged with allocators free, latency with their
+costs charged, causal policies with fits on training units alone. A run has no other
+budgets.
 """
 
 import warnings
@@ -26,8 +28,9 @@ from deepval.results import BudgetKey
 
 MADE_UP = "synthetic"
 LEAD = (
-    "What the paper finds, what is found here, and by which rule that is told: of every cell, of most, or of a mean "
-    "over cells, with 95 % intervals over units. The rules stand in docs/replication.md and were fixed before results."
+    "What the paper finds, what is found here, and by which rule that is told: of "
+    "every cell, of most, or of a mean over cells, with 95 % intervals over units. "
+    "The rules stand in docs/replication.md and were fixed before results."
 )
 
 
@@ -39,50 +42,97 @@ class FindingOutcome:
     outcomes: Mapping[str, Outcome]
 
 
-def finding_outcomes(records: Records, cells: Sequence[Mapping[str, Any]]) -> list[FindingOutcome]:
+def finding_outcomes(
+    records: Records, cells: Sequence[Mapping[str, Any]]
+) -> list[FindingOutcome]:
     """Every finding on the cells of a run; `cells` describes them as in the report."""
     rows = {name: _rows_of(name, records, cells) for name in collections(cells)}
     return [
-        FindingOutcome(entry, {name: outcome for name, of in rows.items() if (outcome := entry.judge(of)) is not None})
+        FindingOutcome(
+            entry,
+            {
+                name: outcome
+                for name, of in rows.items()
+                if (outcome := entry.judge(of)) is not None
+            },
+        )
         for entry in findings()
     ]
 
 
 def collections(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Collections of a run: real data before generated data, then by number of cells."""
+    """Collections of a run: real data before generated data, then by number of
+    cells.
+    """
     names = [cell["collection"] for cell in cells]
-    return sorted(dict.fromkeys(names), key=lambda name: (name == MADE_UP, -names.count(name)))
+    return sorted(
+        dict.fromkeys(names), key=lambda name: (name == MADE_UP, -names.count(name))
+    )
 
 
-def _rows_of(collection: str, records: Records, cells: Sequence[Mapping[str, Any]]) -> RunRows:
-    rows = {analysis: outcomes.get(collection, ()) for analysis, outcomes in records.items()}
-    return RunRows(rows, {cell["cell"]: cell for cell in cells if cell["collection"] == collection})
+def _rows_of(
+    collection: str, records: Records, cells: Sequence[Mapping[str, Any]]
+) -> RunRows:
+    rows = {
+        analysis: outcomes.get(collection, ()) for analysis, outcomes in records.items()
+    }
+    return RunRows(
+        rows, {cell["cell"]: cell for cell in cells if cell["collection"] == collection}
+    )
 
 
 def counts(outcomes: Sequence[FindingOutcome], collection: str) -> tuple[int, int, int]:
-    """Number of findings that hold, that do not hold and that cannot be judged in a collection."""
-    verdicts = [entry.outcomes[collection].verdict for entry in outcomes if collection in entry.outcomes]
+    """Number of findings that hold, that do not hold and that cannot be judged in a
+    collection.
+    """
+    verdicts = [
+        entry.outcomes[collection].verdict
+        for entry in outcomes
+        if collection in entry.outcomes
+    ]
     return verdicts.count(HOLDS), verdicts.count(FAILS), verdicts.count(OPEN)
 
 
 def findings_sentence(outcomes: Sequence[FindingOutcome], collection: str) -> str:
-    """A sentence with the number of findings that hold, do not hold and are open in a collection."""
+    """A sentence with the number of findings that hold, do not hold and are open in a
+    collection.
+    """
     holds, fails, open_ = counts(outcomes, collection)
-    return f"On {collection}, {holds} findings of the paper hold, {fails} do not, and {open_} cannot be told."
+    return (
+        f"On {collection}, {holds} findings of the paper hold, {fails} do not, and "
+        f"{open_} cannot be told."
+    )
 
 
-def findings_part(outcomes: Sequence[FindingOutcome], cells: Sequence[Mapping[str, Any]]) -> Section | None:
+def findings_part(
+    outcomes: Sequence[FindingOutcome], cells: Sequence[Mapping[str, Any]]
+) -> Section | None:
     """The part of the report on findings."""
-    names = [name for name in collections(cells) if any(name in entry.outcomes for entry in outcomes)]
+    names = [
+        name
+        for name in collections(cells)
+        if any(name in entry.outcomes for entry in outcomes)
+    ]
     if not names:
         return None
     blocks = [
-        Passage(f"On {name}", sayings=tuple(_statement(entry, name) for entry in outcomes if name in entry.outcomes))
+        Passage(
+            f"On {name}",
+            sayings=tuple(
+                _statement(entry, name) for entry in outcomes if name in entry.outcomes
+            ),
+        )
         for name in names
     ]
-    silent = [f"{entry.finding.says} ({entry.finding.where})" for entry in outcomes if not entry.outcomes]
+    silent = [
+        f"{entry.finding.says} ({entry.finding.where})"
+        for entry in outcomes
+        if not entry.outcomes
+    ]
     if silent:
-        blocks.append(Passage("What no cell or analysis here can tell", items=tuple(silent)))
+        blocks.append(
+            Passage("What no cell or analysis here can tell", items=tuple(silent))
+        )
     return Section("Findings", LEAD, tuple(blocks))
 
 
@@ -90,7 +140,10 @@ def _statement(entry: FindingOutcome, collection: str) -> tuple[str, str]:
     outcome = entry.outcomes[collection]
     return (
         outcome.verdict,
-        f"{entry.finding.says} Here: {outcome.words}. ({entry.finding.where}; analysis {entry.finding.analysis})",
+        (
+            f"{entry.finding.says} Here: {outcome.words}. "
+            f"({entry.finding.where}; analysis {entry.finding.analysis})"
+        ),
     )
 
 
@@ -141,8 +194,8 @@ class PlanOutcome:
 
     Attributes:
         digest: SHA-256 of the plan.
-        opened_before: Per cell, how often its test units had been judged on when the plan was registered; None where
-            unknown.
+        opened_before: Per cell, how often its test units had been judged on when the
+            plan was registered; None where unknown.
         opened: The same number now, for each cell of the run.
         rows: Its comparisons.
     """
@@ -161,28 +214,59 @@ def plan_outcome(path: Path, cells: Sequence[RunCell]) -> PlanOutcome:
     @cache
     def bases_of(ids: tuple[str, ...], part: str) -> dict[str, Basis]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InputWarning)  # the rows state what a command would warn of
+            # the rows state what a command would warn of
+            warnings.simplefilter("ignore", InputWarning)
             results = {cell: by_id[cell].part(part) for cell in ids}
-        return together({cell: result for cell, result in results.items() if result is not None})
+        return together(
+            {cell: result for cell, result in results.items() if result is not None}
+        )
 
     def row(item: Planned, alpha: float) -> PlannedRow:
         present = [by_id[cell] for cell in item.cells if cell in by_id]
         key = BudgetKey(item.budget, alpha)
-        start = PlannedRow(item.candidate, item.baseline, item.of, key.label, _over(item, present), item.direction)
-        causal = any(parse_name(name).policy for name in (item.candidate, item.baseline))
+        start = PlannedRow(
+            item.candidate,
+            item.baseline,
+            item.of,
+            key.label,
+            _over(item, present),
+            item.direction,
+        )
+        causal = any(
+            parse_name(name).policy for name in (item.candidate, item.baseline)
+        )
         part = JUDGED.get(CAUSAL if causal else item.budget)
         if len(present) < len(item.cells) or part is None:
-            absent = f"{len(item.cells) - len(present)} of its {len(item.cells)} cells are not in this run"
-            return replace(start, reason=absent if part else f"{item.budget} budgets are no part of a run")
+            absent = (
+                f"{len(item.cells) - len(present)} of its {len(item.cells)} cells are "
+                "not in this run"
+            )
+            return replace(
+                start,
+                reason=absent
+                if part
+                else f"{item.budget} budgets are no part of a run",
+            )
         try:
             bases = bases_of(item.cells, part)
             compared = compare_bases(bases, item.candidate, item.baseline, of=item.of)  # pyright: ignore[reportArgumentType]
         except InputError as error:
             return replace(start, reason=str(error))
-        comparison = next((entry for entry in compared if entry.budget.holds(kind=item.budget, alpha=alpha)), None)
+        comparison = next(
+            (
+                entry
+                for entry in compared
+                if entry.budget.holds(kind=item.budget, alpha=alpha)
+            ),
+            None,
+        )
         if comparison is None or len(bases) < len(item.cells):
             return replace(start, reason="not every cell was judged so")
-        return replace(start, made=comparison, as_expected=comparison.verdict in DIRECTIONS[item.direction])
+        return replace(
+            start,
+            made=comparison,
+            as_expected=comparison.verdict in DIRECTIONS[item.direction],
+        )
 
     rows = tuple(row(item, alpha) for item in plan.comparisons for alpha in item.alphas)
     opened = {cell: openings(at.folder, cell) for cell, at in by_id.items()}
@@ -190,40 +274,70 @@ def plan_outcome(path: Path, cells: Sequence[RunCell]) -> PlanOutcome:
 
 
 def _over(item: Planned, cells: Sequence[RunCell]) -> str:
-    """The number of cells, and those of data set, system and geometry that all of them share."""
-    parts = [(at.cell.spec.dataset, at.cell.spec.system, at.cell.spec.geometry) for at in cells]
+    """The number of cells, and those of data set, system and geometry that all of them
+    share.
+    """
+    parts = [
+        (at.cell.spec.dataset, at.cell.spec.system, at.cell.spec.geometry)
+        for at in cells
+    ]
     shared = [entry[0] for entry in zip(*parts, strict=True) if len(set(entry)) == 1]
     return ", ".join([f"{len(item.cells)} cell{'s' * (len(item.cells) > 1)}", *shared])
 
 
 def plan_table(plan: PlanOutcome) -> Table:
     """The comparisons as a table."""
-    header = ("planned", "over", "budget", "of", "expected", "difference", "95 %", "verdict", "as expected")
+    header = (
+        "planned",
+        "over",
+        "budget",
+        "of",
+        "expected",
+        "difference",
+        "95 %",
+        "verdict",
+        "as expected",
+    )
     texts = [
         (
             f"{row.candidate} against {row.baseline}",
             *(row.over, row.budget, row.of, row.expected),
             percent(None if row.made is None else row.made.difference),
-            interval(*((None, None) if row.made is None else (row.made.lo, row.made.hi)), percent),
+            interval(
+                *((None, None) if row.made is None else (row.made.lo, row.made.hi)),
+                percent,
+            ),
             "not made" if row.made is None else row.made.verdict or "",
             {None: "", True: "yes", False: "no"}[row.as_expected],
         )
         for row in plan.rows
     ]
-    return Table("Planned comparisons", header, lines_of(texts), tuple(_plan_notes(plan)))
+    return Table(
+        "Planned comparisons", header, lines_of(texts), tuple(_plan_notes(plan))
+    )
 
 
 def _plan_notes(plan: PlanOutcome) -> Iterator[str]:
     made = sum(row.made is not None for row in plan.rows)
-    yield f"Plan {plan.digest[:12]}: {made} of {len(plan.rows)} comparisons were made; no other comparison was planned."
+    yield (
+        f"Plan {plan.digest[:12]}: {made} of {len(plan.rows)} comparisons were made; "
+        "no other comparison was planned."
+    )
     before = [number for number in plan.opened_before.values() if number]
     blind = sum(number is None for number in plan.opened_before.values())
     yield (
-        f"At registration, the test units of {len(before)} of its {len(plan.opened_before)} cells had been judged; for"
-        f" {quantity(blind, 'cell')} this is not recorded, because their folders were not named."
+        f"At registration, the test units of {len(before)} of its "
+        f"{len(plan.opened_before)} cells had been judged; for "
+        f"{quantity(blind, 'cell')} this is not recorded, because "
+        "their folders were not named."
     )
     if plan.opened:
         least, most = min(plan.opened.values()), max(plan.opened.values())
         times = quantity(most, "time") if least == most else f"{least} to {most} times"
-        yield f"By now, the test units of each cell have been judged {times}, as recorded in their folders."
-    yield from dict.fromkeys(f"{row.candidate}, {row.over}: {row.reason}." for row in plan.rows if row.reason)
+        yield (
+            f"By now, the test units of each cell have been judged {times}, as "
+            "recorded in their folders."
+        )
+    yield from dict.fromkeys(
+        f"{row.candidate}, {row.over}: {row.reason}." for row in plan.rows if row.reason
+    )

@@ -1,1 +1,3 @@
-"""Reports of perception modes and their quality: detections, filters, operating points, matching, losses."""
+"""Reports of perception modes and their quality: detections, filters, operating points,
+matching, losses.
+"""

@@ -1,7 +1,8 @@
-"""Sources of a mode's report -> its detections, unit by unit: a file or cache, or a built-in mode without a file.
+"""Sources of a mode's report -> its detections, unit by unit: a file or cache, or a
+built-in mode without a file.
 
-Built-in modes report nothing, the reference, or the simulation of the shipped profile at any size:
-docs/own-detections.md, Modes without a file.
+Built-in modes report nothing, the reference, or the simulation of the shipped profile
+at any size: docs/own-detections.md, Modes without a file.
 """
 
 import re
@@ -17,7 +18,13 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.files import reading
-from deepval.files.canonical import digest_of, file_digest, folder_digests, plain, sha256
+from deepval.files.canonical import (
+    digest_of,
+    file_digest,
+    folder_digests,
+    plain,
+    sha256,
+)
 from deepval.geometry.boxes import proper
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import HEIGHT_M, NUSCENES_CLASSES, lookup, super_class
@@ -39,9 +46,12 @@ class FileMode(ModeReader):
         mode: The mode's name.
         declared: The kind of its scores; None takes the file's declaration.
         units: Units of the data set, of which the file must contain some.
-        sha256: Hash of the file, or of each file of the folder as pairs of name and hash: the bytes read must match.
-        classes: The data set's name for each class that may be reported, as pairs; None: the usual names of the file.
-        frames_run: Numbers of the frames that it was run on, as pairs of unit and numbers; None: from the file.
+        sha256: Hash of the file, or of each file of the folder as pairs of name and
+            hash: the bytes read must match.
+        classes: The data set's name for each class that may be reported, as
+            pairs; None: the usual names of the file.
+        frames_run: Numbers of the frames that it was run on, as pairs of unit and
+            numbers; None: from the file.
     """
 
     path: Path
@@ -66,9 +76,15 @@ class FileMode(ModeReader):
         """The report at a path, with its present hash."""
         path = Path(path)
         if not reading.exists(path):
-            raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
+            raise InputError(
+                f"detections must be at {path}; there is nothing there: check the path."
+            )
         pairs = None if classes is None else tuple(classes.items())
-        run = None if frames_run is None else tuple((unit, tuple(frames)) for unit, frames in frames_run.items())
+        run = (
+            None
+            if frames_run is None
+            else tuple((unit, tuple(frames)) for unit, frames in frames_run.items())
+        )
         return cls(path, mode, scores, tuple(units), _digests(path), pairs, run)
 
     @property
@@ -78,12 +94,23 @@ class FileMode(ModeReader):
 
     @property
     def definition(self) -> dict[str, Any]:
-        """The file by name and hash, the kind of its scores, and the frames it was run on where these were listed."""
+        """The file by name and hash, the kind of its scores, and the frames it was run
+        on where these were listed.
+        """
         sha256 = self.sha256 if isinstance(self.sha256, str) else dict(self.sha256)
         run = (
-            {} if self.frames_run is None else {"frames_run": {unit: list(frames) for unit, frames in self.frames_run}}
+            {}
+            if self.frames_run is None
+            else {
+                "frames_run": {unit: list(frames) for unit, frames in self.frames_run}
+            }
         )
-        return {"source": self.path.name, "sha256": sha256, "scores": self.scores, **run}
+        return {
+            "source": self.path.name,
+            "sha256": sha256,
+            "scores": self.scores,
+            **run,
+        }
 
     @property
     def whole(self) -> bool:
@@ -92,11 +119,15 @@ class FileMode(ModeReader):
 
     @property
     def by_scene(self) -> bool:
-        """Results that name frames by tokens (nuScenes) list every frame of a scene, including frames without boxes."""
+        """Results that name frames by tokens (nuScenes) list every frame of a scene,
+        including frames without boxes.
+        """
         return _open_file(self).rows.unit is None
 
     def rests_on(self, unit: str) -> Any:
-        """The hash of the unit's rows, or the whole file where its rows have no units."""
+        """The hash of the unit's rows, or the whole file where its rows have no
+        units.
+        """
         return _open_file(self).unit_digest(unit) or self.definition
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
@@ -108,16 +139,28 @@ class FileMode(ModeReader):
 def _open_file(mode: FileMode) -> DetectionFile:
     """The file of a mode, read once in each process."""
     run = None if mode.frames_run is None else dict(mode.frames_run)
-    source = Source(mode.mode, mode.declared, None if mode.classes is None else dict(mode.classes), run)
+    source = Source(
+        mode.mode,
+        mode.declared,
+        None if mode.classes is None else dict(mode.classes),
+        run,
+    )
     file = open_detections(mode.path, source=source, units=mode.units)
     if _digests(mode.path) != mode.sha256:
-        raise InputError(f"{mode.path}: must not change while it is read, and did: build again when it is whole.")
+        raise InputError(
+            f"{mode.path}: must not change while it is read, and did: build again "
+            "when it is whole."
+        )
     file.check_units(mode.units)
     return file
 
 
 def _digests(path: Path) -> str | tuple[tuple[str, str], ...]:
-    return file_digest(path) if reading.is_file(path) else tuple(folder_digests(path, ["**/*"]).items())
+    return (
+        file_digest(path)
+        if reading.is_file(path)
+        else tuple(folder_digests(path, ["**/*"]).items())
+    )
 
 
 BUILT_IN = "built-in"
@@ -138,7 +181,9 @@ class BuiltIn(ModeReader):
 
     @property
     def by_definition(self) -> bool:
-        """Its report follows from its definition, so that a unit without detections is no omission."""
+        """Its report follows from its definition, so that a unit without detections is
+        no omission.
+        """
         return True
 
     @property
@@ -157,7 +202,8 @@ class Nothing(BuiltIn):
     """A mode that was run everywhere and reports nothing.
 
     Attributes:
-        all_around: Whether it stands for a sensor that would see all around, or for a camera that sees its image.
+        all_around: Whether it stands for a sensor that would see all around, or for a
+            camera that sees its image.
     """
 
     all_around: bool = True
@@ -192,7 +238,9 @@ class EveryReference(BuiltIn):
         return {"reports": "every reference object"}
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
-        """A detection per reference object: a 3D box in the ego frame, an image box where it is in the image."""
+        """A detection per reference object: a 3D box in the ego frame, an image box
+        where it is in the image.
+        """
         objects = truth.objects
         return Detections(
             unit=scene.unit,
@@ -209,19 +257,29 @@ class EveryReference(BuiltIn):
 
 
 def reference_velocity_mps(truth: Truth, scene: Scene) -> Float[np.ndarray, "obj 2"]:
-    """Velocities of the reference objects; where the truth has none, straight ahead, from the closing speed."""
+    """Velocities of the reference objects; where the truth has none, straight ahead,
+    from the closing speed.
+    """
     ahead_mps = scene.ego_speed_mps[truth.frame] - truth.objects.closing_mps
     logged_mps = truth.objects.velocity_mps
-    return np.where(np.isnan(logged_mps), np.column_stack([ahead_mps, np.zeros(len(truth))]), logged_mps)
+    return np.where(
+        np.isnan(logged_mps),
+        np.column_stack([ahead_mps, np.zeros(len(truth))]),
+        logged_mps,
+    )
 
 
 def upright_boxes_m(truth: Truth, *, road_z_m: float) -> Float[np.ndarray, "obj 7"]:
-    """3D boxes on the road over the reference objects' ground corners, as high as their class.
+    """3D boxes on the road over the reference objects' ground corners, as high as their
+    class.
 
     Corners go around from the front left: front right, rear right, rear left.
     """
     corners_m = truth.objects.corners_m
-    front_m, side_m = corners_m[:, 0] - corners_m[:, 3], corners_m[:, 0] - corners_m[:, 1]
+    front_m, side_m = (
+        corners_m[:, 0] - corners_m[:, 3],
+        corners_m[:, 0] - corners_m[:, 1],
+    )
     height_m = lookup(truth.cls, HEIGHT_M)
     return np.column_stack(
         [
@@ -239,8 +297,9 @@ def upright_boxes_m(truth: Truth, *, road_z_m: float) -> Float[np.ndarray, "obj 
 class Profiled(BuiltIn):
     """Simulated detections of the shipped detection profile at one picture size.
 
-    All sizes read the same draw, which depends on the seed and the unit's name alone, so that modes agree and disagree
-    with each other and over time according to the profile.
+    All sizes read the same draw, which depends on the seed and the unit's name alone,
+    so that modes agree and disagree with each other and over time according to the
+    profile.
     """
 
     size: int
@@ -248,38 +307,67 @@ class Profiled(BuiltIn):
 
     def __post_init__(self) -> None:
         if not SIZES_PX[0] <= self.size <= SIZES_PX[1]:
-            raise InputError(f"A profile's size must lie in {SIZES_PX[0]} to {SIZES_PX[1]} px; found {self.size}.")
+            raise InputError(
+                "A profile's size must "
+                f"lie in {SIZES_PX[0]} to {SIZES_PX[1]} px; found {self.size}."
+            )
 
     @property
     def reports(self) -> dict[str, Any]:
         """The profile by name and content, size and seed."""
         profile, digest = _shipped_profile()
-        return {"profile": profile.name, "profile_sha256": digest, "size": self.size, "seed": self.seed}
+        return {
+            "profile": profile.name,
+            "profile_sha256": digest,
+            "size": self.size,
+            "seed": self.seed,
+        }
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """The simulated detections on one unit."""
-        rng = np.random.default_rng([self.seed, int(sha256(scene.unit.encode())[:16], 16)])
+        rng = np.random.default_rng(
+            [self.seed, int(sha256(scene.unit.encode())[:16], 16)]
+        )
         profile, _ = _shipped_profile()
         conditions = conditions_through(scene.camera, street(profile, rng))
         return detections_at(
-            draw(profile, scene, truth=visible_to_camera(truth), rng=rng, conditions=conditions), self.size
+            draw(
+                profile,
+                scene,
+                truth=visible_to_camera(truth),
+                rng=rng,
+                conditions=conditions,
+            ),
+            self.size,
         )
 
 
 def conditions_through(camera: Camera, conditions: Conditions) -> Conditions:
-    """Conditions of the same street through this lens: one longer than KITTI's shows fewer and larger phantoms."""
+    """Conditions of the same street through this lens: one longer than KITTI's shows
+    fewer and larger phantoms.
+    """
     width_px = camera.width_px or KITTI_SIZE_PX[0]
     view = width_px / camera.fx_px * KITTI_FOCAL_PX / KITTI_SIZE_PX[0]
     larger = camera.fy_px / KITTI_FOCAL_PX
-    return replace(conditions, phantoms=conditions.phantoms * view, phantom_size=conditions.phantom_size * larger)
+    return replace(
+        conditions,
+        phantoms=conditions.phantoms * view,
+        phantom_size=conditions.phantom_size * larger,
+    )
 
 
 def visible_to_camera(truth: Truth) -> Truth:
-    """The objects visible to such a detector: in the image, not hidden (level 3), of a class that it detects."""
+    """The objects visible to such a detector: in the image, not hidden (level 3), of a
+    class that it detects.
+    """
     inside = np.isfinite(truth.box_px).all(axis=1) & proper(truth.box_px)
-    seen = truth.where(inside & (truth.occlusion < HIDDEN) & (super_class(truth.cls) != "static"))
+    seen = truth.where(
+        inside & (truth.occlusion < HIDDEN) & (super_class(truth.cls) != "static")
+    )
     names = [NUSCENES_CLASSES.get(name, name) for name in seen.cls.tolist()]
-    return replace(seen, objects=replace(seen.objects, cls=np.array(names, dtype="<U14")))
+    return replace(
+        seen, objects=replace(seen.objects, cls=np.array(names, dtype="<U14"))
+    )
 
 
 @cache
@@ -296,7 +384,11 @@ def built_in_mode(name: str, *, seed: int = 0) -> BuiltIn | None:
     sized = re.fullmatch(r"profile-([1-9][0-9]{0,5})", name)
     if sized:
         return Profiled(int(sized[1]), seed)
-    return {"none": Nothing(), "none-camera": Nothing(all_around=False), "reference": EveryReference()}.get(name)
+    return {
+        "none": Nothing(),
+        "none-camera": Nothing(all_around=False),
+        "reference": EveryReference(),
+    }.get(name)
 
 
 def built_in_name(definition: Mapping[str, Any]) -> str:
@@ -304,4 +396,8 @@ def built_in_name(definition: Mapping[str, Any]) -> str:
     if "profile" in definition:
         return f"profile-{definition['size']}"
     named = {name: built_in_mode(name) for name in ("none", "none-camera", "reference")}
-    return next(name for name, mode in named.items() if mode is not None and mode.reports.items() <= definition.items())
+    return next(
+        name
+        for name, mode in named.items()
+        if mode is not None and mode.reports.items() <= definition.items()
+    )

@@ -1,10 +1,12 @@
-"""A TOML file <-> a detector's profile, which simulates it on new objects: docs/definitions.md, Simulated detector.
+"""A TOML file <-> a detector's profile, which simulates it on new objects:
+docs/definitions.md, Simulated detector.
 
-A thing in the picture has a latent score at every resolution: it grows with the thing's height in pixels at that
-resolution, depends on class, occlusion and range, and has parts that belong to the object, drift over time and
-resolution, or are fresh in each frame. score = top * sigmoid(latent); it is reported where score >= floor.
-False positives are second boxes on objects (doubles) and things that do not exist (phantoms), with scores of the same
-form.
+A thing in the picture has a latent score at every resolution: it grows with the thing's
+height in pixels at that resolution, depends on class, occlusion and range, and has
+parts that belong to the object, drift over time and resolution, or are fresh in each
+frame. score = top * sigmoid(latent); it is reported where score >= floor. False
+positives are second boxes on objects (doubles) and things that do not exist (phantoms),
+with scores of the same form.
 """
 
 from collections.abc import Mapping
@@ -26,9 +28,11 @@ Table = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Noise:
-    """The shares of a unit-variance disturbance: one per object, one that drifts, the rest fresh in every frame.
+    """The shares of a unit-variance disturbance: one per object, one that drifts, the
+    rest fresh in every frame.
 
-    The drifting part decays with `memory_s` over time and with `size_scale` over the logarithm of resolution.
+    The drifting part decays with `memory_s` over time and with `size_scale` over the
+    logarithm of resolution.
     """
 
     of_object: float
@@ -37,16 +41,25 @@ class Noise:
     size_scale: float
 
     def __post_init__(self) -> None:
-        if not (self.of_object >= 0 and self.drifting >= 0 and self.of_object + self.drifting <= 1 + 1e-9):
-            raise InputError("the shares of a noise must not be negative and sum to at most 1; check the profile.")
+        if not (
+            self.of_object >= 0
+            and self.drifting >= 0
+            and self.of_object + self.drifting <= 1 + 1e-9
+        ):
+            raise InputError(
+                "the shares of a noise must not be negative and sum to at most 1; "
+                "check the profile."
+            )
 
 
 @dataclass(frozen=True)
 class ScoreLaw:
-    """The latent score: piecewise linear in ln(height in px at the mode), plus class, occlusion and range.
+    """The latent score: piecewise linear in ln(height in px at the mode), plus class,
+    occlusion and range.
 
-    Range counts as `range_logit` * ln(range / 20 m). `spread` is the standard deviation of the residual, which
-    `noise` splits. Classes that were never seen take the figure of Car.
+    Range counts as `range_logit` * ln(range / 20 m). `spread` is the standard deviation
+    of the residual, which `noise` splits. Classes that were never seen take the figure
+    of Car.
     """
 
     height_px: tuple[float, ...]
@@ -62,11 +75,14 @@ class ScoreLaw:
 
 @dataclass(frozen=True)
 class Edges:
-    """Errors of the left, top, right and bottom edge relative to the reference, in box widths and heights.
+    """Errors of the left, top, right and bottom edge relative to the reference, in box
+    widths and heights.
 
-    Scale = hypot(relative, px / height at the mode) * factor of the occlusion * exp(-per_logit * latent score), with
-    `relative` and `px` for the left and right and for the top and bottom edge: boxes with high scores are tight.
-    `together` are the correlations of left with right and of top with bottom: a box moves more than it grows.
+    Scale = hypot(relative, px / height at the mode) * factor of the occlusion *
+    exp(-per_logit * latent score), with `relative` and `px` for the left and right and
+    for the top and bottom edge: boxes with high scores are tight. `together` are the
+    correlations of left with right and of top with bottom: a box moves more than it
+    grows.
     """
 
     bias: tuple[float, ...]
@@ -79,10 +95,11 @@ class Edges:
 
 @dataclass(frozen=True)
 class Boxes:
-    """Box noise of vehicles and of persons and cyclists: Student's t with `freedom`, drawn per object.
+    """Box noise of vehicles and of persons and cyclists: Student's t with `freedom`,
+    drawn per object.
 
-    An object with a bad box keeps a bad box: the scale of its edges is multiplied by sqrt(freedom / chi-squared), which
-    is drawn once per object.
+    An object with a bad box keeps a bad box: the scale of its edges is multiplied by
+    sqrt(freedom / chi-squared), which is drawn once per object.
     """
 
     vehicle: Edges
@@ -93,10 +110,11 @@ class Boxes:
 
 @dataclass(frozen=True)
 class Doubles:
-    """Second boxes on vehicles and on persons (a bicycle beside its rider): latent score relative to the object's mean.
+    """Second boxes on vehicles and on persons (a bicycle beside its rider): latent
+    score relative to the object's mean.
 
-    Edges spread by `inward` box widths and heights into the object and by `outward` out of it: most second boxes cover
-    a part of the object.
+    Edges spread by `inward` box widths and heights into the object and by `outward` out
+    of it: most second boxes cover a part of the object.
     """
 
     vehicle_logit: float
@@ -109,14 +127,17 @@ class Doubles:
 
 @dataclass(frozen=True)
 class Phantoms:
-    """Things that do not exist: their number in a frame, lifetime, height, position and score.
+    """Things that do not exist: their number in a frame, lifetime, height, position and
+    score.
 
-    Streets differ: a unit has `per_frame` * exp(`unit_spread` * normal) phantoms per frame, and the mean of their ln
-    height spreads by `ln_height_unit`. The lane has only a share `in_lane` of the phantoms that the quantiles of the
-    position imply: an empty road has few things to mistake. Latent score = logit + slope * ln(height in px at the mode
-    / 20) + spread * noise. `place` are the quantiles 0, 0.1, ..., 1 of the box's middle over the image width; the
-    bottom edge lies `bottom` +- `bottom_spread` box heights below the road contact that the class height implies.
-    `aspect` is width / height by class.
+    Streets differ: a unit has `per_frame` * exp(`unit_spread` * normal) phantoms per
+    frame, and the mean of their ln height spreads by `ln_height_unit`. The lane has
+    only a share `in_lane` of the phantoms that the quantiles of the position imply: an
+    empty road has few things to mistake. Latent score = logit + slope * ln(height in px
+    at the mode / 20) + spread * noise. `place` are the quantiles 0, 0.1, ..., 1 of the
+    box's middle over the image width; the bottom edge lies `bottom` +- `bottom_spread`
+    box heights below the road contact that the class height implies. `aspect` is width
+    / height by class.
     """
 
     per_frame: float
@@ -154,10 +175,16 @@ class Profile:
     def __post_init__(self) -> None:
         knots = self.scores.height_px
         if len(knots) != len(self.scores.height_logit) or (np.diff(knots) <= 0).any():
-            raise InputError(f"profile {self.name}: heights must increase and have one latent score each.")
+            raise InputError(
+                f"profile {self.name}: heights must increase "
+                "and have one latent score each."
+            )
         for true_class, shares in self.confusion.items():
             if abs(sum(shares.values()) - 1) > 1e-3:
-                raise InputError(f"profile {self.name}: the reported classes of {true_class} must sum to 1.")
+                raise InputError(
+                    f"profile {self.name}: the reported "
+                    f"classes of {true_class} must sum to 1."
+                )
 
 
 def expected_logit(
@@ -168,9 +195,15 @@ def expected_logit(
     occlusion: Int[np.ndarray, "obj"],
     range_m: Float[np.ndarray, "obj"],
 ) -> Float[np.ndarray, "obj"]:
-    """Mean latent score of objects; their height is in pixels at the mode's resolution."""
+    """Mean latent score of objects; their height is in pixels at the mode's
+    resolution.
+    """
     scores = profile.scores
-    grown = np.interp(np.log(np.maximum(height_px, 0.5)), np.log(scores.height_px), scores.height_logit)
+    grown = np.interp(
+        np.log(np.maximum(height_px, 0.5)),
+        np.log(scores.height_px),
+        scores.height_logit,
+    )
     # Below the first knot the line goes on downwards: nothing is seen at one pixel.
     first, second = np.log(scores.height_px[:2])
     slope = (scores.height_logit[1] - scores.height_logit[0]) / (second - first)
@@ -178,7 +211,10 @@ def expected_logit(
     hidden = np.asarray(scores.occlusion_logit)[np.clip(occlusion, 0, 3)]
     far = scores.range_logit * np.log(np.clip(range_m, 2.0, 200.0) / 20.0)
     # A class outside the table counts as a car.
-    logits = {str(name): scores.class_logit.get(str(name), scores.class_logit["Car"]) for name in np.unique(cls)}
+    logits = {
+        str(name): scores.class_logit.get(str(name), scores.class_logit["Car"])
+        for name in np.unique(cls)
+    }
     return grown + lookup(cls, logits) + hidden + far
 
 
@@ -195,13 +231,19 @@ def logit(score: Any, *, top: float) -> Any:
 
 def read_profile(path: Path | str | None = None) -> Profile:
     """A profile from a TOML file; the one that ships with deepval where None."""
-    source = Path(__file__).parent / "profiles" / f"{DEFAULT}.toml" if path is None else path
-    return check_file_form(Profile, read_toml(source), source, "a profile of a simulated detector")
+    source = (
+        Path(__file__).parent / "profiles" / f"{DEFAULT}.toml" if path is None else path
+    )
+    return check_file_form(
+        Profile, read_toml(source), source, "a profile of a simulated detector"
+    )
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Effects of light, weather and street on a detector: shifted latent scores, haze with range, more phantoms."""
+    """Effects of light, weather and street on a detector: shifted latent scores, haze
+    with range, more phantoms.
+    """
 
     shift: float = 0.0
     haze_per_m: float = 0.0

@@ -1,1 +1,3 @@
-"""Lane maps, routes and observed agents -> plans of published planners: IDM and PDM-Closed, in our own code."""
+"""Lane maps, routes and observed agents -> plans of published planners: IDM and
+PDM-Closed, in our own code.
+"""

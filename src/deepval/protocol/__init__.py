@@ -1,1 +1,3 @@
-"""The benchmark as a protocol: tracks, submissions, integrity, standings and the leaderboard."""
+"""The benchmark as a protocol: tracks, submissions, integrity, standings and the
+leaderboard.
+"""

@@ -1,8 +1,10 @@
-"""Names of folders, specification files and tracks -> built cells, and why other cells cannot be built here.
+"""Names of folders, specification files and tracks -> built cells, and why other cells
+cannot be built here.
 
-Cells of specifications and tracks are built in a work folder, one folder per cell id. They are reused as long as their
-files are unaltered and the code that builds cells is the same. The parts of each unit are stored, so that a build that
-was stopped continues, and a build after a change works on changed units only.
+Cells of specifications and tracks are built in a work folder, one folder per cell id.
+They are reused as long as their files are unaltered and the code that builds cells is
+the same. The parts of each unit are stored, so that a build that was stopped continues,
+and a build after a change works on changed units only.
 """
 
 import json
@@ -16,7 +18,14 @@ from typing import Any
 from deepval import plugins
 from deepval.cells.build import Cell, built
 from deepval.cells.folder import BuiltCell, read_cell, write
-from deepval.cells.sources import BuildGroup, ModeFile, from_files, is_specification, read_specification, synthetic
+from deepval.cells.sources import (
+    BuildGroup,
+    ModeFile,
+    from_files,
+    is_specification,
+    read_specification,
+    synthetic,
+)
 from deepval.cells.spec import CellSpec, Material, specs
 from deepval.cells.stored_parts import Arrays, PartStore, slots
 from deepval.cells.view_files import PICTURES
@@ -25,17 +34,39 @@ from deepval.datasets.synthetic import WorldSettings
 from deepval.engines import Engine, Map
 from deepval.errors import InputError, UnfinishedError, suggestion
 from deepval.files import reading
-from deepval.files.canonical import MANIFEST, digest_of, json_text, plain, read_json, read_manifest, sha256
-from deepval.files.writing import check_writable, lock, npz_arrays, npz_bytes, write_atomically
+from deepval.files.canonical import (
+    MANIFEST,
+    digest_of,
+    json_text,
+    plain,
+    read_json,
+    read_manifest,
+    sha256,
+)
+from deepval.files.writing import (
+    check_writable,
+    lock,
+    npz_arrays,
+    npz_bytes,
+    write_atomically,
+)
 from deepval.progress import Watch, unwatched
 from deepval.protocol.store import code_digest, contents, result_folder, store_result
-from deepval.protocol.track_data import LocalCells, RunEstimate, Step, estimate, local_cells
+from deepval.protocol.track_data import (
+    LocalCells,
+    RunEstimate,
+    Step,
+    estimate,
+    local_cells,
+)
 from deepval.protocol.tracks import KITTI, NAMES, TrackCell, cells_named, read_tracks
 from deepval.tables.costs import costs_bytes
 
 CODE = "deepval.cells.build"
 UNITS, PART = ".units", "part.npz"
-"""The folder of stored parts is hidden, so that the pattern `cells/*` matches cells only."""
+"""The folder of stored parts is hidden, so that the pattern `cells/*` matches cells
+only.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +104,11 @@ class UnitStore(PartStore):
         current_slots = _current_slots(self.root)
         for slot in reading.entries(self.root / UNITS):
             if slot.name in self.used:
-                obsolete = [part for part in reading.entries(slot) if part.name not in self.used[slot.name]]
+                obsolete = [
+                    part
+                    for part in reading.entries(slot)
+                    if part.name not in self.used[slot.name]
+                ]
             else:
                 obsolete = [] if slot.name in current_slots else [slot]
             for part in obsolete:
@@ -89,9 +124,11 @@ class UnitStore(PartStore):
 
 @contextmanager
 def unit_store(root: Path) -> Iterator[UnitStore]:
-    """Stores per-unit parts of the cells that are built in a folder; removes unused parts when all cells are built.
+    """Stores per-unit parts of the cells that are built in a folder; removes unused
+    parts when all cells are built.
 
-    A refused build leaves nothing behind. A build that was stopped otherwise continues from the stored parts.
+    A refused build leaves nothing behind. A build that was stopped otherwise continues
+    from the stored parts.
     """
     store, folder = UnitStore(root), root / UNITS
     new = [parent for parent in (folder, *folder.parents) if not reading.exists(parent)]
@@ -108,34 +145,49 @@ def unit_store(root: Path) -> Iterator[UnitStore]:
                 with suppress(OSError):  # the files of other processes stay
                     parent.rmdir()
             raise
-    # If another process builds in this folder, the one that finishes last removes unused parts.
+    # If another process builds in this folder, the one that finishes last removes
+    # unused parts.
     with suppress(InputError), lock(folder, "busy"):
         store.sweep()
 
 
 def _part_key(rests_on: Mapping[str, Any]) -> dict[str, Any]:
-    """The key of a part: its kind, its unit and one hash of all its inputs, so that its file list stays short."""
+    """The key of a part: its kind, its unit and one hash of all its inputs, so that its
+    file list stays short.
+    """
     label = {name: rests_on.get(name) for name in ("part", "unit")}
     return {**label, "sha256": digest_of({**rests_on, "code": _code(CODE)})}
 
 
 def _code(module: str) -> str:
-    """Digest of the code that a build depends on: ours, and that of systems and data sets that the user named."""
+    """Digest of the code that a build depends on: ours, and that of systems and data
+    sets that the user named.
+    """
     own = plugins.digest()
-    return digest_of({"code": code_digest(module), "plug-ins": own}) if own else code_digest(module)
+    return (
+        digest_of({"code": code_digest(module), "plug-ins": own})
+        if own
+        else code_digest(module)
+    )
 
 
 def _current_slots(root: Path) -> set[str]:
     """The slots of all cells in a folder and in its subfolder `cells`."""
     slot_names: set[str] = set()
-    for path in (path for pattern in ("*", "cells/*") for path in reading.find(root, f"{pattern}/{MANIFEST}")):
+    for path in (
+        path
+        for pattern in ("*", "cells/*")
+        for path in reading.find(root, f"{pattern}/{MANIFEST}")
+    ):
         with suppress(InputError, KeyError, TypeError):
             slot_names.update(slots(read_manifest(path.parent).definition))
     return slot_names
 
 
 BUILT_BY = "built-by.json"
-"""File in a cell's folder: digest of the code that built it; number of frames on which both outer modes were run."""
+"""File in a cell's folder: digest of the code that built it; number of frames on which
+both outer modes were run.
+"""
 BUILDER = "deepval.cells.folder"
 
 
@@ -163,20 +215,24 @@ def rebuild(
     map_units: Map = map,
     watch: Watch = unwatched,
 ) -> Iterator[Cell]:
-    """Builds and writes cells that are not up to date; the stored parts of unchanged units are reused.
+    """Builds and writes cells that are not up to date; the stored parts of unchanged
+    units are reused.
 
     Args:
         missing: Cells to build; they share a data set and modes.
         root: The folder in which they are built and the parts of units are stored.
         folder_of: Returns the folder of a cell.
         costs: Costs to put into each cell.
-        pictures: Whether to store thumbnails. Changes of images are not detected, so every unit is then read again.
+        pictures: Whether to store thumbnails. Changes of images are not detected, so
+            every unit is then read again.
         strict: Whether a unit in which a mode reports nothing is an error.
         map_units: How units are mapped.
         watch: Reports progress.
     """
     with nullcontext() if pictures else unit_store(root) as store:
-        for cell in built(missing, strict=strict, map_units=map_units, watch=watch, store=store):
+        for cell in built(
+            missing, strict=strict, map_units=map_units, watch=watch, store=store
+        ):
             folder = folder_of(cell.spec)
             write(cell, folder, costs=costs, pictures=pictures)
             note_builder(cell, folder)
@@ -189,15 +245,22 @@ def note_builder(cell: Cell, folder: Path) -> None:
     write_atomically(folder / BUILT_BY, json_text(content, sort_keys=True))
 
 
-def current_cell(spec: CellSpec, folder: Path, *, costs: Path | None, pictures: bool = False) -> CurrentCell | None:
-    """The cell in a folder, or None unless it is the specified one, unaltered, with these costs, built by this code."""
+def current_cell(
+    spec: CellSpec, folder: Path, *, costs: Path | None, pictures: bool = False
+) -> CurrentCell | None:
+    """The cell in a folder, or None unless it is the specified one, unaltered, with
+    these costs, built by this code.
+    """
     try:
         content = read_json(folder / BUILT_BY)
         code, frames = str(content["code"]), int(content["frames"])
         cell = read_cell(folder)
     except (InputError, KeyError, TypeError, ValueError):
         return None
-    files, costs_digest = cell.manifest.files, None if costs is None else sha256(costs_bytes(costs))
+    files, costs_digest = (
+        cell.manifest.files,
+        None if costs is None else sha256(costs_bytes(costs)),
+    )
     same = (
         code == _code(BUILDER)
         and digest_of(cell.definition) == digest_of(plain(spec.definition))
@@ -216,9 +279,12 @@ class FoundCells:
     """Cells that are available for judging.
 
     Attributes:
-        cells: Built cells by the path of their folder, which may lie in the work folder.
-        specs: Specifications, with their data, of the cells that were built from one; by the same paths.
-        lacking: What this machine or version lacks to build a track's cell, as sentences by the cell's id.
+        cells: Built cells by the path of their folder, which may lie in the work
+            folder.
+        specs: Specifications, with their data, of the cells that were built from one;
+            by the same paths.
+        lacking: What this machine or version lacks to build a track's cell, as
+            sentences by the cell's id.
     """
 
     cells: Mapping[str, BuiltCell] = field(default_factory=dict)
@@ -233,7 +299,8 @@ class CellSources:
     Attributes:
         folders: Folders of cells that are built.
         groups: Groups of cells to build.
-        lacking: What this machine or version lacks to build a track's cell, as sentences by the cell's id.
+        lacking: What this machine or version lacks to build a track's cell, as
+            sentences by the cell's id.
         notes: How many frames of each data set of local cells have a picture.
     """
 
@@ -254,8 +321,10 @@ def find_cells(
     """The named cells; those of specifications and tracks are built in the work folder.
 
     Args:
-        names: Cell folders, folders of cell folders, specification files, a cell's manifest, or names of tracks.
-        data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
+        names: Cell folders, folders of cell folders, specification files, a cell's
+            manifest, or names of tracks.
+        data: Folder with kitti_tracking, nuscenes and so on, for tracks and
+            specifications.
         work: Folder to build in.
         watch: Reports progress.
         step: Reports progress of detectors.
@@ -279,10 +348,12 @@ def cell_sources(
     step: Step | None = None,
     announce: Callable[[RunEstimate], None] | None = None,
 ) -> CellSources:
-    """The cells that names refer to; an error where a name does not exist or a cell appears twice.
+    """The cells that names refer to; an error where a name does not exist or a cell
+    appears twice.
 
     Args:
-        names: Cell folders, folders of cell folders, specification files, a cell's manifest, tracks or their cells.
+        names: Cell folders, folders of cell folders, specification files, a cell's
+            manifest, tracks or their cells.
         data: Folder with kitti_tracking, nuscenes and so on.
         work: Folder in which the detections of local cells of tracks are made.
         engine: Runs the detectors; None for this process.
@@ -297,7 +368,11 @@ def cell_sources(
     lacking: dict[str, tuple[str, ...]] = {}
     for name in map(str, names):
         path = Path(name)
-        if path.name == MANIFEST and reading.is_file(path) and not is_specification(path):
+        if (
+            path.name == MANIFEST
+            and reading.is_file(path)
+            and not is_specification(path)
+        ):
             folders.append(path.parent)
         elif is_specification(path):
             to_build += read_specification(path, data)
@@ -307,38 +382,57 @@ def cell_sources(
             published = [cell for cell in cells if cell.published]
             groups, missing = track_cells(published, data)
             to_build += groups
-            inputs += [cell.definition["dataset"]["inputs"] for cell in published if cell.id not in missing]
+            inputs += [
+                cell.definition["dataset"]["inputs"]
+                for cell in published
+                if cell.id not in missing
+            ]
             own = [cell for cell in cells if not cell.published]
             available, lacks = local_cells(own, data, work, watch)
             local.append(available)
             lacking |= missing | lacks
         else:
-            names_of_cells = [cell.name for track in read_tracks() for cell in track.cells]
+            names_of_cells = [
+                cell.name for track in read_tracks() for cell in track.cells
+            ]
             raise InputError(
-                f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json), a track "
-                f"({', '.join(NAMES)}) or a cell of a track; there is no such file, track or "
-                f"cell{suggestion(name, (*NAMES, *names_of_cells))}"
+                f"{name}: must be a cell's folder, a folder of cells, a specification "
+                f"(.toml, .json), a track ({', '.join(NAMES)}) or a cell of a track; "
+                "there is no "
+                "such "
+                f"file, track or cell{suggestion(name, (*NAMES, *names_of_cells))}"
             )
     for item in local:
-        inputs += [sum(map(len, item.pictures[c.definition["dataset"]["name"]].units.values())) for c in item.cells]
+        inputs += [
+            sum(map(len, item.pictures[c.definition["dataset"]["name"]].units.values()))
+            for c in item.cells
+        ]
     if announce is not None and inputs:
         announce(estimate(local, inputs))
     for item in local:
         to_build += _local_groups(item, work, engine, step)
     _refuse_repeated([str(reading.resolve(folder)) for folder in folders])
     _refuse_repeated([spec.id for group in to_build for spec in group.specs])
-    notes = dict.fromkeys(pictures.note for item in local for pictures in item.pictures.values())
+    notes = dict.fromkeys(
+        pictures.note for item in local for pictures in item.pictures.values()
+    )
     return CellSources(tuple(folders), tuple(to_build), lacking, tuple(notes))
 
 
-def _local_groups(local: LocalCells, work: Path, engine: Engine | None, step: Step | None) -> list[BuildGroup]:
-    """The user's own cells of a track, grouped by pair of modes; their detectors are run first."""
+def _local_groups(
+    local: LocalCells, work: Path, engine: Engine | None, step: Step | None
+) -> list[BuildGroup]:
+    """The user's own cells of a track, grouped by pair of modes; their detectors are
+    run first.
+    """
     if local.runs:
         check_writable(work, folder=True)
     for run in local.runs.values():
         run.run(engine, step)
     return [
-        BuildGroup(tuple(local.specs(cells)), Path(cells[0].definition["costs"]["profile"]))
+        BuildGroup(
+            tuple(local.specs(cells)), Path(cells[0].definition["costs"]["profile"])
+        )
         for cells in _by_pair(local.cells)
     ]
 
@@ -347,7 +441,11 @@ def _by_pair(cells: Sequence[TrackCell]) -> list[list[TrackCell]]:
     """The cells that share modes, data set and costs."""
     pairs: dict[str, list[TrackCell]] = {}
     for cell in cells:
-        kind = (cell.definition["modes"], cell.definition["dataset"], cell.definition["costs"])
+        kind = (
+            cell.definition["modes"],
+            cell.definition["dataset"],
+            cell.definition["costs"],
+        )
         pairs.setdefault(json.dumps(kind, sort_keys=True), []).append(cell)
     return list(pairs.values())
 
@@ -361,13 +459,19 @@ def _cells_in(folder: Path) -> list[Path]:
     if reading.exists(folder / MANIFEST):
         return [folder]
     inner = sorted(
-        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.find(folder, pattern)
+        path.parent
+        for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}")
+        for path in reading.find(folder, pattern)
     )
     return inner or [folder]
 
 
-def track_cells(cells: Sequence[TrackCell], data: Path | None) -> tuple[list[BuildGroup], dict[str, tuple[str, ...]]]:
-    """The cells of tracks with published hashes that can be built here, grouped by pair; what the others lack."""
+def track_cells(
+    cells: Sequence[TrackCell], data: Path | None
+) -> tuple[list[BuildGroup], dict[str, tuple[str, ...]]]:
+    """The cells of tracks with published hashes that can be built here, grouped by
+    pair; what the others lack.
+    """
     missing = {cell.id: tuple(cell.missing(data)) for cell in cells}
     whole = [cell for cell in cells if not missing[cell.id]]
     lacking = {name: lines for name, lines in missing.items() if lines}
@@ -375,15 +479,21 @@ def track_cells(cells: Sequence[TrackCell], data: Path | None) -> tuple[list[Bui
 
 
 def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> BuildGroup:
-    """Specifications of cells that share a pair of modes; an error if one differs from the track's definition."""
+    """Specifications of cells that share a pair of modes; an error if one differs from
+    the track's definition.
+    """
     material = _material(cells[0], data)
     cell_specs = []
     for cell in cells:
         expected = cell.spec
-        (spec,) = specs(material, geometries=[expected.geometry], systems=[expected.system])
+        (spec,) = specs(
+            material, geometries=[expected.geometry], systems=[expected.system]
+        )
         differences = expected.differences(spec)
         if differences:
-            raise InputError(f"{cell.id}: the built cell must be the track's; {differences[0]}.")
+            raise InputError(
+                f"{cell.id}: the built cell must be the track's; {differences[0]}."
+            )
         cell_specs.append(spec)
     costs = cells[0].definition["costs"]
     return BuildGroup(tuple(cell_specs), Path(costs["profile"]) if costs else None)
@@ -394,25 +504,44 @@ def _material(cell: TrackCell, data: Path | None) -> Material:
     if d["dataset"]["name"] == "synthetic":
         size = {name: d["dataset"]["settings"][name] for name in ("scenes", "frames")}
         limits = {name: mode["threshold"] for name, mode in d["modes"].items()}
-        return synthetic(d["cheap_first"], seed=d["dataset"]["seed"], settings=WorldSettings(**size), threshold=limits)
+        return synthetic(
+            d["cheap_first"],
+            seed=d["dataset"]["seed"],
+            settings=WorldSettings(**size),
+            threshold=limits,
+        )
     if d["dataset"]["name"] != "kitti" or data is None:
-        raise InputError(f"{cell.id}: this version cannot build the cell from files of a track.")
+        raise InputError(
+            f"{cell.id}: this version cannot build the cell from files of a track."
+        )
     root = data / KITTI
     files = []
     for name in d["cheap_first"]:
         mode = d["modes"][name]
         classes = tuple(mode["classes"]) if mode.get("classes") else None
         path = root / "detections" / mode["source"]
-        files.append(ModeFile(name, path, mode.get("threshold"), mode["scores"], classes))
+        files.append(
+            ModeFile(name, path, mode.get("threshold"), mode["scores"], classes)
+        )
     return from_files(Kitti(root), files)
 
 
-def build_group(group: BuildGroup, work: Path, *, watch: Watch = unwatched) -> Iterator[tuple[CellSpec, BuiltCell]]:
-    """The specified cells in the work folder; missing, altered or outdated ones are built first."""
+def build_group(
+    group: BuildGroup, work: Path, *, watch: Watch = unwatched
+) -> Iterator[tuple[CellSpec, BuiltCell]]:
+    """The specified cells in the work folder; missing, altered or outdated ones are
+    built first.
+    """
     missing = outdated(group, work)
     if missing:
         check_writable(work, folder=True)
-        for _ in rebuild(missing, work, lambda spec: cell_folder(spec, work), costs=group.costs, watch=watch):
+        for _ in rebuild(
+            missing,
+            work,
+            lambda spec: cell_folder(spec, work),
+            costs=group.costs,
+            watch=watch,
+        ):
             pass
     for spec in group.specs:
         yield spec, read_cell(cell_folder(spec, work))
@@ -424,5 +553,11 @@ def cell_folder(spec: CellSpec, work: Path) -> Path:
 
 
 def outdated(group: BuildGroup, work: Path) -> list[CellSpec]:
-    """The cells that are missing from the work folder, altered, or built by other code."""
-    return [spec for spec in group.specs if current_cell(spec, cell_folder(spec, work), costs=group.costs) is None]
+    """The cells that are missing from the work folder, altered, or built by other
+    code.
+    """
+    return [
+        spec
+        for spec in group.specs
+        if current_cell(spec, cell_folder(spec, work), costs=group.costs) is None
+    ]

@@ -1,8 +1,10 @@
-"""A TOML file of comparisons -> a plan with a hash, its registration in a log beside the file, and its outcomes.
+"""A TOML file of comparisons -> a plan with a hash, its registration in a log beside
+the file, and its outcomes.
 
-The log has one line per registered plan: the plan itself, its SHA-256, how often the test units of its cells had been
-opened by then, and the SHA-256 of all lines before it, so that a changed or removed line is detected. The log contains
-no times. To prove a date, commit the log or send the hash to a third party.
+The log has one line per registered plan: the plan itself, its SHA-256, how often the
+test units of its cells had been opened by then, and the SHA-256 of all lines before it,
+so that a changed or removed line is detected. The log contains no times. To prove a
+date, commit the log or send the hash to a third party.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,14 +15,28 @@ from typing import Any
 from deepval.checks import share_of_inputs
 from deepval.errors import InputError
 from deepval.files import reading
-from deepval.files.canonical import digest_of, json_canonical, json_content, plain, read_toml, sha256
+from deepval.files.canonical import (
+    digest_of,
+    json_canonical,
+    json_content,
+    plain,
+    read_toml,
+    sha256,
+)
 from deepval.files.writing import append_line, lock
 from deepval.judging.comparison import STATISTICS
 from deepval.results import KINDS, BudgetKey
 
-DIRECTIONS = {"better": ("better",), "worse": ("worse",), "different": ("better", "worse")}
+DIRECTIONS = {
+    "better": ("better",),
+    "worse": ("worse",),
+    "different": ("better", "worse"),
+}
 """The directions that a plan may expect, and the verdicts that confirm each."""
-NEEDED, OPTIONAL = ("candidate", "baseline", "cells", "alphas"), ("budget", "of", "direction")
+NEEDED, OPTIONAL = (
+    ("candidate", "baseline", "cells", "alphas"),
+    ("budget", "of", "direction"),
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,9 @@ class Made:
 
 @dataclass(frozen=True)
 class PlannedOutcome:
-    """A planned comparison at one budget: its verdict and whether it is as expected; None if not carried out."""
+    """A planned comparison at one budget: its verdict and whether it is as expected;
+    None if not carried out.
+    """
 
     planned: Planned
     alpha: float
@@ -74,7 +92,8 @@ class Registration:
 
     Attributes:
         plan: SHA-256 of the plan.
-        opened: Per cell, how often its test units had been judged by then; None if its folder was not named.
+        opened: Per cell, how often its test units had been judged by then; None if its
+            folder was not named.
     """
 
     plan: str
@@ -89,7 +108,9 @@ class ComparisonPlan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the declared comparisons; the layout of the file does not matter."""
+        """SHA-256 of the declared comparisons; the layout of the file does not
+        matter.
+        """
         return digest_of(plain([asdict(item) for item in self.comparisons]))
 
     @property
@@ -98,23 +119,40 @@ class ComparisonPlan:
         return tuple(sorted({cell for item in self.comparisons for cell in item.cells}))
 
     def outcomes(self, actual: Sequence[Made]) -> list[PlannedOutcome]:
-        """The outcome of each planned comparison, given the comparisons that were carried out."""
-        return [_outcome(item, alpha, actual) for item in self.comparisons for alpha in item.alphas]
+        """The outcome of each planned comparison, given the comparisons that were
+        carried out.
+        """
+        return [
+            _outcome(item, alpha, actual)
+            for item in self.comparisons
+            for alpha in item.alphas
+        ]
 
     def unplanned(self, actual: Iterable[Made]) -> list[Made]:
         """Comparisons that were carried out and are not in the plan."""
-        return [m for m in actual if not any(_matches(item, a, m) for item in self.comparisons for a in item.alphas)]
+        return [
+            m
+            for m in actual
+            if not any(
+                _matches(item, a, m) for item in self.comparisons for a in item.alphas
+            )
+        ]
 
 
 def _outcome(item: Planned, alpha: float, actual: Sequence[Made]) -> PlannedOutcome:
     match = next((m for m in actual if _matches(item, alpha, m)), None)
     if match is None:
         return PlannedOutcome(item, alpha, None, None)
-    return PlannedOutcome(item, alpha, match.verdict, match.verdict in DIRECTIONS[item.direction])
+    return PlannedOutcome(
+        item, alpha, match.verdict, match.verdict in DIRECTIONS[item.direction]
+    )
 
 
 def _matches(item: Planned, alpha: float, actual: Made) -> bool:
-    same = all(getattr(item, name) == getattr(actual, name) for name in ("candidate", "baseline", "cells", "of"))
+    same = all(
+        getattr(item, name) == getattr(actual, name)
+        for name in ("candidate", "baseline", "cells", "of")
+    )
     return same and actual.budget.holds(kind=item.budget, alpha=alpha)
 
 
@@ -124,24 +162,57 @@ def read_plan(path: Path) -> ComparisonPlan:
     listed = content.pop("comparison", None)
     if content or not isinstance(listed, list) or not listed:
         problem = ", ".join(content) or "no [[comparison]]"
-        raise InputError(f"{path}: a plan must be tables [[comparison]] and nothing else; found {problem}.")
-    return ComparisonPlan(tuple(_planned(item, f"{path}: comparison {i}") for i, item in enumerate(listed, 1)))
+        raise InputError(
+            f"{path}: a plan must be tables [[comparison]] and "
+            f"nothing else; found {problem}."
+        )
+    return ComparisonPlan(
+        tuple(
+            _planned(item, f"{path}: comparison {i}")
+            for i, item in enumerate(listed, 1)
+        )
+    )
 
 
 def _planned(item: Any, where: str) -> Planned:
-    unknown = sorted(set(item) - {*NEEDED, *OPTIONAL}) if isinstance(item, dict) else ["no table"]
+    unknown = (
+        sorted(set(item) - {*NEEDED, *OPTIONAL})
+        if isinstance(item, dict)
+        else ["no table"]
+    )
     missing = [] if unknown else [key for key in NEEDED if key not in item]
     if unknown or missing:
-        problem = f"{unknown[0]!r} is none of them" if unknown else f"{missing[0]!r} is missing"
-        raise InputError(f"{where}: must have {', '.join(NEEDED)} and may have {', '.join(OPTIONAL)}; {problem}.")
-    for key, allowed in (("budget", KINDS), ("of", STATISTICS), ("direction", tuple(DIRECTIONS))):
+        problem = (
+            f"{unknown[0]!r} is none of them"
+            if unknown
+            else f"{missing[0]!r} is missing"
+        )
+        raise InputError(
+            f"{where}: must "
+            f"have {', '.join(NEEDED)} and may have {', '.join(OPTIONAL)}; {problem}."
+        )
+    for key, allowed in (
+        ("budget", KINDS),
+        ("of", STATISTICS),
+        ("direction", tuple(DIRECTIONS)),
+    ):
         if key in item and item[key] not in allowed:
-            raise InputError(f"{where}: {key} must be one of {', '.join(allowed)}; found {item[key]!r}.")
+            raise InputError(
+                f"{where}: {key} must "
+                f"be one of {', '.join(allowed)}; found {item[key]!r}."
+            )
     for key in ("cells", "alphas"):
         if not isinstance(item[key], list) or not item[key]:
-            raise InputError(f"{where}: {key} must be a list that is not empty; found {item[key]!r}.")
-    if not all(isinstance(text, str) and text for text in (item["candidate"], item["baseline"], *item["cells"])):
-        raise InputError(f"{where}: candidate, baseline and cells must be names; found {item!r}.")
+            raise InputError(
+                f"{where}: {key} must be a list that is not empty; found {item[key]!r}."
+            )
+    if not all(
+        isinstance(text, str) and text
+        for text in (item["candidate"], item["baseline"], *item["cells"])
+    ):
+        raise InputError(
+            f"{where}: candidate, baseline and cells must be names; found {item!r}."
+        )
     cells = tuple(sorted(set(item["cells"])))
     alphas = tuple(sorted({share_of_inputs(alpha) for alpha in item["alphas"]}))
     return Planned(**{**item, "cells": cells, "alphas": alphas})
@@ -159,44 +230,67 @@ def registrations(plan: Path) -> list[Registration]:
     entries, before = [], b""
     for line in data.splitlines(keepends=True):
         try:
-            content = json_content(line, path, "a log that `deepval compare --register` wrote")
-            whole = content["before"] == sha256(before) and content["registered"] == digest_of(content["plan"])
+            content = json_content(
+                line, path, "a log that `deepval compare --register` wrote"
+            )
+            whole = content["before"] == sha256(before) and content[
+                "registered"
+            ] == digest_of(content["plan"])
             entries.append(Registration(content["registered"], dict(content["opened"])))
         except (KeyError, TypeError) as error:
             raise InputError(
-                f"{path}: must be a log that `deepval compare --register` wrote; line {len(entries) + 1} is none."
+                f"{path}: must be a log that `deepval compare --register` "
+                f"wrote; line {len(entries) + 1} is none."
             ) from error
         if not whole:
             raise InputError(
-                f"{path}: must be as `deepval compare --register` wrote it; line {len(entries)} was altered."
+                f"{path}: must be as `deepval compare --register` wrote it; line "
+                f"{len(entries)} was altered."
             )
         before += line
     return entries
 
 
 def register(path: Path, opened: Mapping[str, int | None]) -> Registration:
-    """Append a plan to the log beside it; a plan that is in the log keeps its first registration."""
+    """Append a plan to the log beside it; a plan that is in the log keeps its first
+    registration.
+    """
     plan = read_plan(path)
-    with lock(reading.resolve(path).parent, f"{path}: another process is registering a plan there; try again."):
-        earlier = next((item for item in registrations(path) if item.plan == plan.digest), None)
+    with lock(
+        reading.resolve(path).parent,
+        f"{path}: another process is registering a plan there; try again.",
+    ):
+        earlier = next(
+            (item for item in registrations(path) if item.plan == plan.digest), None
+        )
         if earlier is not None:
             return earlier
         log = log_path(path)
         before = reading.content(log) if reading.exists(log) else b""
         counts = {cell: opened.get(cell) for cell in plan.cells}
         content = plain([asdict(item) for item in plan.comparisons])
-        line = {"registered": plan.digest, "plan": content, "opened": counts, "before": sha256(before)}
+        line = {
+            "registered": plan.digest,
+            "plan": content,
+            "opened": counts,
+            "before": sha256(before),
+        }
         append_line(log, json_canonical(line))
     return Registration(plan.digest, counts)
 
 
 def registered(path: Path) -> tuple[ComparisonPlan, Registration]:
-    """A plan and its registration; an error if the file differs from every registered plan."""
+    """A plan and its registration; an error if the file differs from every registered
+    plan.
+    """
     plan = read_plan(path)
-    registration = next((item for item in registrations(path) if item.plan == plan.digest), None)
+    registration = next(
+        (item for item in registrations(path) if item.plan == plan.digest), None
+    )
     if registration is None:
         raise InputError(
-            f"{path}: must be registered as it is before it is followed, and {log_path(path)} does not hold "
-            f"{plan.digest[:12]}: run `deepval compare --register {path}` before you look at test units."
+            f"{path}: must be registered as it is before it is followed, and "
+            f"{log_path(path)} does not hold {plan.digest[:12]}: run `deepval compare "
+            f"--register {path}` before you look at test units."
         )
     return plan, registration

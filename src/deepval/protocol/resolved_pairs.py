@@ -1,9 +1,11 @@
-"""Samples of many allocators draw by draw -> how many others each resolvedly beats, and how many beat it.
+"""Samples of many allocators draw by draw -> how many others each resolvedly beats, and
+how many beat it.
 
-A pair is resolved iff the 95 % interval of its paired difference excludes 0. The interval's lower bound lies between
-two order statistics of the differences, so counting the draws in which one side is not ahead decides nearly every pair;
-the differences are sorted only where the count falls between the two. For most pairs, few draws need to be counted: the
-worst and the best draws of one side.
+A pair is resolved iff the 95 % interval of its paired difference excludes 0. The
+interval's lower bound lies between two order statistics of the differences, so counting
+the draws in which one side is not ahead decides nearly every pair; the differences are
+sorted only where the count falls between the two. For most pairs, few draws need to be
+counted: the worst and the best draws of one side.
 """
 
 import math
@@ -15,7 +17,9 @@ from deepval.judging.draws import ROUNDING, TAILS, Draws
 from deepval.judging.kernel import WALK_ELEMENTS
 
 WORST, BEST = 8, 2
-"""Numbers of worst and best draws that are counted first, as multiples of the count that decides a pair."""
+"""Numbers of worst and best draws that are counted first, as multiples of the count
+that decides a pair.
+"""
 AT_ONCE = 128
 """Pairs whose draws are compared in one step; few enough for the processor cache."""
 FEW = 40
@@ -24,28 +28,48 @@ Counts = Int[np.ndarray, "allocator"]
 DrawRanks = Shaped[np.ndarray, "allocator draw"]
 
 
-def resolved(samples: Float[np.ndarray, "allocator draw"], draws: Draws) -> tuple[Counts, Counts]:
-    """How many others are resolvedly better than each allocator, and how many it resolvedly beats."""
+def resolved(
+    samples: Float[np.ndarray, "allocator draw"], draws: Draws
+) -> tuple[Counts, Counts]:
+    """How many others are resolvedly better than each allocator, and how many it
+    resolvedly beats.
+    """
     if draws.weights is None:
-        samples = samples[:, ~np.isnan(samples).all(axis=0)]  # such a draw is undefined for every pair
+        # such a draw is undefined for every pair
+        samples = samples[:, ~np.isnan(samples).all(axis=0)]
     if not samples.shape[1]:
-        return np.zeros(len(samples), dtype=np.int64), np.zeros(len(samples), dtype=np.int64)
-    ranks = None if draws.weights is not None or len(samples) <= FEW else _draw_ranks(samples)
+        return np.zeros(len(samples), dtype=np.int64), np.zeros(
+            len(samples), dtype=np.int64
+        )
+    ranks = (
+        None
+        if draws.weights is not None or len(samples) <= FEW
+        else _draw_ranks(samples)
+    )
     if ranks is None:
         return _pair_by_pair(samples, draws)
     return _by_counting(samples, ranks, draws)
 
 
-def _pair_by_pair(samples: Float[np.ndarray, "allocator draw"], draws: Draws) -> tuple[Counts, Counts]:
+def _pair_by_pair(
+    samples: Float[np.ndarray, "allocator draw"], draws: Draws
+) -> tuple[Counts, Counts]:
     """Counts over all pairs, each by the interval of its difference."""
-    return _by_intervals(np.column_stack(np.triu_indices(len(samples), k=1)), samples, draws)
+    return _by_intervals(
+        np.column_stack(np.triu_indices(len(samples), k=1)), samples, draws
+    )
 
 
 def _by_intervals(
-    pairs: Int[np.ndarray, "pair 2"], samples: Float[np.ndarray, "allocator draw"], draws: Draws
+    pairs: Int[np.ndarray, "pair 2"],
+    samples: Float[np.ndarray, "allocator draw"],
+    draws: Draws,
 ) -> tuple[Counts, Counts]:
     """Counts over the listed pairs, each by the interval of its difference."""
-    better, beaten = np.zeros(len(samples), dtype=np.int64), np.zeros(len(samples), dtype=np.int64)
+    better, beaten = (
+        np.zeros(len(samples), dtype=np.int64),
+        np.zeros(len(samples), dtype=np.int64),
+    )
     for begin in range(0, len(pairs), AT_ONCE):
         one, other = pairs[begin : begin + AT_ONCE].T
         difference = samples[one] - samples[other]
@@ -57,7 +81,10 @@ def _by_intervals(
 
 
 def _draw_ranks(samples: Float[np.ndarray, "allocator draw"]) -> DrawRanks | None:
-    """Rank of each allocator in every draw; values equal up to rounding share a rank. None if that is ambiguous."""
+    """Rank of each allocator in every draw; values equal up to rounding share a rank.
+
+    None if that is ambiguous.
+    """
     if np.isnan(samples).any():
         return None
     number, drawn = samples.shape
@@ -76,12 +103,16 @@ def _draw_ranks(samples: Float[np.ndarray, "allocator draw"]) -> DrawRanks | Non
     return ranks
 
 
-def _by_counting(samples: Float[np.ndarray, "allocator draw"], ranks: DrawRanks, draws: Draws) -> tuple[Counts, Counts]:
-    """Compares each allocator with those that are worse on average: nearly all that it beats are among them."""
+def _by_counting(
+    samples: Float[np.ndarray, "allocator draw"], ranks: DrawRanks, draws: Draws
+) -> tuple[Counts, Counts]:
+    """Compares each allocator with those that are worse on average: nearly all that it
+    beats are among them.
+    """
     number, drawn = samples.shape
     few, many = (math.floor(TAILS[0] * (drawn - 1) + slack) for slack in (-1e-9, 1e-9))
-    # With fewer draws not ahead a pair is resolved, with more it is not; in between the interval decides. The slack
-    # covers rounding of the quantile's position.
+    # With fewer draws not ahead a pair is resolved, with more it is not; in between the
+    # interval decides. The slack covers rounding of the quantile's position.
     doubtful = range(few + 1, many + 2)
     order = np.argsort(-ranks.mean(axis=1), kind="stable")
     samples, ranks = samples[order], ranks[order]
@@ -99,10 +130,17 @@ def _by_counting(samples: Float[np.ndarray, "allocator draw"], ranks: DrawRanks,
             won[part[ahead] - one - 1] = True
             better[one] += np.count_nonzero(behind)
             beaten[part[behind]] += 1
-            close.append(np.column_stack([np.full(np.count_nonzero(between), one), part[between]]))
+            close.append(
+                np.column_stack(
+                    [np.full(np.count_nonzero(between), one), part[between]]
+                )
+            )
         beaten[one] += np.count_nonzero(won)
         better[others] += won
-    by_interval, back = _by_intervals(np.concatenate(close), samples, draws), np.argsort(order)
+    by_interval, back = (
+        _by_intervals(np.concatenate(close), samples, draws),
+        np.argsort(order),
+    )
     return (better + by_interval[0])[back], (beaten + by_interval[1])[back]
 
 
@@ -113,11 +151,13 @@ def _by_extremes(
     others: slice,
     doubtful: range,
 ) -> tuple[Bool[np.ndarray, "other"], Bool[np.ndarray, "other"]]:
-    """Which others one allocator beats, judged by its worst and best draws; and which pairs these draws decide.
+    """Which others one allocator beats, judged by its worst and best draws; and which
+    pairs these draws decide.
 
-    Another allocator overtakes it in its worst draws, if anywhere. In all other draws its rank is at least that of the
-    last of its worst draws, so another one overtakes it there at most as often as the other one reaches this rank at
-    all. The other one's ranks in `descending` order bound that number.
+    Another allocator overtakes it in its worst draws, if anywhere. In all other draws
+    its rank is at least that of the last of its worst draws, so another one overtakes
+    it there at most as often as the other one reaches this rank at all. The other one's
+    ranks in `descending` order bound that number.
     """
     order = np.argsort(mine, kind="stable")
     worst, best = order[: WORST * doubtful.stop], order[-BEST * doubtful.stop :]
@@ -130,16 +170,25 @@ def _by_extremes(
 
 
 def _sum(flags: Bool[np.ndarray, "draw other"]) -> Shaped[np.ndarray, "other"]:
-    """Number of true draws in each column, in the smallest integer type that can count them: that adds fastest."""
+    """Number of true draws in each column, in the smallest integer type that can count
+    them: that adds fastest.
+    """
     return flags.view(np.uint8).sum(axis=0, dtype=np.min_scalar_type(len(flags)))
 
 
 def _by_all(
-    mine: Shaped[np.ndarray, "draw"], theirs: Shaped[np.ndarray, "other draw"], doubtful: range
-) -> tuple[Bool[np.ndarray, "other"], Bool[np.ndarray, "other"], Bool[np.ndarray, "other"]]:
-    """Which others one allocator beats, which beat it, and which pairs the count over all draws does not decide."""
+    mine: Shaped[np.ndarray, "draw"],
+    theirs: Shaped[np.ndarray, "other draw"],
+    doubtful: range,
+) -> tuple[
+    Bool[np.ndarray, "other"], Bool[np.ndarray, "other"], Bool[np.ndarray, "other"]
+]:
+    """Which others one allocator beats, which beat it, and which pairs the count over
+    all draws does not decide.
+    """
     not_ahead = _row_sum(theirs >= mine)
-    not_behind = len(mine) - not_ahead  # omits draws in which both are equal; these matter only near the bound
+    # omits draws in which both are equal; these matter only near the bound
+    not_behind = len(mine) - not_ahead
     near = np.flatnonzero(not_behind < doubtful.stop)
     not_behind[near] = _row_sum(theirs[near] <= mine)
     ahead, behind = not_ahead < doubtful.start, not_behind < doubtful.start
@@ -148,5 +197,9 @@ def _by_all(
 
 
 def _row_sum(flags: Bool[np.ndarray, "other draw"]) -> Int[np.ndarray, "other"]:
-    """Number of true draws in each row; a float32 product is exact up to 2^24 and faster than adding integers."""
-    return (flags.astype(np.float32) @ np.ones(flags.shape[1], dtype=np.float32)).astype(np.int64)
+    """Number of true draws in each row; a float32 product is exact up to 2^24 and
+    faster than adding integers.
+    """
+    return (
+        flags.astype(np.float32) @ np.ones(flags.shape[1], dtype=np.float32)
+    ).astype(np.int64)

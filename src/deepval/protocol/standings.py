@@ -1,13 +1,16 @@
-"""Results of a track's cells -> standings: means over cells, and the ranks that paired differences allow.
+"""Results of a track's cells -> standings: means over cells, and the ranks that paired
+differences allow.
 
-An allocator's rank is 1 + the number of others whose paired difference with it is resolved in their favour; allocators
-without a resolved difference share a rank. Its worst rank is the number of allocators, itself included, that it does
-not resolvedly beat. Differences are taken draw by draw, as equal-weight means over the cells.
+An allocator's rank is 1 + the number of others whose paired difference with it is
+resolved in their favour; allocators without a resolved difference share a rank. Its
+worst rank is the number of allocators, itself included, that it does not resolvedly
+beat. Differences are taken draw by draw, as equal-weight means over the cells.
 
-The gains of a submission in every resample of a cell are cached. Their key is the hash of its scores and costs, of the
-cell, of the budgets and of the draws. One file contains all submissions of a cell under one kind of budget, and a hash
-of its own content. A file that is damaged or of another version is judged again; submissions that left the board are
-dropped from it. A leaderboard has the same bytes with and without the cache.
+The gains of a submission in every resample of a cell are cached. Their key is the hash
+of its scores and costs, of the cell, of the budgets and of the draws. One file contains
+all submissions of a cell under one kind of budget, and a hash of its own content. A
+file that is damaged or of another version is judged again; submissions that left the
+board are dropped from it. A leaderboard has the same bytes with and without the cache.
 """
 
 import re
@@ -25,7 +28,16 @@ from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
 from deepval.judging import over_cells
-from deepval.judging.allowances import Allowance, Budget, Energy, Latency, Money, Selection, allowance_on, charging
+from deepval.judging.allowances import (
+    Allowance,
+    Budget,
+    Energy,
+    Latency,
+    Money,
+    Selection,
+    allowance_on,
+    charging,
+)
 from deepval.judging.comparison import Basis, reasons
 from deepval.judging.draws import Draws, child_seeds, make_draws, seeds_by_units
 from deepval.judging.resamples import Resamples, Sample
@@ -57,21 +69,25 @@ class Standing(AllocatorRecord):
         accounting: cascade or skipping under a measured budget.
         cells: Number of cells.
         oracle: The reference that nDG divides by, as in `Row`.
-        chance: The reference that stands for random below, as in `Row`; ranks compare gains whatever it is.
+        chance: The reference that stands for random below, as in `Row`; ranks compare
+            gains whatever it is.
         rank: Best possible rank; None if it has none.
         rank_hi: Worst possible rank.
         versus_random: Mean over cells of (gain - random's gain) / all-cheap loss.
         versus_random_lo: Lower bound of its paired 95 % interval.
         versus_random_hi: Upper bound.
-        ndg: Mean over cells of nDG (normalized decision gain: share of the oracle's gain).
+        ndg: Mean over cells of nDG (normalized decision gain: share of the oracle's
+            gain).
         ndg_lo: Lower bound over the draws in which every cell has a defined nDG.
         ndg_hi: Upper bound.
         gain_share: Mean over cells of gain / all-cheap loss.
         benefit_share: The same for the benefit.
         harm_share: The same for the harm, a positive number.
-        verdict: better, worse or unresolved against random; infeasible if it cannot pay for itself.
+        verdict: better, worse or unresolved against random; infeasible if it cannot pay
+            for itself.
         never_verdict: better, worse or unresolved against never escalating.
-        answer: The verdicts against random, never and always escalating in one sentence, as in `Row`.
+        answer: The verdicts against random, never and always escalating in one
+            sentence, as in `Row`.
         reason: Why something is None.
     """
 
@@ -91,64 +107,108 @@ class Standing(AllocatorRecord):
     reason: str | None = None
 
 
-def standings_of_bases(bases: Mapping[str, Basis], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
+def standings_of_bases(
+    bases: Mapping[str, Basis], *, unranked: Collection[str] = ()
+) -> tuple[Standing, ...]:
     """The standings from the basis of each result."""
-    judged = {cell: {(item.row.allocator, item.row.budget): item for item in own.judged} for cell, own in bases.items()}
+    judged = {
+        cell: {(item.row.allocator, item.row.budget): item for item in own.judged}
+        for cell, own in bases.items()
+    }
     pooled = {(row.allocator, row.budget): row for row in over_cells.pool_bases(bases)}
     cells = list(bases.values())
     budgets = list(dict.fromkeys(item.row.budget for item in cells[0].judged))
     table: list[Standing] = []
     for budget in budgets:
         rows = {name: row for (name, key), row in pooled.items() if key == budget}
-        others = [name for name in OTHER_REFERENCES if all((name, budget) in judged[cell] for cell in bases)]
+        others = [
+            name
+            for name in OTHER_REFERENCES
+            if all((name, budget) in judged[cell] for cell in bases)
+        ]
         references = (*SHOWN_REFERENCES, *others)
-        members = {name: [judged[cell][name, budget] for cell in bases] for name in (*rows, *references)}
+        members = {
+            name: [judged[cell][name, budget] for cell in bases]
+            for name in (*rows, *references)
+        }
         ranked = {name: members[name] for name in rows if name not in unranked}
         ranks = _ranks(ranked, members["random"], cells)
-        allocators = [_allocator_standing(row, members[name], ranks.get(name)) for name, row in rows.items()]
+        allocators = [
+            _allocator_standing(row, members[name], ranks.get(name))
+            for name, row in rows.items()
+        ]
         table += sorted(allocators, key=_sort_key)
-        table += [_reference_standing(name, budget, members[name], cells) for name in references]
+        table += [
+            _reference_standing(name, budget, members[name], cells)
+            for name in references
+        ]
     return tuple(table)
 
 
 def rank_intervals(
-    samples: Mapping[str, Float[np.ndarray, "draw"]], draws: Draws, *, resampled: bool = True
+    samples: Mapping[str, Float[np.ndarray, "draw"]],
+    draws: Draws,
+    *,
+    resampled: bool = True,
 ) -> dict[str, tuple[int, int]]:
-    """Best and worst rank of each allocator, from its samples draw by draw; higher samples are better."""
+    """Best and worst rank of each allocator, from its samples draw by draw; higher
+    samples are better.
+    """
     if not resampled or not samples or not len(draws):
         return dict.fromkeys(samples, (1, len(samples)))
     better, beaten = resolved(np.stack(list(samples.values())), draws)
     return {
-        name: (1 + int(lost), len(samples) - int(won)) for name, lost, won in zip(samples, better, beaten, strict=True)
+        name: (1 + int(lost), len(samples) - int(won))
+        for name, lost, won in zip(samples, better, beaten, strict=True)
     }
 
 
 def _ranks(
-    members: Mapping[str, Sequence[Judged]], random: Sequence[Judged], cells: Sequence[Basis]
+    members: Mapping[str, Sequence[Judged]],
+    random: Sequence[Judged],
+    cells: Sequence[Basis],
 ) -> dict[str, tuple[int, int]]:
-    """Ranks by differences with plain random, whatever `chance` is: two allocators need the same origin."""
-    feasible = {name: rows for name, rows in members.items() if all(row.sample for row in rows)}
+    """Ranks by differences with plain random, whatever `chance` is: two allocators need
+    the same origin.
+    """
+    feasible = {
+        name: rows for name, rows in members.items() if all(row.sample for row in rows)
+    }
     samples = over_cells.mean_gain_ahead(list(feasible.values()), random, cells)
     return rank_intervals(
-        dict(zip(feasible, samples, strict=True)), cells[0].totals.draws, resampled=over_cells.can_resample(cells)
+        dict(zip(feasible, samples, strict=True)),
+        cells[0].totals.draws,
+        resampled=over_cells.can_resample(cells),
     )
 
 
-def _allocator_standing(row: over_cells.Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
+def _allocator_standing(
+    row: over_cells.Pooled, members: Sequence[Judged], rank: tuple[int, int] | None
+) -> Standing:
     best, worst = rank or (None, None)
     return row_from(row, Standing, rank=best, rank_hi=worst, **_shares(members))
 
 
-def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis]) -> Standing:
+def _reference_standing(
+    name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis]
+) -> Standing:
     start = Standing(
-        name, **vars(budget), cells=len(members), **over_cells.yardsticks(members), reason=reasons(*members)
+        name,
+        **vars(budget),
+        cells=len(members),
+        **over_cells.yardsticks(members),
+        reason=reasons(*members),
     )
     if not all(member.sample for member in members):
         return start
-    bounds = over_cells.versus_random_bounds(over_cells.mean_difference(members, cells), cells)
+    bounds = over_cells.versus_random_bounds(
+        over_cells.mean_difference(members, cells), cells
+    )
     return replace(
         start,
-        versus_random=bounds.estimate(float(np.mean([member.paired[0] for member in members]))),
+        versus_random=bounds.estimate(
+            float(np.mean([member.paired[0] for member in members]))
+        ),
         ndg=Estimate.of(over_cells.mean_if_all([member.row.ndg for member in members])),
         **_shares(members),
     )
@@ -159,21 +219,38 @@ def _shares(members: Sequence[Judged]) -> dict[str, Any]:
     rows = [member.row for member in members]
     return {
         "gain_share": over_cells.mean_if_all([row.gain_share for row in rows]),
-        "benefit_share": over_cells.mean_if_all([share_of(row.benefit, row.cheap_loss) for row in rows]),
-        "harm_share": over_cells.mean_if_all([share_of(row.harm, row.cheap_loss) for row in rows]),
+        "benefit_share": over_cells.mean_if_all(
+            [share_of(row.benefit, row.cheap_loss) for row in rows]
+        ),
+        "harm_share": over_cells.mean_if_all(
+            [share_of(row.harm, row.cheap_loss) for row in rows]
+        ),
     }
 
 
 def _sort_key(row: Standing) -> tuple[float, float, float, str]:
     """Ranked before unranked, then by rank and point estimate; the name breaks ties."""
     none = float("inf")
-    return row.rank or none, row.rank_hi or none, -(row.versus_random or 0.0), row.allocator
+    return (
+        row.rank or none,
+        row.rank_hi or none,
+        -(row.versus_random or 0.0),
+        row.allocator,
+    )
 
 
 DATASETS = ("kitti", "nuscenes", "nuplan", "synthetic")
-"""Data sets whose draws have a seed of their own, in this order; all others share one seed."""
-PAID: Mapping[Convention, type[Latency | Energy | Money]] = {"ms": Latency, "mj": Energy, "usd": Money}
-"""Measured budgets of standings by convention; used where every cell of a track has that cost for its modes."""
+"""Data sets whose draws have a seed of their own, in this order; all others share one
+seed.
+"""
+PAID: Mapping[Convention, type[Latency | Energy | Money]] = {
+    "ms": Latency,
+    "mj": Energy,
+    "usd": Money,
+}
+"""Measured budgets of standings by convention; used where every cell of a track has
+that cost for its modes.
+"""
 SCHEMA = "deepval/standings/1"
 WHAT = "standings kept by `deepval leaderboard`"
 
@@ -189,8 +266,16 @@ def track_standings(
     seed: int,
     cache: Path | None,
 ) -> dict[str, Any]:
-    """Rows over all cells (`overall`) and of each cell (`by_cell`): ranked and flagged submissions, and references."""
-    entered = [(item.card, {key: item.scores[key].digest for key in cells if key in item.scores}) for item in accepted]
+    """Rows over all cells (`overall`) and of each cell (`by_cell`): ranked and flagged
+    submissions, and references.
+    """
+    entered = [
+        (
+            item.card,
+            {key: item.scores[key].digest for key in cells if key in item.scores},
+        )
+        for item in accepted
+    ]
     rests_on = {
         "code": code_digest(__name__),
         "cells": {key: [cell.digest, cell.profile] for key, cell in cells.items()},
@@ -199,7 +284,10 @@ def track_standings(
         "alphas": alphas,
         "draws": [draws, seed],
     }
-    key, path = digest_of(plain(rests_on)), None if cache is None else cache / f"{name}.ranked"
+    key, path = (
+        digest_of(plain(rests_on)),
+        None if cache is None else cache / f"{name}.ranked",
+    )
     stored, _ = (path and sealed_or_none(path, SCHEMA, WHAT)) or ({}, b"")
     if stored.get("key") == key:
         return stored["rows"]
@@ -209,37 +297,61 @@ def track_standings(
     for convention in _conventions(cells):
         bases = {
             label: _cell_basis(
-                cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[label], cache=cache
+                cell,
+                accepted,
+                alphas,
+                convention=convention,
+                draws=draws,
+                seed=seeds[label],
+                cache=cache,
             )
             for label, cell in cells.items()
         }
         overall += standings_of_bases(bases, unranked=flagged)
         for label, judged in bases.items():
             single[label] += standings_of_bases({label: judged}, unranked=flagged)
-    rows = {"overall": [*map(dict, overall)], "by_cell": {label: [*map(dict, own)] for label, own in single.items()}}
+    rows = {
+        "overall": [*map(dict, overall)],
+        "by_cell": {label: [*map(dict, own)] for label, own in single.items()},
+    }
     if path is not None:
         write_sealed(path, SCHEMA, {"key": key, "rows": rows})
     return rows
 
 
 def _seeds(cells: Mapping[str, TrackedCell], seed: int) -> dict[str, int]:
-    """The seed of each cell's draws: one per data set, or one per list of units if its cells have different lists."""
+    """The seed of each cell's draws: one per data set, or one per list of units if its
+    cells have different lists.
+    """
     datasets = {key: cell.split.dataset for key, cell in cells.items()}
-    positions = {key: DATASETS.index(data) if data in DATASETS else len(DATASETS) for key, data in datasets.items()}
+    positions = {
+        key: DATASETS.index(data) if data in DATASETS else len(DATASETS)
+        for key, data in datasets.items()
+    }
     seeds = {}
     for position, dataset_seed in enumerate(child_seeds(seed, len(DATASETS) + 1)):
-        units = {key: cells[key].split.test for key in cells if positions[key] == position}
+        units = {
+            key: cells[key].split.test for key in cells if positions[key] == position
+        }
         seeds |= seeds_by_units(units, dataset_seed) if units else {}
     return seeds
 
 
 def _conventions(cells: Mapping[str, TrackedCell]) -> list[Convention | None]:
-    """Selection (None), and the conventions in which every cell of the track has costs of all its modes."""
+    """Selection (None), and the conventions in which every cell of the track has costs
+    of all its modes.
+    """
     measured: list[Convention | None] = [None]
     for convention in PAID:
         costs = [cell.table.costs for cell in cells.values()]
-        modes = [(c, cell.table.modes) for c, cell in zip(costs, cells.values(), strict=True) if c is not None]
-        if len(modes) == len(cells) and all(convention in c.modes.get(m, {}) for c, names in modes for m in names):
+        modes = [
+            (c, cell.table.modes)
+            for c, cell in zip(costs, cells.values(), strict=True)
+            if c is not None
+        ]
+        if len(modes) == len(cells) and all(
+            convention in c.modes.get(m, {}) for c, names in modes for m in names
+        ):
             measured.append(convention)
     return measured
 
@@ -254,10 +366,16 @@ def _cell_basis(
     seed: int,
     cache: Path | None,
 ) -> Basis:
-    """Submissions on a cell's test units; under a measured budget, only those that declare their cost."""
+    """Submissions on a cell's test units; under a measured budget, only those that
+    declare their cost.
+    """
     entered = [item for item in accepted if cell.name in item.scores]
     if convention is not None and cell.profile is not None:
-        entered = [item for item in entered if convention in item.card.costs.get(cell.profile, {})]
+        entered = [
+            item
+            for item in entered
+            if convention in item.card.costs.get(cell.profile, {})
+        ]
     budgets = [_budget(cell, entered, alpha, convention) for alpha in alphas]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
@@ -265,44 +383,87 @@ def _cell_basis(
 
 
 def feedback_standings(
-    cells: Mapping[str, TrackedCell], entered: Sequence[Submission], *, draws: int, seed: int
+    cells: Mapping[str, TrackedCell],
+    entered: Sequence[Submission],
+    *,
+    draws: int,
+    seed: int,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the feedback track by cell, budget by budget and then by gain; they are never ranked with scores."""
+    """Rows of the feedback track by cell, budget by budget and then by gain; they are
+    never ranked with scores.
+    """
     standings, seeds = {}, _seeds(cells, seed)
     for name, cell in cells.items():
-        here = [item for item in entered if item.allocator is not None or name in item.logs]
+        here = [
+            item for item in entered if item.allocator is not None or name in item.logs
+        ]
         if not here:
             continue
         table = cell.scored.restrict(cell.split.test)
-        resamples = Resamples.of(table, make_draws(len(table.unit_ids), draws, seeds[name]), leave_out_up_to=0)
+        resamples = Resamples.of(
+            table,
+            make_draws(len(table.unit_ids), draws, seeds[name]),
+            leave_out_up_to=0,
+        )
         deciders = [decider(item, cell) for item in here]
         stand_ins = [Scores.stand_in(item.card.key) for item in here]
         rows = standings[name] = []
         for convention in _conventions({name: cell}):
-            allowed = charging(stand_ins, [allowance_on(_budget(cell, here, ALPHA, convention), table)], "list")
-            streamed = [item for item in streams_under(allowed[0], resamples, deciders) if item.row.policy != FREE]
-            gains = {item.row.allocator: item.sample.gain[resamples.drawn] for item in streamed if item.sample}
-            ranks = rank_intervals(gains, resamples.draws, resampled=resamples.resampled)
-            streamed.sort(key=lambda item: (item.row.gain is None, -(item.row.gain or 0.0), item.row.allocator))
+            allowed = charging(
+                stand_ins,
+                [allowance_on(_budget(cell, here, ALPHA, convention), table)],
+                "list",
+            )
+            streamed = [
+                item
+                for item in streams_under(allowed[0], resamples, deciders)
+                if item.row.policy != FREE
+            ]
+            gains = {
+                item.row.allocator: item.sample.gain[resamples.drawn]
+                for item in streamed
+                if item.sample
+            }
+            ranks = rank_intervals(
+                gains, resamples.draws, resampled=resamples.resampled
+            )
+            streamed.sort(
+                key=lambda item: (
+                    item.row.gain is None,
+                    -(item.row.gain or 0.0),
+                    item.row.allocator,
+                )
+            )
             for row in (item.row for item in streamed):
                 best, worst = ranks.get(row.allocator, (None, None))
                 rows.append({**dict(row), "rank": best, "rank_hi": worst})
     return standings
 
 
-def _budget(cell: TrackedCell, entered: Sequence[Submission], alpha: float, convention: Convention | None) -> Budget:
-    """Selection, or a measured budget that charges what the cards declare for the cell's profile."""
+def _budget(
+    cell: TrackedCell,
+    entered: Sequence[Submission],
+    alpha: float,
+    convention: Convention | None,
+) -> Budget:
+    """Selection, or a measured budget that charges what the cards declare for the
+    cell's profile.
+    """
     if convention is None or cell.table.costs is None or cell.profile is None:
         return Selection(alpha)
     paid = {item.card.key: item.card.costs.get(cell.profile, {}) for item in entered}
-    return PAID[convention](alpha, Costs(cell.table.costs.modes, paid, {}, source=f"profile {cell.profile}"))
+    return PAID[convention](
+        alpha, Costs(cell.table.costs.modes, paid, {}, source=f"profile {cell.profile}")
+    )
 
 
 JUDGEMENTS_SCHEMA = "deepval/judgements/2"
 JUDGEMENTS_WHAT = "judgements kept by `deepval leaderboard`"
 JUDGES = "deepval.judging.rows"
 Gains = Float[np.ndarray, "number"]
-"""A submission under one budget: its gain in every resample, then benefit and number escalated in the full sample."""
+"""A submission under one budget: its gain in every resample, then benefit and number
+escalated in the full sample.
+"""
 GainsByBudget = tuple[Gains | None, ...]
 """The gains under every budget; None if the submission cannot pay for itself."""
 
@@ -318,37 +479,68 @@ def judgements(
 ) -> Basis:
     """Every submission and the references on a cell's test units under the budgets."""
     whole, table = cell.scored, cell.scored.restrict(cell.split.test)
-    resamples = Resamples.of(table, make_draws(len(table.unit_ids), draws, seed), leave_out_up_to=0)
+    resamples = Resamples.of(
+        table, make_draws(len(table.unit_ids), draws, seed), leave_out_up_to=0
+    )
     allowances = [allowance_on(budget, table) for budget in budgets]
     keys = _keys(cell, entered, allowances, draws=draws, seed=seed)
     path = None if cache is None else cache / _file_name(cell, allowances[0])
     stored = {} if path is None else _read_gains(path, len(resamples.counts))
-    entered_scores = [replace(item.scores[cell.name], name=item.card.key) for item in entered]
+    entered_scores = [
+        replace(item.scores[cell.name], name=item.card.key) for item in entered
+    ]
     gains = {
         keys[scores.name]: stored.get(keys[scores.name])
-        or tuple(map(_gains, ranking_samples(resamples, on_part(table, scores, whole, "error"), allowances)))
+        or tuple(
+            map(
+                _gains,
+                ranking_samples(
+                    resamples, on_part(table, scores, whole, "error"), allowances
+                ),
+            )
+        )
         for scores in entered_scores
     }
     if path is not None and gains.keys() != stored.keys():
         _write_gains(path, gains)
-    ranked = {scores.name: [*map(_sample, gains[keys[scores.name]])] for scores in entered_scores}
-    return Basis(resamples, tuple(judge(resamples, entered_scores, allowances, ranked=ranked, brief=True)))
+    ranked = {
+        scores.name: [*map(_sample, gains[keys[scores.name]])]
+        for scores in entered_scores
+    }
+    return Basis(
+        resamples,
+        tuple(judge(resamples, entered_scores, allowances, ranked=ranked, brief=True)),
+    )
 
 
 def _gains(sample: Sample | None) -> Gains | None:
     """A sample as one row of numbers, for the cache."""
-    return None if sample is None else np.concatenate([sample.gain, sample.benefit[:1], sample.escalated[:1]])
+    return (
+        None
+        if sample is None
+        else np.concatenate([sample.gain, sample.benefit[:1], sample.escalated[:1]])
+    )
 
 
 def _sample(gains: Gains | None) -> Sample | None:
-    """The sample of a cached row; benefit and number escalated are constant, as only the full sample's are used."""
+    """The sample of a cached row; benefit and number escalated are constant, as only
+    the full sample's are used.
+    """
     if gains is None:
         return None
-    return Sample(gains[:-2], *(np.broadcast_to(of_sample, len(gains) - 2) for of_sample in gains[-2:]))
+    return Sample(
+        gains[:-2],
+        *(np.broadcast_to(of_sample, len(gains) - 2) for of_sample in gains[-2:]),
+    )
 
 
 def _keys(
-    cell: TrackedCell, entered: Sequence[Submission], allowances: Sequence[Allowance], *, draws: int, seed: int
+    cell: TrackedCell,
+    entered: Sequence[Submission],
+    allowances: Sequence[Allowance],
+    *,
+    draws: int,
+    seed: int,
 ) -> dict[str, str]:
     """Per submission, the hash of everything that its rows on a cell depend on."""
     shared = {
@@ -373,19 +565,43 @@ def _keys(
 
 def _file_name(cell: TrackedCell, allowed: Allowance) -> str:
     plain_name = re.sub(r"[^A-Za-z0-9._-]", "_", cell.name)[:60].lstrip(".")
-    return f"{plain_name}-{digest_of([cell.name])[:8]}-{allowed.key.convention or allowed.key.kind}.judged"
+    return (
+        f"{plain_name}-{digest_of([cell.name])[:8]}-"
+        f"{allowed.key.convention or allowed.key.kind}.judged"
+    )
 
 
 def _write_gains(path: Path, judged: Mapping[str, GainsByBudget]) -> None:
-    paid = {key: [gains is not None for gains in under_budgets] for key, under_budgets in judged.items()}
-    rows = (gains for under_budgets in judged.values() for gains in under_budgets if gains is not None)
-    write_sealed(path, JUDGEMENTS_SCHEMA, paid, (np.ascontiguousarray(gains, dtype="<f8").data for gains in rows))
+    paid = {
+        key: [gains is not None for gains in under_budgets]
+        for key, under_budgets in judged.items()
+    }
+    rows = (
+        gains
+        for under_budgets in judged.values()
+        for gains in under_budgets
+        if gains is not None
+    )
+    write_sealed(
+        path,
+        JUDGEMENTS_SCHEMA,
+        paid,
+        (np.ascontiguousarray(gains, dtype="<f8").data for gains in rows),
+    )
 
 
 def _read_gains(path: Path, resamples: int) -> dict[str, GainsByBudget]:
-    """The cached gains by key; empty if the file is missing, damaged, of another version or of other draws."""
-    paid, numbers = sealed_or_none(path, JUDGEMENTS_SCHEMA, JUDGEMENTS_WHAT) or ({}, b"")
+    """The cached gains by key; empty if the file is missing, damaged, of another
+    version or of other draws.
+    """
+    paid, numbers = sealed_or_none(path, JUDGEMENTS_SCHEMA, JUDGEMENTS_WHAT) or (
+        {},
+        b"",
+    )
     if 8 * (resamples + 2) * sum(map(sum, paid.values())) != len(numbers):
         return {}
     rows = iter(np.frombuffer(numbers, dtype="<f8").reshape(-1, resamples + 2))
-    return {key: tuple(next(rows) if runs else None for runs in under_budgets) for key, under_budgets in paid.items()}
+    return {
+        key: tuple(next(rows) if runs else None for runs in under_budgets)
+        for key, under_budgets in paid.items()
+    }

@@ -1,9 +1,12 @@
-"""`python -m deepval.protocol.submission_child`: names of untrusted folders -> files with their content or faults.
+"""`python -m deepval.protocol.submission_child`: names of untrusted folders -> files
+with their content or faults.
 
-This process never opens a folder itself. For each folder that standard input names it forks a process that bounds its
-own memory, processor time and output, reads the folder, writes its findings to a file and ends. Libraries thus load
-once, and no folder can affect the reading of another. The file is one line of JSON followed by the scores as
-little-endian float64, cell after cell, so that its reader neither executes nor unpickles anything.
+This process never opens a folder itself. For each folder that standard input names it
+forks a process that bounds its own memory, processor time and output, reads the folder,
+writes its findings to a file and ends. Libraries thus load once, and no folder can
+affect the reading of another. The file is one line of JSON followed by the scores as
+little-endian float64, cell after cell, so that its reader neither executes nor
+unpickles anything.
 """
 
 import contextlib
@@ -31,7 +34,8 @@ NO_MEMORY = 3
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits for reading a submission; without RLIMIT_AS, as on macOS, memory is not bounded.
+    """Limits for reading a submission; without RLIMIT_AS, as on macOS, memory is not
+    bounded.
 
     Attributes:
         memory_bytes: Address space.
@@ -46,7 +50,10 @@ class Limits:
 
 def write_wanted(path: Path, cells: Mapping[str, WantedScores]) -> None:
     """Write the facts about cells that a reader needs, without their losses."""
-    facts = [{"name": n, "modes": c.table.modes, "units": c.units, "profile": c.profile} for n, c in cells.items()]
+    facts = [
+        {"name": n, "modes": c.table.modes, "units": c.units, "profile": c.profile}
+        for n, c in cells.items()
+    ]
     arrays: dict[str, Any] = {"facts": np.array(json.dumps(facts))}
     for number, cell in enumerate(cells.values()):
         arrays |= {f"{number}.{part}": getattr(cell.table, part) for part in PARTS}
@@ -61,16 +68,21 @@ def read_wanted(path: Path) -> dict[str, WantedScores]:
             parts = {part: arrays[f"{number}.{part}"] for part in PARTS}
             losses = np.broadcast_to(np.nan, (len(parts["input"]), len(fact["modes"])))
             table = ValueTable(**parts, modes=tuple(fact["modes"]), losses=losses)
-            cells[fact["name"]] = WantedScores(table, tuple(fact["units"]), fact["profile"])
+            cells[fact["name"]] = WantedScores(
+                table, tuple(fact["units"]), fact["profile"]
+            )
     return cells
 
 
 def write_reading(reading: Reading, out: IO[bytes]) -> None:
     """Write a reading as a line of JSON and the scores that this line lists."""
-    scores = [[cell, item.name, item.values.ndim] for cell, item in reading.scores.items()]
-    head = {name: getattr(reading, name) for name in ("problems", "card", "files", "remarks", "allocator")} | {
-        "scores": scores
-    }
+    scores = [
+        [cell, item.name, item.values.ndim] for cell, item in reading.scores.items()
+    ]
+    head = {
+        name: getattr(reading, name)
+        for name in ("problems", "card", "files", "remarks", "allocator")
+    } | {"scores": scores}
     out.write(json.dumps(head).encode() + b"\n")
     for item in reading.scores.values():
         out.write(np.ascontiguousarray(item.values, dtype="<f8").data)
@@ -83,16 +95,26 @@ def bound(memory_bytes: int, cpu_s: int, output_bytes: int) -> None:
         import resource
     except ImportError:  # Windows has no limits: only the parent's time limit applies
         return
-    limits = {"RLIMIT_AS": memory_bytes, "RLIMIT_CPU": cpu_s, "RLIMIT_FSIZE": output_bytes, "RLIMIT_CORE": 0}
+    limits = {
+        "RLIMIT_AS": memory_bytes,
+        "RLIMIT_CPU": cpu_s,
+        "RLIMIT_FSIZE": output_bytes,
+        "RLIMIT_CORE": 0,
+    }
     for name, limit in limits.items():
-        # The hard time limit is one second later: SIGXCPU, which names the reason, comes before SIGKILL. A limit that
-        # is tighter already cannot be raised and need not be; macOS refuses RLIMIT_AS.
+        # The hard time limit is one second later: SIGXCPU, which names the reason,
+        # comes before SIGKILL. A limit that is tighter already cannot be raised and
+        # need not be; macOS refuses RLIMIT_AS.
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(getattr(resource, name), (limit, limit + (name == "RLIMIT_CPU")))
+            resource.setrlimit(
+                getattr(resource, name), (limit, limit + (name == "RLIMIT_CPU"))
+            )
 
 
 class _NoPandas(MetaPathFinder):
-    """Hides pandas: Arrow would import it without need, and that takes longer than all other imports together."""
+    """Hides pandas: Arrow would import it without need, and that takes longer than all
+    other imports together.
+    """
 
     def find_spec(self, fullname: str, *_: object) -> None:
         if fullname == "pandas":
@@ -100,13 +122,17 @@ class _NoPandas(MetaPathFinder):
 
 
 def serve(cells_file: str) -> None:
-    """Read the folder that each line of standard input names; answer each line with the exit code of its reader."""
+    """Read the folder that each line of standard input names; answer each line with the
+    exit code of its reader.
+    """
     sys.meta_path.insert(0, _NoPandas())
     cells = read_wanted(Path(cells_file))
-    _ = [cell.scored for cell in cells.values()]  # computed once here and not in every fork
+    # computed once here and not in every fork
+    _ = [cell.scored for cell in cells.values()]
     for module in ("pyarrow.csv", "pyarrow.parquet"):
         import_module(module)
-    gc.freeze()  # the collector then leaves shared pages unwritten, so that a fork copies little
+    # the collector then leaves shared pages unwritten, so that a fork copies little
+    gc.freeze()
     gc.disable()
     for line in sys.stdin:
         folder, out, *bounds = json.loads(line)
@@ -118,8 +144,12 @@ def serve(cells_file: str) -> None:
         sys.stdout.flush()
 
 
-def _read(folder: Path, out: str, bounds: Sequence[int], cells: Mapping[str, WantedScores]) -> NoReturn:
-    """Read a folder in this forked process and end it; the standard input and output of the parent are closed to it."""
+def _read(
+    folder: Path, out: str, bounds: Sequence[int], cells: Mapping[str, WantedScores]
+) -> NoReturn:
+    """Read a folder in this forked process and end it; the standard input and output of
+    the parent are closed to it.
+    """
     code = 1
     try:
         nowhere = os.open(os.devnull, os.O_RDWR)

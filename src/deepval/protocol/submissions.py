@@ -1,17 +1,21 @@
-"""Untrusted folders -> submissions, or every reason why a folder is refused; none can crash or bloat this process.
+"""Untrusted folders -> submissions, or every reason why a folder is refused; none can
+crash or bloat this process.
 
-Each folder is read by a process of its own (`submission_child`) whose memory, time and output are bounded. That process
-gets the inputs of the cells but no losses, and returns its findings as plain text and numbers; if it crashes, the
-folder is refused. Its answer is not trusted: cards are checked again, and scores must be numbers of the right shape.
+Each folder is read by a process of its own (`submission_child`) whose memory, time and
+output are bounded. That process gets the inputs of the cells but no losses, and returns
+its findings as plain text and numbers; if it crashes, the folder is refused. Its answer
+is not trusted: cards are checked again, and scores must be numbers of the right shape.
 
-The process loads libraries once and forks for every folder. If a folder takes too long, the process and its children
-are killed, and the next folder gets a new process.
+The process loads libraries once and forks for every folder. If a folder takes too long,
+the process and its children are killed, and the next folder gets a new process.
 
-The history of a board (history.json beside the submissions) has the versions that it has accepted so far, to detect
-copies and changes. Every leaderboard is written with the history that the next one starts from: earlier and present
-versions, each once. The maintainer of the board puts the file beside the submissions. It contains hashes of files, the
-folder of each submission, a sketch of how each file of scores ranks its inputs and, as there is no clock, the turn of
-the leaderboard in which each version was new. The turn determines which of two equal submissions is the earlier one.
+The history of a board (history.json beside the submissions) has the versions that it
+has accepted so far, to detect copies and changes. Every leaderboard is written with the
+history that the next one starts from: earlier and present versions, each once. The
+maintainer of the board puts the file beside the submissions. It contains hashes of
+files, the folder of each submission, a sketch of how each file of scores ranks its
+inputs and, as there is no clock, the turn of the leaderboard in which each version was
+new. The turn determines which of two equal submissions is the earlier one.
 """
 
 import base64
@@ -52,13 +56,22 @@ from deepval.protocol.submission_files import (
 from deepval.protocol.tracks import TrackedCell
 from deepval.tables.scores import Scores
 
-ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+ALONE = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "ARROW_IO_THREADS": "1",
+    "MALLOC_ARENA_MAX": "1",
+}
 ALONE |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Fewer threads and memory pools: they reserve address space, which counts against the limit although it is unused."""
+"""Fewer threads and memory pools: they reserve address space, which counts against the
+limit although it is unused.
+"""
 
 
 class Reader:
-    """Reads one folder after another; `cells_file` lists the cells and the inputs that must be scored."""
+    """Reads one folder after another; `cells_file` lists the cells and the inputs that
+    must be scored.
+    """
 
     def __init__(self, cells_file: Path, name: str = "said") -> None:
         self._cells_file, self._out = cells_file, cells_file.with_name(name)
@@ -69,13 +82,21 @@ class Reader:
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        request = [str(folder.absolute()), str(self._out), limits.memory_bytes, limits.cpu_s, most]
+        request = [
+            str(folder.absolute()),
+            str(self._out),
+            limits.memory_bytes,
+            limits.cpu_s,
+            most,
+        ]
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
         if not select.select([process.stdout], [], [], limits.wall_s)[0]:
             self.close()
-            raise InputError(f"must be readable within {limits.wall_s:g} s; reading it takes longer.")
+            raise InputError(
+                f"must be readable within {limits.wall_s:g} s; reading it takes longer."
+            )
         answer = process.stdout.readline()
         if not answer:
             code = process.wait()
@@ -92,13 +113,23 @@ class Reader:
     def _start(self) -> subprocess.Popen[bytes]:
         if not hasattr(os, "fork"):
             raise InputError(
-                "Submissions are read on Linux and macOS alone, in processes with limits: use one of them."
+                "Submissions are read on Linux and macOS alone, in processes with "
+                "limits: use one of them."
             )
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "deepval.protocol.submission_child", self._cells_file],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={**os.environ, **ALONE}, start_new_session=True,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "deepval.protocol.submission_child",
+                self._cells_file,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **ALONE},
+            start_new_session=True,
+        )
 
     def close(self) -> None:
         """Kill the process and its children."""
@@ -118,9 +149,15 @@ class Reader:
 def breakdown(code: int, limits: Limits) -> str:
     """The reason why a reader that ended with this exit code gave no answer."""
     if code == NO_MEMORY:
-        return f"must be readable within {limits.memory_bytes // 2**20:,} MiB of memory; reading it takes more."
+        return (
+            f"must be readable within {limits.memory_bytes // 2**20:,} MiB of memory; "
+            "reading it takes more."
+        )
     if -code == getattr(signal, "SIGXCPU", None):
-        return f"must be readable within {limits.cpu_s:,} s of processor time; reading it takes more."
+        return (
+            f"must be readable within {limits.cpu_s:,} s of processor "
+            "time; reading it takes more."
+        )
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return f"must be readable; its reader broke off ({how})."
 
@@ -132,13 +169,18 @@ READS = "deepval.protocol.submission_child"
 
 
 class StoredReadings:
-    """Returns the stored answer for an unchanged folder; for any other folder, asks a reader.
+    """Returns the stored answer for an unchanged folder; for any other folder, asks a
+    reader.
 
-    `purpose` is plain data that an answer depends on besides the folder: the cells that are to be scored.
+    `purpose` is plain data that an answer depends on besides the folder: the cells that
+    are to be scored.
     """
 
     def __init__(self, cache: Path, purpose: Any) -> None:
-        self._path, self._inputs = cache / READINGS_FILE, {"code": code_digest(READS), "wanted": purpose}
+        self._path, self._inputs = (
+            cache / READINGS_FILE,
+            {"code": code_digest(READS), "wanted": purpose},
+        )
         self._stored = _read_answers(self._path)
         self._current: dict[str, bytes] = {}
 
@@ -152,16 +194,26 @@ class StoredReadings:
         answer = self._stored.get(key)
         if answer is None:
             answer = reader.answer(folder, limits, most)
-        # The folder may have changed while it was read: store an answer only if it is of the hashed files.
+        # The folder may have changed while it was read: store an answer only if it is
+        # of the hashed files.
         if _files_of(answer) == files:
             self._current[key] = answer
         return answer
 
     def write(self) -> None:
-        """Write the answers for the folders of this run; answers for other folders are dropped."""
+        """Write the answers for the folders of this run; answers for other folders are
+        dropped.
+        """
         if self._current.keys() != self._stored.keys():
-            lengths = {key: len(answer) for key, answer in sorted(self._current.items())}
-            write_sealed(self._path, READINGS_SCHEMA, lengths, [self._current[key] for key in lengths])
+            lengths = {
+                key: len(answer) for key, answer in sorted(self._current.items())
+            }
+            write_sealed(
+                self._path,
+                READINGS_SCHEMA,
+                lengths,
+                [self._current[key] for key in lengths],
+            )
 
 
 def _read_answers(path: Path) -> dict[str, bytes]:
@@ -198,7 +250,8 @@ class Submission:
         scores: Per cell, the scores of validation and test inputs.
         files: SHA-256 of every file.
         remarks: Harmless oddities, such as a last line without a line end.
-        logs: Per cell, the decisions of a submission to the feedback track, as `read_log` reads them.
+        logs: Per cell, the decisions of a submission to the feedback track, as
+            `read_log` reads them.
         allocator: The allocator of a submission to the feedback track.
     """
 
@@ -220,7 +273,9 @@ class Checked:
     problems: tuple[str, ...]
 
 
-def check(folder: Path | str, cells: Mapping[str, TrackedCell], limits: Limits | None = None) -> Checked:
+def check(
+    folder: Path | str, cells: Mapping[str, TrackedCell], limits: Limits | None = None
+) -> Checked:
     """The submission in a folder, or one sentence for each of its faults."""
     (checked,) = check_all([Path(folder)], cells, limits)
     return checked
@@ -234,9 +289,17 @@ def check_all(
     cache: Path | None = None,
     watch: Watch = unwatched,
 ) -> list[Checked]:
-    """The submission or the faults of each folder, in order; with a cache, unchanged folders are not read again."""
+    """The submission or the faults of each folder, in order; with a cache, unchanged
+    folders are not read again.
+    """
     scored_cells = wanted(cells)
-    stored = None if cache is None else StoredReadings(cache, [[c.name, c.digest, c.profile] for c in cells.values()])
+    stored = (
+        None
+        if cache is None
+        else StoredReadings(
+            cache, [[c.name, c.digest, c.profile] for c in cells.values()]
+        )
+    )
     with tempfile.TemporaryDirectory(prefix="deepval-") as home:
         path = Path(home) / "wanted.npz"
         write_wanted(path, scored_cells)
@@ -245,7 +308,9 @@ def check_all(
         def checked(folder: Path) -> Checked:
             process = idle.get()
             try:
-                return _check_folder(folder, scored_cells, process, limits or Limits(), stored)
+                return _check_folder(
+                    folder, scored_cells, process, limits or Limits(), stored
+                )
             finally:
                 idle.put(process)
 
@@ -255,7 +320,9 @@ def check_all(
                 idle.put(readers.enter_context(closing(Reader(path, f"said-{number}"))))
             try:
                 futures = [pool.submit(checked, folder) for folder in folders]
-                results = [future.result() for future in watch(futures, "checking submissions")]
+                results = [
+                    future.result() for future in watch(futures, "checking submissions")
+                ]
             finally:
                 pool.shutdown(cancel_futures=True)
     if stored is not None:
@@ -265,7 +332,10 @@ def check_all(
 
 def wanted(cells: Mapping[str, TrackedCell]) -> dict[str, WantedScores]:
     """The facts about cells that a reader needs."""
-    return {name: WantedScores(c.table, (*c.split.validation, *c.split.test), c.profile) for name, c in cells.items()}
+    return {
+        name: WantedScores(c.table, (*c.split.validation, *c.split.test), c.profile)
+        for name, c in cells.items()
+    }
 
 
 def _check_folder(
@@ -282,17 +352,25 @@ def _check_folder(
         + sum(8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values())
     )
     try:
-        answer = reader.answer(folder, limits, most) if stored is None else stored.answer(folder, reader, limits, most)
+        answer = (
+            reader.answer(folder, limits, most)
+            if stored is None
+            else stored.answer(folder, reader, limits, most)
+        )
     except InputError as error:
         return Checked(name, None, (str(error),))
     try:
         return _parsed(name, answer, cells)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return Checked(name, None, ("must be readable; the answer of its reader is malformed.",))
+        return Checked(
+            name, None, ("must be readable; the answer of its reader is malformed.",)
+        )
 
 
 def _parsed(name: str, answer: bytes, cells: Mapping[str, WantedScores]) -> Checked:
-    """The submission in a reader's answer; any error here means that the answer is malformed."""
+    """The submission in a reader's answer; any error here means that the answer is
+    malformed.
+    """
     head, _, numbers = answer.partition(b"\n")
     content = json.loads(head)
     problems = _texts(content["problems"])
@@ -304,21 +382,50 @@ def _parsed(name: str, answer: bytes, cells: Mapping[str, WantedScores]) -> Chec
     scores, start = {}, 0
     for cell, file, axes in content["scores"]:
         modes = cells[cell].table.modes[1:]
-        values = np.frombuffer(numbers, "<f8", len(cells[cell].scored) * (len(modes) if axes == 2 else 1), start)
+        values = np.frombuffer(
+            numbers,
+            "<f8",
+            len(cells[cell].scored) * (len(modes) if axes == 2 else 1),
+            start,
+        )
         start += values.nbytes
         values = values.reshape(-1, len(modes)) if axes == 2 else values
-        scores[cell] = Scores(file, values, np.ones(len(values), dtype=bool), modes if axes == 2 else ())
-    files = dict(zip(_texts(content["files"]), _texts(content["files"].values()), strict=True))
-    if start != len(numbers) or any(np.isnan(item.values).any() for item in scores.values()):
+        scores[cell] = Scores(
+            file, values, np.ones(len(values), dtype=bool), modes if axes == 2 else ()
+        )
+    files = dict(
+        zip(_texts(content["files"]), _texts(content["files"].values()), strict=True)
+    )
+    if start != len(numbers) or any(
+        np.isnan(item.values).any() for item in scores.values()
+    ):
         raise ValueError
-    logs = {cell: scores.pop(cell) for cell, item in [*scores.items()] if item.name.startswith(FEEDBACK)}
-    allocator = None if content["allocator"] is None else allocator_of(json.loads(content["allocator"]), ALLOCATOR)
-    return Checked(name, Submission(name, card, scores, files, _texts(content["remarks"]), logs, allocator), ())
+    logs = {
+        cell: scores.pop(cell)
+        for cell, item in [*scores.items()]
+        if item.name.startswith(FEEDBACK)
+    }
+    allocator = (
+        None
+        if content["allocator"] is None
+        else allocator_of(json.loads(content["allocator"]), ALLOCATOR)
+    )
+    return Checked(
+        name,
+        Submission(
+            name, card, scores, files, _texts(content["remarks"]), logs, allocator
+        ),
+        (),
+    )
 
 
 def _texts(values: Iterable[Any]) -> tuple[str, ...]:
-    """Texts as they are printed and written; characters that UTF-8 cannot encode are escaped."""
-    return tuple(str(text).encode("utf-8", "backslashreplace").decode() for text in values)
+    """Texts as they are printed and written; characters that UTF-8 cannot encode are
+    escaped.
+    """
+    return tuple(
+        str(text).encode("utf-8", "backslashreplace").decode() for text in values
+    )
 
 
 SCHEMA = "deepval/history/1"
@@ -330,7 +437,9 @@ Versions = dict[str, list[dict[str, str]]]
 
 
 class ScoreFile(NamedTuple):
-    """A file of scores that the board accepted: its submission, cell, turn, hash and sketch."""
+    """A file of scores that the board accepted: its submission, cell, turn, hash and
+    sketch.
+    """
 
     key: str
     cell: str
@@ -349,10 +458,13 @@ class History:
     """The versions that the board accepted.
 
     Attributes:
-        versions: Per submission, the SHA-256 of its files in every version, oldest first.
-        turns: The turn in which each version was new (0 if history.json does not contain it).
+        versions: Per submission, the SHA-256 of its files in every version, oldest
+            first.
+        turns: The turn in which each version was new (0 if history.json does not
+            contain it).
         folders: The folder of each submission's last version.
-        sketches: Per SHA-256 of a file of scores, how it ranks a sample of the test inputs.
+        sketches: Per SHA-256 of a file of scores, how it ranks a sample of the test
+            inputs.
     """
 
     versions: Versions = field(default_factory=dict)
@@ -366,7 +478,9 @@ class History:
             for files, turn in zip(versions, self.turns[key], strict=True):
                 for name, sha in files.items():
                     if name.startswith("scores/"):
-                        yield ScoreFile(key, Path(name).stem, turn, sha, self.sketches.get(sha))
+                        yield ScoreFile(
+                            key, Path(name).stem, turn, sha, self.sketches.get(sha)
+                        )
 
 
 def read_history(folder: Path) -> History:
@@ -375,17 +489,36 @@ def read_history(folder: Path) -> History:
     if not reading.exists(path) and not reading.is_link(path):
         return History()
     if reading.is_link(path):
-        raise InputError(f"{path}: must be a plain file of at most {LARGEST_HISTORY:,} bytes; it is a link.")
+        raise InputError(
+            f"{path}: must be a plain file of "
+            f"at most {LARGEST_HISTORY:,} bytes; it is a link."
+        )
     data = reading.content(path, "a plain file", largest=LARGEST_HISTORY)
     try:
         content = json_content(data, path)
-        versions = {str(k): [_version(item) for item in v] for k, v in content["versions"].items() if v}
+        versions = {
+            str(k): [_version(item) for item in v]
+            for k, v in content["versions"].items()
+            if v
+        }
         "".join(versions).encode()  # as in `_version`
-        turns = {key: _turns(content.get("turns", {}).get(key), len(items)) for key, items in versions.items()}
+        turns = {
+            key: _turns(content.get("turns", {}).get(key), len(items))
+            for key, items in versions.items()
+        }
         folders = _version(content.get("folders", {}))
-        sketches = {str(sha): _sketch(text) for sha, text in content.get("sketches", {}).items()}
+        sketches = {
+            str(sha): _sketch(text) for sha, text in content.get("sketches", {}).items()
+        }
         schema = content["schema"]
-    except (ValueError, OverflowError, TypeError, KeyError, AttributeError, RecursionError):
+    except (
+        ValueError,
+        OverflowError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+    ):
         raise _no_history(path) from None
     if schema != SCHEMA:
         raise _no_history(path)
@@ -393,31 +526,44 @@ def read_history(folder: Path) -> History:
 
 
 def _no_history(path: Path) -> InputError:
-    return InputError(f"{path}: must be a history written by `deepval leaderboard`; mend it or take it away.")
+    return InputError(
+        f"{path}: must be a history written by `deepval leaderboard`; "
+        "mend it or take it away."
+    )
 
 
 def _version(item: Mapping[str, str]) -> dict[str, str]:
     version = {str(name): str(digest) for name, digest in item.items()}
-    "".join([*version, *version.values()]).encode()  # both are printed; a lone surrogate raises ValueError here
+    # both are printed; a lone surrogate raises ValueError here
+    "".join([*version, *version.values()]).encode()
     return version
 
 
 def _turns(turns: Any, number: int) -> list[int]:
     numbers = [0] * number if turns is None else [int(turn) for turn in turns]
     if len(numbers) != number or any(not 0 <= turn < 2**31 for turn in numbers):
-        raise ValueError(f"{number} versions have as many turns from 0 on; found {len(numbers)}")
+        raise ValueError(
+            f"{number} versions have as many turns from 0 on; found {len(numbers)}"
+        )
     return numbers
 
 
 def _sketch(text: str) -> bytes:
     sketch = base64.b64decode(text, validate=True)
     if len(sketch) > LONGEST_SKETCH:
-        raise ValueError(f"a sketch has at most {LONGEST_SKETCH} bytes; found {len(sketch)}")
+        raise ValueError(
+            f"a sketch has at most {LONGEST_SKETCH} bytes; found {len(sketch)}"
+        )
     return sketch
 
 
-def continued(history: History, accepted: Sequence[Submission], sketches: Mapping[str, bytes] | None = None) -> History:
-    """The history with the present versions appended, except those that equal the last recorded version.
+def continued(
+    history: History,
+    accepted: Sequence[Submission],
+    sketches: Mapping[str, bytes] | None = None,
+) -> History:
+    """The history with the present versions appended, except those that equal the last
+    recorded version.
 
     Args:
         history: The history so far.
@@ -438,7 +584,10 @@ def continued(history: History, accepted: Sequence[Submission], sketches: Mappin
 
 def history_file(history: History) -> dict[str, Any]:
     """The content of history.json."""
-    sketches = {sha: base64.b64encode(sketch).decode() for sha, sketch in history.sketches.items()}
+    sketches = {
+        sha: base64.b64encode(sketch).decode()
+        for sha, sketch in history.sketches.items()
+    }
     return {
         "schema": SCHEMA,
         "versions": history.versions,

@@ -1,7 +1,9 @@
-"""A track's cells and a user's own data -> the pictures at hand, the runs of detectors, and the material of the cells.
+"""A track's cells and a user's own data -> the pictures at hand, the runs of detectors,
+and the material of the cells.
 
-The hashes of the paper's files are not public, so the cells of such a track are built from whatever units the user has
-and are local. Detections are made in the work folder, one cache per data set and detector.
+The hashes of the paper's files are not public, so the cells of such a track are built
+from whatever units the user has and are local. Detections are made in the work folder,
+one cache per data set and detector.
 """
 
 import warnings
@@ -31,8 +33,9 @@ from deepval.world.scene import pictures_of
 
 DETECTIONS = "detections"
 CELL_S, INPUT_MS, INPUT_BYTES, FRAME_BYTES = 5.0, 7.0, 2_000, 1_500
-"""Processor time per cell and per input of a cell, for building and all analyses; disk per input, and per frame and
-mode. The times are measured, the disk is a rough allowance (docs/official.md)."""
+"""Processor time per cell and per input of a cell, for building and all analyses; disk
+per input, and per frame and mode. The times are measured, the disk is a rough allowance
+(docs/official.md)."""
 Step = Callable[[str, int, int], None]
 
 
@@ -42,8 +45,10 @@ class TrackPictures:
 
     Attributes:
         source: The data set.
-        units: Frame number and file of each picture, by unit; frames and units without a picture are left out.
-        text: The units as a command line names them; None for all units of the data set.
+        units: Frame number and file of each picture, by unit; frames and units without
+            a picture are left out.
+        text: The units as a command line names them; None for all units of the data
+            set.
         note: How many frames and units have a picture, and how many are left out.
     """
 
@@ -53,8 +58,12 @@ class TrackPictures:
     note: str
 
 
-def track_pictures(cell: TrackCell, data: Path, watch: Watch = unwatched) -> TrackPictures:
-    """The pictures of the cell's data set; an error where they are too few for a split."""
+def track_pictures(
+    cell: TrackCell, data: Path, watch: Watch = unwatched
+) -> TrackPictures:
+    """The pictures of the cell's data set; an error where they are too few for a
+    split.
+    """
     facts = cell.definition["dataset"]
     listed = [facts["unit_list"]] if "unit_list" in facts else None
     source = open_dataset(facts["name"], data / cell.root).for_units(listed)
@@ -62,23 +71,34 @@ def track_pictures(cell: TrackCell, data: Path, watch: Watch = unwatched) -> Tra
     named = set(every) if listed is None else source.expand(listed)
     chosen = [unit for unit in every if unit in named]
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".* are left out", InputWarning)  # the note has the sum
-        pictures = pictures_of(source.read_unit(unit)[0] for unit in watch(chosen, f"pictures of {source.name}"))
+        # the note has the sum
+        warnings.filterwarnings("ignore", ".* are left out", InputWarning)
+        pictures = pictures_of(
+            source.read_unit(unit)[0]
+            for unit in watch(chosen, f"pictures of {source.name}")
+        )
     units = pictures.units
     if len(units) < FEWEST:
         raise InputError(
-            f"{data / cell.root}: the cells of a track need {FEWEST} {facts['unit']}s or more with pictures; "
-            f"found {len(units)} of {len(chosen)}: get more of them."
+            f"{data / cell.root}: the cells of a track need {FEWEST} {facts['unit']}s "
+            "or more with pictures; found "
+            f"{len(units)} of {len(chosen)}: get more of them."
         )
     text = facts.get("unit_list")
     if set(units) != named:
-        names = [name for unit in units for name in source.choice(unit).get("scenes", (unit,))]
+        names = [
+            name
+            for unit in units
+            for name in source.choice(unit).get("scenes", (unit,))
+        ]
         source, text = source.for_units(names), ",".join(names)
     return TrackPictures(source, units, text, f"{source.name}: {pictures.note}")
 
 
 class DetectorRun(NamedTuple):
-    """One detector over the pictures of a data set, at all sizes that the cells need."""
+    """One detector over the pictures of a data set, at all sizes that the cells
+    need.
+    """
 
     weights: Path
     sizes: tuple[int, ...]
@@ -89,9 +109,22 @@ class DetectorRun(NamedTuple):
     @property
     def command(self) -> str:
         """The command line that fills the same cache."""
-        words = [f"deepval perceive --dataset {self.pictures.source.name} --root {quote(self.root.as_posix())}"]
-        words += [] if self.pictures.text is None else [f"--units {quote(self.pictures.text)}"]
-        words += [f"--weights {quote(self.weights.as_posix())}", *(f"--size {size}" for size in self.sizes)]
+        words = [
+            (
+                "deepval perceive "
+                "--dataset "
+                f"{self.pictures.source.name} --root {quote(self.root.as_posix())}"
+            )
+        ]
+        words += (
+            []
+            if self.pictures.text is None
+            else [f"--units {quote(self.pictures.text)}"]
+        )
+        words += [
+            f"--weights {quote(self.weights.as_posix())}",
+            *(f"--size {size}" for size in self.sizes),
+        ]
         return " ".join([*words, f"--samples 0 --out {quote(self.cache.as_posix())}"])
 
     @property
@@ -99,27 +132,44 @@ class DetectorRun(NamedTuple):
         """Number of frames that are not in the cache yet, by size."""
         done = {size: self._cached(size) for size in self.sizes}
         return {
-            size: sum(len(frames) for unit, frames in self.pictures.units.items() if unit not in done[size])
+            size: sum(
+                len(frames)
+                for unit, frames in self.pictures.units.items()
+                if unit not in done[size]
+            )
             for size in self.sizes
         }
 
     def _cached(self, size: int) -> set[str]:
         filled = reading.is_file(self.cache / CACHE_MANIFEST)
-        return set(units_in(self.cache, f"{self.weights.stem}-{size}")) if filled else set()
+        return (
+            set(units_in(self.cache, f"{self.weights.stem}-{size}"))
+            if filled
+            else set()
+        )
 
     @property
     def seconds(self) -> float:
-        """Estimate of the time that it takes: a few timed calls on its first picture, times the frames left."""
+        """Estimate of the time that it takes: a few timed calls on its first picture,
+        times the frames left.
+        """
         left = {size: number for size, number in self.frames_to_run.items() if number}
         if not left:
             return 0.0
         image = image_bytes(next(iter(self.pictures.units.values()))[0][1])
         detector = load_detector(self.weights)
-        times = {size: measure_mode(detector, [image], size=size, samples=3, warmup=1).timing.ms for size in left}
+        times = {
+            size: measure_mode(
+                detector, [image], size=size, samples=3, warmup=1
+            ).timing.ms
+            for size in left
+        }
         return sum(times[size] * number for size, number in left.items()) / 1000
 
     def run(self, engine: Engine | None, step: Step | None) -> None:
-        """Fill the cache; finished units are compared with their pictures and left as they are."""
+        """Fill the cache; finished units are compared with their pictures and left as
+        they are.
+        """
         perceive(
             self.pictures.units,
             self.cache,
@@ -127,7 +177,9 @@ class DetectorRun(NamedTuple):
             sizes=self.sizes,
             latency_samples=0,
             engine=engine,
-            progress=None if step is None else lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),
+            progress=None
+            if step is None
+            else lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),
         )
 
 
@@ -149,15 +201,21 @@ class LocalCells:
 
     def runs_of(self, cell: TrackCell) -> list[DetectorRun]:
         """The runs that a cell needs."""
-        names = dict.fromkeys(name for name, _ in map(_detector, cell.definition["cheap_first"]))
+        names = dict.fromkeys(
+            name for name, _ in map(_detector, cell.definition["cheap_first"])
+        )
         return [self.runs[cell.definition["dataset"]["name"], name] for name in names]
 
     def specs(self, cells: Sequence[TrackCell]) -> list[CellSpec]:
-        """Specifications of cells that share a data set and modes, whose detections are in the caches."""
+        """Specifications of cells that share a data set and modes, whose detections are
+        in the caches.
+        """
         dataset = cells[0].definition["dataset"]["name"]
         pictures = self.pictures[dataset]
         files = [
-            ModeFile(name, self._report(dataset, name), mode["threshold"], mode["scores"])
+            ModeFile(
+                name, self._report(dataset, name), mode["threshold"], mode["scores"]
+            )
             for name, mode in cells[0].definition["modes"].items()
         ]
         material = from_files(pictures.source, files, units=list(pictures.units))
@@ -165,7 +223,9 @@ class LocalCells:
             spec
             for cell in cells
             for spec in specs(
-                material, geometries=[cell.definition["geometry"]], systems=[local_system(cell, self.data)]
+                material,
+                geometries=[cell.definition["geometry"]],
+                systems=[local_system(cell, self.data)],
             )
         ]
 
@@ -175,12 +235,20 @@ class LocalCells:
     def command(self, cell: TrackCell) -> str:
         """The `deepval build` command of a cell."""
         d = cell.definition
-        dataset, pair = d["dataset"]["name"], "-".join((*d["cheap_first"][:1], d["cheap_first"][-1].rpartition("-")[2]))
+        dataset, pair = (
+            d["dataset"]["name"],
+            "-".join((*d["cheap_first"][:1], d["cheap_first"][-1].rpartition("-")[2])),
+        )
         pictures, system = self.pictures[dataset], local_system(cell, self.data)
         spec = replace(cell.spec, units=tuple(pictures.units), source=pictures.source)
-        return replace(spec, rule=spec.rule if isinstance(system, str) else system).command(
+        return replace(
+            spec, rule=spec.rule if isinstance(system, str) else system
+        ).command(
             root=(self.data / cell.root).as_posix(),
-            files={mode: self._report(dataset, mode).as_posix() for mode in d["cheap_first"]},
+            files={
+                mode: self._report(dataset, mode).as_posix()
+                for mode in d["cheap_first"]
+            },
             out=f"cells/{dataset}-{pair}",
             costs=d["costs"]["profile"],
             units=pictures.text,
@@ -194,16 +262,24 @@ def _detector(mode: str) -> tuple[str, int]:
 
 
 def _learned_name(cell: TrackCell) -> str | None:
-    """The learned planner's system with the loss of the cell; None where the cell has another system."""
+    """The learned planner's system with the loss of the cell; None where the cell has
+    another system.
+    """
     if cell.definition["system"]["name"] != LEARNED_PLANNER:
         return None
-    return next(name for name, judged in LEARNED.items() if judged == (cell.definition["loss"], "logged"))
+    return next(
+        name
+        for name, judged in LEARNED.items()
+        if judged == (cell.definition["loss"], "logged")
+    )
 
 
 def planner_paths(cell: TrackCell, data: Path) -> tuple[Path, Path]:
     """Weights and masks of the cell's learned planner."""
     first = {
-        need.name: next((p for pattern in need.patterns for p in reading.find(data, pattern)), None)
+        need.name: next(
+            (p for pattern in need.patterns for p in reading.find(data, pattern)), None
+        )
         for need in cell.needs
     }
     weights, masks = first["pkl-planner"], first["pkl-masks"]
@@ -224,9 +300,13 @@ def local_system(cell: TrackCell, data: Path) -> str | System:
 def local_cells(
     cells: Sequence[TrackCell], data: Path | None, work: Path, watch: Watch = unwatched
 ) -> tuple[LocalCells, dict[str, tuple[str, ...]]]:
-    """The cells that the data suffice for, with their pictures and runs; and why the others cannot be built."""
+    """The cells that the data suffice for, with their pictures and runs; and why the
+    others cannot be built.
+    """
     if data is None:
-        return LocalCells((), {}, {}, Path()), {cell.id: tuple(cell.missing(None)) for cell in cells}
+        return LocalCells((), {}, {}, Path()), {
+            cell.id: tuple(cell.missing(None)) for cell in cells
+        }
     pictures: dict[str, TrackPictures] = {}
     problems: dict[str, str] = {}
     lacking: dict[str, tuple[str, ...]] = {}
@@ -240,7 +320,11 @@ def local_cells(
                 pictures[dataset] = track_pictures(cell, data, watch)
             except InputError as error:
                 problems[dataset] = str(error).rstrip(".")
-        missing = missing or ([problems[dataset]] if dataset in problems else _unfit(cell, data, pictures[dataset]))
+        missing = missing or (
+            [problems[dataset]]
+            if dataset in problems
+            else _unfit(cell, data, pictures[dataset])
+        )
         if missing:
             lacking[cell.id] = tuple(missing)
             continue
@@ -261,7 +345,9 @@ def local_cells(
 
 
 def _unfit(cell: TrackCell, data: Path, pictures: TrackPictures) -> list[str]:
-    """Why the files of a learned planner or the lane maps that it needs do not serve."""
+    """Why the files of a learned planner or the lane maps that it needs do not
+    serve.
+    """
     if _learned_name(cell) is None:
         return []
     try:
@@ -270,7 +356,12 @@ def _unfit(cell: TrackCell, data: Path, pictures: TrackPictures) -> list[str]:
         return [str(error).rstrip(".")]
     lacking = pictures.source.without_map(list(pictures.units))
     return (
-        [f"lane maps of {quantity(len(lacking), 'unit')}, such as {lacking[0]}: all files of maps/expansion"]
+        [
+            (
+                f"lane maps of {quantity(len(lacking), 'unit')}, such as {lacking[0]}: "
+                "all files of maps/expansion"
+            )
+        ]
         if lacking
         else []
     )
@@ -287,9 +378,17 @@ class RunEstimate(NamedTuple):
 
 
 def estimate(local: Sequence[LocalCells], inputs: Sequence[int]) -> RunEstimate:
-    """Time and disk of the detectors' runs and of cells with these numbers of inputs."""
+    """Time and disk of the detectors' runs and of cells with these numbers of
+    inputs.
+    """
     runs = [run for item in local for run in item.runs.values()]
     frames = sum(sum(run.frames_to_run.values()) for run in runs)
     seconds = sum(run.seconds for run in runs)
     disk = INPUT_BYTES * sum(inputs) + FRAME_BYTES * frames
-    return RunEstimate(len(inputs), frames, seconds, CELL_S * len(inputs) + INPUT_MS * sum(inputs) / 1000, disk)
+    return RunEstimate(
+        len(inputs),
+        frames,
+        seconds,
+        CELL_S * len(inputs) + INPUT_MS * sum(inputs) / 1000,
+        disk,
+    )

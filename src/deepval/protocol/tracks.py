@@ -1,8 +1,10 @@
-"""Track files (TOML) -> tracks and their cells, the files that each cell needs, and whether this machine has them.
+"""Track files (TOML) -> tracks and their cells, the files that each cell needs, and
+whether this machine has them.
 
-A track fixes modes, thresholds, geometry, downstream system, split sizes and costs. The id of its cell contains the
-hash of all of these, including the system's constants, the cost profile and the published hashes of files. Whether a
-built cell is a track's own is decided by its specification, in `TrackedCell.official`.
+A track fixes modes, thresholds, geometry, downstream system, split sizes and costs. The
+id of its cell contains the hash of all of these, including the system's constants, the
+cost profile and the published hashes of files. Whether a built cell is a track's own is
+decided by its specification, in `TrackedCell.official`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +16,26 @@ from typing import Any, NamedTuple
 
 import deepval
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.spec import CellSpec, ModeSpec, Split, folder_digests_of, split, unlike
+from deepval.cells.spec import (
+    CellSpec,
+    ModeSpec,
+    Split,
+    folder_digests_of,
+    split,
+    unlike,
+)
 from deepval.datasets import DATASETS, Dataset
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import MODES, WorldSettings
 from deepval.errors import InputError, suggestion
 from deepval.files import reading
-from deepval.files.canonical import digest_of, file_digest, plain, read_toml, toml_content
+from deepval.files.canonical import (
+    digest_of,
+    file_digest,
+    plain,
+    read_toml,
+    toml_content,
+)
 from deepval.perception.placing import PLACINGS
 from deepval.systems import LEARNED, SYSTEMS
 from deepval.systems.system import constants
@@ -31,11 +46,15 @@ PACKAGE = Path(deepval.__file__).parent
 NAMES = ("core", "external", "kitti-public", "synthetic")
 KITTI = "kitti_tracking"
 LOCAL_NOTE = (
-    "Cells of tracks core and external are local, never official: the hashes of the paper's files are not public, so a "
-    "cell from your own files cannot be shown to be the paper's."
+    "Cells of tracks core and external are local, never official: the hashes of the "
+    "paper's files are not public, so a cell from your own files cannot be shown to "
+    "be the paper's."
 )
 LEARNED_PLANNER = "learned-planner"
-"""Name of the learned planner in tracks. Its losses are systems of their own in `LEARNED`; it needs files."""
+"""Name of the learned planner in tracks.
+
+Its losses are systems of their own in `LEARNED`; it needs files.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,8 +66,10 @@ class Need:
         patterns: Patterns of the files in the data folder; one of them must match.
         count: Required number of files.
         get: Sentence on what to obtain and from where.
-        sha256: Hash of the file; None if there are several files or the track publishes no hash.
-        least: Number of files without which nothing can be built; None for all, 1 where a part of the data serves.
+        sha256: Hash of the file; None if there are several files or the track publishes
+            no hash.
+        least: Number of files without which nothing can be built; None for all, 1 where
+            a part of the data serves.
     """
 
     name: str
@@ -68,8 +89,14 @@ class Need:
         locations = " or ".join(self.patterns)
         if data is None or count < (self.count if self.least is None else self.least):
             return f"{self.get} ({count:,} of {self.count:,} found at {locations})"
-        if self.sha256 is not None and file_digest(next(reading.find(data, self.patterns[0]))) != self.sha256:
-            return f"{self.get} (the file at {locations} is another: its SHA-256 must be {self.sha256})"
+        if (
+            self.sha256 is not None
+            and file_digest(next(reading.find(data, self.patterns[0]))) != self.sha256
+        ):
+            return (
+                f"{self.get} (the file at {locations} is another: "
+                f"its SHA-256 must be {self.sha256})"
+            )
         return None
 
 
@@ -79,10 +106,12 @@ class TrackCell:
 
     Attributes:
         track: The track's name.
-        definition: Everything that the cell depends on; its id contains the hash of this.
+        definition: Everything that the cell depends on; its id contains the hash of
+            this.
         needs: The files that it is built from.
         costs: The whole cost profile; None if the track has none.
-        published: Whether the track publishes hashes of its files, so that a built cell can be compared with it.
+        published: Whether the track publishes hashes of its files, so that a built cell
+            can be compared with it.
         root: The folder of its data set in the data folder.
     """
 
@@ -95,8 +124,14 @@ class TrackCell:
 
     @property
     def id(self) -> str:
-        """Name of the cell with the first digits of the hash of everything that defines it; without, if unpublished."""
-        return f"{self.name}-{digest_of(self.definition)[:12]}" if self.published else self.name
+        """Name of the cell with the first digits of the hash of everything that defines
+        it; without, if unpublished.
+        """
+        return (
+            f"{self.name}-{digest_of(self.definition)[:12]}"
+            if self.published
+            else self.name
+        )
 
     @cached_property
     def spec(self) -> CellSpec:
@@ -107,7 +142,9 @@ class TrackCell:
             dataset=d["dataset"]["name"],
             files=d["dataset"].get("files", {}),
             units=("",) * d["dataset"].get("units", 0),
-            modes=tuple(_mode(name, d["modes"][name], d["dataset"]) for name in d["cheap_first"]),
+            modes=tuple(
+                _mode(name, d["modes"][name], d["dataset"]) for name in d["cheap_first"]
+            ),
             geometry=d["geometry"],
             persistence=False,
             system=system["name"],
@@ -117,21 +154,39 @@ class TrackCell:
 
     @property
     def name(self) -> str:
-        """Data set, modes, geometry, system, and the loss where a system has several."""
+        """Data set, modes, geometry, system, and the loss where a system has
+        several.
+        """
         d = self.definition
         loss = [] if d["loss"] is None else [d["loss"]]
-        return "-".join([d["dataset"]["name"], *d["modes"], d["geometry"], d["system"]["name"], *loss])
+        return "-".join(
+            [
+                d["dataset"]["name"],
+                *d["modes"],
+                d["geometry"],
+                d["system"]["name"],
+                *loss,
+            ]
+        )
 
     def missing(self, data: Path | None) -> list[str]:
-        """What this version or machine lacks to build the cell, as phrases; empty if it can be built."""
+        """What this version or machine lacks to build the cell, as phrases; empty if it
+        can be built.
+        """
         d = self.definition
         parts = (
             ("downstream system", d["system"]["name"], {*SYSTEMS, LEARNED_PLANNER}),
             ("data set", d["dataset"]["name"], DATASETS),
             ("geometry", d["geometry"], PLACINGS),
         )
-        lacks = [f"the {what} {name!r}: not in this version of deepval" for what, name, has in parts if name not in has]
-        lacks += [line for need in self.needs if (line := need.lacking(data)) is not None]
+        lacks = [
+            f"the {what} {name!r}: not in this version of deepval"
+            for what, name, has in parts
+            if name not in has
+        ]
+        lacks += [
+            line for need in self.needs if (line := need.lacking(data)) is not None
+        ]
         return lacks or ([] if data is None else list(self._other_files(data)))
 
     def _other_files(self, data: Path) -> Iterator[str]:
@@ -140,8 +195,15 @@ class TrackCell:
         actual = folder_digests_of(_files(Kitti(data / KITTI))) if expected else {}
         for folder in sorted({*expected, *actual}):
             if expected.get(folder) != actual.get(folder):
-                rule = f"must be {expected[folder]}" if folder in expected else "is not the track's"
-                yield f"the track's own files in {KITTI}/training/{folder} (the SHA-256 over those there {rule})"
+                rule = (
+                    f"must be {expected[folder]}"
+                    if folder in expected
+                    else "is not the track's"
+                )
+                yield (
+                    f"the track's own files in {KITTI}/training/{folder} (the SHA-256 "
+                    f"over those there {rule})"
+                )
 
 
 @dataclass(frozen=True)
@@ -171,7 +233,10 @@ class Track:
 def read_track(name: str) -> Track:
     """One of the package's tracks."""
     if name not in NAMES:
-        raise InputError(f"A track must be one of {', '.join(NAMES)}; found {name!r}{suggestion(name, NAMES)}")
+        raise InputError(
+            "A track must "
+            f"be one of {', '.join(NAMES)}; found {name!r}{suggestion(name, NAMES)}"
+        )
     content = read_toml(PACKAGE / "protocol" / "track_files" / f"{name}.toml")
     return Track(
         name=name,
@@ -180,7 +245,9 @@ def read_track(name: str) -> Track:
         not_given=tuple(content["not_given"]),
         alphas=tuple(content["alphas"]),
         headline_alpha=content["headline_alpha"],
-        cells=tuple(cell for entry in content["cells"] for cell in _cells(name, content, entry)),
+        cells=tuple(
+            cell for entry in content["cells"] for cell in _cells(name, content, entry)
+        ),
     )
 
 
@@ -190,31 +257,51 @@ def read_tracks(names: Sequence[str] | None = None) -> tuple[Track, ...]:
 
 
 def cells_named(name: str) -> tuple[TrackCell, ...]:
-    """The cells of a track, or the cell of a track with this name or id; none if there is no such track or cell."""
+    """The cells of a track, or the cell of a track with this name or id; none if there
+    is no such track or cell.
+    """
     if name in NAMES:
         return read_track(name).cells
-    return tuple(cell for track in read_tracks() for cell in track.cells if name in (cell.name, cell.id))
+    return tuple(
+        cell
+        for track in read_tracks()
+        for cell in track.cells
+        if name in (cell.name, cell.id)
+    )
 
 
-def _cells(track: str, content: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[TrackCell]:
+def _cells(
+    track: str, content: Mapping[str, Any], entry: Mapping[str, Any]
+) -> Iterator[TrackCell]:
     dataset = {"name": entry["dataset"], **content["datasets"][entry["dataset"]]}
     if "inputs" in entry:
         dataset["inputs"] = entry["inputs"]
-    modes = {mode: dict(content["modes"][mode]) for mode in content["pairs"][entry["pair"]]["modes"]}
+    modes = {
+        mode: dict(content["modes"][mode])
+        for mode in content["pairs"][entry["pair"]]["modes"]
+    }
     world = content.get("world")
     if world is not None:
         dataset["seed"] = world["seed"]
-        dataset["settings"] = plain(asdict(WorldSettings(scenes=world["scenes"], frames=world["frames"])))
+        dataset["settings"] = plain(
+            asdict(WorldSettings(scenes=world["scenes"], frames=world["frames"]))
+        )
     profile = entry.get("costs")
     costs = None if profile is None else read_toml(PROFILES[profile])
     sha256 = {name: mode.get("sha256") for name, mode in modes.items()}
     published = content.get("hashes") != "not published"
     needs = tuple(
-        _need(name, content["materials"][name], sha256.get(name), None if published else 1) for name in entry["needs"]
+        _need(
+            name, content["materials"][name], sha256.get(name), None if published else 1
+        )
+        for name in entry["needs"]
     )
     root = content.get("roots", {}).get(entry["dataset"], KITTI)
-    for geometry, named, loss in product(entry["geometry"], entry["system"], entry.get("loss", [None])):
-        # A loss that this version implements is a system of its own: the same planner with other weights.
+    for geometry, named, loss in product(
+        entry["geometry"], entry["system"], entry.get("loss", [None])
+    ):
+        # A loss that this version implements is a system of its own: the same planner
+        # with other weights.
         is_system = f"{named}-{loss}" in SYSTEMS
         system, loss = (f"{named}-{loss}", None) if is_system else (named, loss)
         definition = {
@@ -222,37 +309,67 @@ def _cells(track: str, content: Mapping[str, Any], entry: Mapping[str, Any]) -> 
             "modes": modes,
             "cheap_first": list(modes),
             "geometry": geometry,
-            "system": {"name": system, "constants": plain(constants(SYSTEMS[system])) if system in SYSTEMS else None},
+            "system": {
+                "name": system,
+                "constants": plain(constants(SYSTEMS[system]))
+                if system in SYSTEMS
+                else None,
+            },
             "loss": loss,
-            "costs": costs and {"profile": profile, "modes": {mode: costs["modes"][mode] for mode in modes}},
+            "costs": costs
+            and {
+                "profile": profile,
+                "modes": {mode: costs["modes"][mode] for mode in modes},
+            },
         }
         yield TrackCell(track, definition, needs, costs, published, root)
 
 
 def _mode(name: str, entry: Mapping[str, Any], dataset: Mapping[str, Any]) -> ModeSpec:
     if dataset["name"] == "synthetic":
-        origin = {"seed": dataset["seed"], "settings": dataset["settings"], "size": MODES[name]}
+        origin = {
+            "seed": dataset["seed"],
+            "settings": dataset["settings"],
+            "size": MODES[name],
+        }
     else:
         origin = {"sha256": entry.get("sha256"), "scores": entry["scores"]}
     classes = entry.get("classes")
-    return ModeSpec(name, origin, entry.get("threshold"), None if classes is None else tuple(classes))
+    return ModeSpec(
+        name,
+        origin,
+        entry.get("threshold"),
+        None if classes is None else tuple(classes),
+    )
 
 
 def _files(source: Dataset) -> dict[str, str]:
-    return {name: file_digest(path) for unit in source.unit_ids() for name, path in source.files(unit).items()}
+    return {
+        name: file_digest(path)
+        for unit in source.unit_ids()
+        for name, path in source.files(unit).items()
+    }
 
 
-def _need(name: str, entry: Mapping[str, Any], sha256: str | None, least: int | None) -> Need:
+def _need(
+    name: str, entry: Mapping[str, Any], sha256: str | None, least: int | None
+) -> Need:
     patterns = (entry["files"], *([entry["instead"]] if "instead" in entry else []))
     return Need(name, patterns, entry["count"], entry["get"], sha256, least)
 
 
 def _count(data: Path, pattern: str, enough: int) -> int:
-    return sum(1 for _, path in zip(range(enough), reading.find(data, pattern), strict=False) if reading.is_file(path))
+    return sum(
+        1
+        for _, path in zip(range(enough), reading.find(data, pattern), strict=False)
+        if reading.is_file(path)
+    )
 
 
 def build_command(cell: TrackCell, data: Path | None) -> str | None:
-    """The `deepval build` command for a cell from detections or of the synthetic world; None for other cells."""
+    """The `deepval build` command for a cell from detections or of the synthetic world;
+    None for other cells.
+    """
     d = cell.definition
     costs = d["costs"]["profile"] if d["costs"] else None
     if d["dataset"]["name"] == "synthetic":
@@ -260,19 +377,26 @@ def build_command(cell: TrackCell, data: Path | None) -> str | None:
     if cell.track != "kitti-public" or data is None:
         return None
     root = (data / KITTI).as_posix()
-    files = {name: f"{root}/detections/{mode['source']}" for name, mode in d["modes"].items()}
-    return cell.spec.command(root=root, files=files, out=f"cells/{'-'.join(d['modes'])}", costs=costs)
+    files = {
+        name: f"{root}/detections/{mode['source']}" for name, mode in d["modes"].items()
+    }
+    return cell.spec.command(
+        root=root, files=files, out=f"cells/{'-'.join(d['modes'])}", costs=costs
+    )
 
 
 class TrackMatch(NamedTuple):
-    """The track's cell with the name of a built cell, and the differences between the two."""
+    """The track's cell with the name of a built cell, and the differences between the
+    two.
+    """
 
     cell: TrackCell
     differences: tuple[str, ...]
 
 
 def track_match(spec: CellSpec, costs: Mapping[str, Any] | None) -> TrackMatch | None:
-    """The track's cell with the built cell's name and the fewest differences; None if no track has that name.
+    """The track's cell with the built cell's name and the fewest differences; None if
+    no track has that name.
 
     Args:
         spec: Specification of the built cell.
@@ -281,22 +405,37 @@ def track_match(spec: CellSpec, costs: Mapping[str, Any] | None) -> TrackMatch |
     loss, target = LEARNED[spec.learned] if spec.learned else ("", "")
     planner = [spec.dataset, *spec.order, spec.geometry, LEARNED_PLANNER, loss]
     name = "-".join(planner) if target == "logged" else spec.name
-    namesakes = [cell for track in read_tracks() for cell in track.cells if cell.name == name]
+    namesakes = [
+        cell for track in read_tracks() for cell in track.cells if cell.name == name
+    ]
     matches = [TrackMatch(cell, differences(cell, spec, costs)) for cell in namesakes]
     return min(matches, key=lambda item: len(item.differences), default=None)
 
 
-def differences(cell: TrackCell, spec: CellSpec, costs: Mapping[str, Any] | None) -> tuple[str, ...]:
+def differences(
+    cell: TrackCell, spec: CellSpec, costs: Mapping[str, Any] | None
+) -> tuple[str, ...]:
     """Every difference between a built cell and a track's cell, one phrase each."""
     if not cell.published:
-        return (f"track {cell.track} publishes no hashes of its files, so that no cell can be shown to be its own",)
+        return (
+            (
+                f"track {cell.track} publishes no hashes of its files, so that no cell "
+                "can be shown to be its own"
+            ),
+        )
     loss = unlike({"loss": cell.definition["loss"]}, {"loss": None})
-    return (*cell.spec.differences(spec), *loss, *unlike({"costs": cell.costs}, {"costs": costs}))
+    return (
+        *cell.spec.differences(spec),
+        *loss,
+        *unlike({"costs": cell.costs}, {"costs": costs}),
+    )
 
 
 COSTS = "costs.toml"
 LOCAL = "local"
-"""Name of the track of cells that no track file describes, and of cost profiles without a name."""
+"""Name of the track of cells that no track file describes, and of cost profiles without
+a name.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,7 +446,8 @@ class TrackedCell:
         name: Name of its folder, and of the score file in a submission.
         built: The cell itself.
         profile: Name of its cost profile; None where costs are unknown.
-        match: The track's cell of the same name and the differences from it; None if no track has one.
+        match: The track's cell of the same name and the differences from it; None if no
+            track has one.
     """
 
     name: str
@@ -347,34 +487,56 @@ class TrackedCell:
 
     @cached_property
     def scored(self) -> ValueTable:
-        """The inputs that a submission must score: those of validation and test units."""
+        """The inputs that a submission must score: those of validation and test
+        units.
+        """
         return self.built.listed.restrict([*self.split.validation, *self.split.test])
 
 
 def read_cells(folder: Path | str) -> dict[str, TrackedCell]:
-    """Every cell in a folder of cell folders, sorted by name; cells one level deeper are named outer-inner."""
+    """Every cell in a folder of cell folders, sorted by name; cells one level deeper
+    are named outer-inner.
+    """
     folder = Path(folder)
     if not reading.is_folder(folder):
-        raise InputError(f"{folder}: must be a folder of cells made by `deepval build`; there is no such folder.")
-    manifests = [*reading.find(folder, "*/manifest.json"), *reading.find(folder, "*/*/manifest.json")]
+        raise InputError(
+            f"{folder}: must be a folder of cells made by `deepval build`; there is "
+            "no such folder."
+        )
+    manifests = [
+        *reading.find(folder, "*/manifest.json"),
+        *reading.find(folder, "*/*/manifest.json"),
+    ]
     cells: dict[str, TrackedCell] = {}
     for manifest in sorted(manifests):
         name = "-".join(manifest.parent.relative_to(folder).parts)
         if name in cells:
-            raise InputError(f"{folder}: cells need different names; two are called {name!r}. Rename a folder.")
+            raise InputError(
+                f"{folder}: cells need different names; two are called {name!r}. "
+                "Rename a folder."
+            )
         cells[name] = tracked_cell(manifest.parent, name)
     if not cells:
-        raise InputError(f"{folder}: must hold folders made by `deepval build`; no manifest.json lies in any.")
+        raise InputError(
+            f"{folder}: must hold folders made by `deepval build`; "
+            "no manifest.json lies in any."
+        )
     return dict(sorted(cells.items()))
 
 
 def tracked_cell(folder: Path, name: str) -> TrackedCell:
     """The cell in a folder, compared with the tracks."""
     built = read_cell(folder)
-    costs = toml_content(built.manifest.content(COSTS), folder / COSTS) if COSTS in built.manifest.files else None
+    costs = (
+        toml_content(built.manifest.content(COSTS), folder / COSTS)
+        if COSTS in built.manifest.files
+        else None
+    )
     profile = None if costs is None else costs.get("profile", LOCAL)
     if not isinstance(profile, str | None):
-        raise InputError(f"{folder / COSTS}: 'profile' must be a name; found {profile!r}.")
+        raise InputError(
+            f"{folder / COSTS}: 'profile' must be a name; found {profile!r}."
+        )
     like = track_match(built.spec, costs)
     if like is not None and not like.differences:
         like = TrackMatch(like.cell, tuple(_alterations(built)))

@@ -1,7 +1,8 @@
 """Result -> its tables, and the sentences above and below them.
 
-Tables: verdicts, slices, streams, feedback, thresholds, recovered gap, gap to the oracle, ladder. Sentences above: the
-effect of escalation in this setting, and the method of the intervals; below: the verdicts in words.
+Tables: verdicts, slices, streams, feedback, thresholds, recovered gap, gap to the
+oracle, ladder. Sentences above: the effect of escalation in this setting, and the
+method of the intervals; below: the verdicts in words.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,14 +24,24 @@ from deepval.report.text_tables import (
     percent,
     quantity,
 )
-from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Setting, Stream, Threshold
+from deepval.results import (
+    FEW_UNITS,
+    UNITS,
+    Recovery,
+    Result,
+    Row,
+    Setting,
+    Stream,
+    Threshold,
+)
 
 ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
 LADDER = "oracle-ladder"
 OF_LADDER = "nDG of ladder"
 YARDSTICKS = (
-    "oracle 'full': nDG divides by oracle, and the verdict compares with random, over the full mode only; 'ladder': by "
-    f"oracle-ladder and with random-ladder, over all modes. '{OF_LADDER}' divides every gain by oracle-ladder's: "
+    "oracle 'full': nDG divides by oracle, and the verdict compares with random, over "
+    "the full mode only; 'ladder': by oracle-ladder and with random-ladder, over all "
+    f"modes. '{OF_LADDER}' divides every gain by oracle-ladder's: "
     "rows of both kinds on one scale."
 )
 ALL_ROWS = "vs random, all rows"
@@ -42,37 +53,62 @@ EXPLAINED = {
     "vs random": "vs random: gain minus the gain of random",
     "kept": "kept: whether the rate of escalations stayed within the budget",
     "escalated": "escalated: inputs that run the expensive mode",
-    SECOND: "second opinion: verdict by wider intervals for few or unequal units (docs/statistics.md)",
+    SECOND: (
+        "second opinion: verdict by wider intervals for few or unequal units "
+        "(docs/statistics.md)"
+    ),
 }
 """Headings that need an explanation below the table."""
-SYMBOLS = {"–": "–: undefined or not measured", "inf.": "inf.: cannot run within the budget"}
+SYMBOLS = {
+    "–": "–: undefined or not measured",
+    "inf.": "inf.: cannot run within the budget",
+}
 WEAK = {
-    " on few units": f"on few units: the possible gain comes from fewer than {FEW_UNITS:g} units, where 95 % intervals "
-    "covered the truth in 61 % of simulated samples (docs/statistics.md).",
+    " on few units": (
+        f"on few units: the possible gain comes from fewer than {FEW_UNITS:g} units, "
+        "where 95 % intervals covered the truth in 61 % of simulated samples "
+        "(docs/statistics.md)."
+    ),
     "rests on ": "rests on: without that unit the verdict changes.",
 }
 """Words that qualify a verdict -> the explanation of these words."""
 NEW_UNITS = (
-    "The 95 % prediction interval is for the rate on equally many new units (docs/statistics.md, Rates on new units)."
+    "The 95 % prediction interval is for the rate on equally many new units "
+    "(docs/statistics.md, Rates on new units)."
 )
-IN_LOSS = "Without %: in units of the loss, because the all-cheap loss is not positive or is too near zero for shares."
+IN_LOSS = (
+    "Without %: in units of the loss, because the all-cheap loss is not positive or is "
+    "too near zero for shares."
+)
 
 
 def result_tables(result: Result) -> Iterator[Table]:
-    """The tables of a result, each with the units that it is over; tables without rows are left out."""
+    """The tables of a result, each with the units that it is over; tables without rows
+    are left out.
+    """
     return (with_units(table, units_judged(result)) for table in _tables(result))
 
 
 def _tables(result: Result) -> Iterator[Table]:
-    yield verdict_table(result.rows, f"Verdicts ({quantity(result.comparisons, 'comparison')} with random)")
+    yield verdict_table(
+        result.rows,
+        f"Verdicts ({quantity(result.comparisons, 'comparison')} with random)",
+    )
     if result.slices:
         yield verdict_table(result.slices, "Within groups of inputs", sliced=True)
     if result.streams:
         yield _streams(result.streams, "Streaming", [CALIBRATED], AGAINST_RANKING)
     if result.feedback is not None:
-        yield _streams(result.feedback.rows, "Feedback, judged on policy", APART, _parts(result.rows[0].cheap_loss))
+        yield _streams(
+            result.feedback.rows,
+            "Feedback, judged on policy",
+            APART,
+            _parts(result.rows[0].cheap_loss),
+        )
     if result.thresholds:
-        yield threshold_table(result.thresholds, calibration_units=result.provenance.calibration_units)
+        yield threshold_table(
+            result.thresholds, calibration_units=result.provenance.calibration_units
+        )
     if result.recovery:
         yield recovery_table(result.recovery)
     if any(gap.gap is not None for gap in result.gaps):
@@ -99,71 +135,135 @@ def verdict_table(rows: Sequence[Row], title: str, *, sliced: bool = False) -> T
     )
     every = any(row.versus_random_loss_simultaneous_lo is not None for row in rows)
     second = any(row.second_verdict for row in rows)
-    header = (*header[:-1], *[ALL_ROWS] * every, *[SECOND_BOUNDS, SECOND] * second, header[-1])
+    header = (
+        *header[:-1],
+        *[ALL_ROWS] * every,
+        *[SECOND_BOUNDS, SECOND] * second,
+        header[-1],
+    )
     notes = sorted({f"{row.name}: {row.reason}." for row in rows if row.reason})
     if any(row.versus_random_unit == "loss" for row in rows):
         notes.append(IN_LOSS)
     left = max((row.versus_random_dropped for row in rows), default=0)
     if left:
-        notes.append(f"Up to {left} of {rows[0].draws} draws without a positive all-cheap loss are left out.")
+        notes.append(
+            f"Up to {left} of {rows[0].draws} draws without a positive "
+            "all-cheap loss are left out."
+        )
     dropped = max((row.draws_dropped for row in rows), default=0)
     if dropped:
         notes.append(
-            f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval: in them the oracle's gain is "
-            "too small."
+            f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG "
+            "interval: in them the oracle's gain is too small."
         )
     sections = []
-    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, row.label)):
+    for (label, budget), members in groupby(
+        rows, key=lambda row: (row.slice, row.label)
+    ):
         first = f"{label}, {budget}" if sliced else budget
-        lines = (_verdict(row, first if i == 0 else "", every=every, second=second) for i, row in enumerate(members))
+        lines = (
+            _verdict(row, first if i == 0 else "", every=every, second=second)
+            for i, row in enumerate(members)
+        )
         sections.append(tuple(lines))
     qualified = " ".join(row.verdict_words or "" for row in rows)
     notes += [meaning for sign, meaning in WEAK.items() if sign in qualified]
-    if any(row.units > LEAVE_OUT_UP_TO and row.verdict_words in ("better", "worse") for row in rows):
-        notes.append(f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}.")
-    extra = (SECOND_BOUNDS, "escalated", "nDG 95 %", GAIN_BOUNDS, "benefit", "harm", "nDG", SECOND, "vs random 95 %")
+    if any(
+        row.units > LEAVE_OUT_UP_TO and row.verdict_words in ("better", "worse")
+        for row in rows
+    ):
+        notes.append(
+            f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}."
+        )
+    extra = (
+        SECOND_BOUNDS,
+        "escalated",
+        "nDG 95 %",
+        GAIN_BOUNDS,
+        "benefit",
+        "harm",
+        "nDG",
+        SECOND,
+        "vs random 95 %",
+    )
     if len({row.oracle for row in rows if row.oracle}) < 2:
         return Table(title, header, tuple(sections), tuple(notes), extra)
-    table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), (*extra[:3], OF_LADDER, *extra[3:]))
-    table = table.with_column("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
+    table = Table(
+        title,
+        header,
+        tuple(sections),
+        (*notes, YARDSTICKS),
+        (*extra[:3], OF_LADDER, *extra[3:]),
+    )
+    table = table.with_column(
+        "nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows]
+    )
     return table.with_column("oracle", OF_LADDER, list(_of_ladder(rows)))
 
 
 def _of_ladder(rows: Sequence[Row]) -> Iterator[str]:
-    """Every row's gain as a share of the gain of the best plan over all modes under the same budget."""
-    prizes = {(row.slice, row.budget): row.gain for row in rows if row.allocator == LADDER}
+    """Every row's gain as a share of the gain of the best plan over all modes under the
+    same budget.
+    """
+    prizes = {
+        (row.slice, row.budget): row.gain for row in rows if row.allocator == LADDER
+    }
     for row in rows:
         prize = prizes.get((row.slice, row.budget))
-        yield number(row.gain / prize if prize and prize > 0 and row.ndg is not None and row.gain is not None else None)
+        yield number(
+            row.gain / prize
+            if prize and prize > 0 and row.ndg is not None and row.gain is not None
+            else None
+        )
 
 
 def explanations(table: Table, without: Sequence[str] = ()) -> list[str]:
-    """The meaning of a table's signs and headings, unless its notes explain them; `without` names headings to skip."""
+    """The meaning of a table's signs and headings, unless its notes explain them;
+    `without` names headings to skip.
+    """
     notes = " ".join(note for note in table.notes if note not in WEAK.values())
     texts = {cell.text for section in table.sections for row in section for cell in row}
     marks = {cell.mark for section in table.sections for row in section for cell in row}
-    signs = [meaning for sign, meaning in SYMBOLS.items() if sign in texts and f"{sign}:" not in notes]
+    signs = [
+        meaning
+        for sign, meaning in SYMBOLS.items()
+        if sign in texts and f"{sign}:" not in notes
+    ]
     if "worse" in marks and "asterisk" not in notes:
         signs.append("asterisk: worse, at 95 %")
     if any(text.startswith("[") for text in texts) and "95 %" not in notes:
         signs.append("[low, high]: 95 % interval over units")
     if "vs random" in table.header:
-        signs += [meaning for name, meaning in EXPLAINED.items() if name in table.header and name not in without]
+        signs += [
+            meaning
+            for name, meaning in EXPLAINED.items()
+            if name in table.header and name not in without
+        ]
         if any("%" in text for text in texts):
             signs.append("%: of the all-cheap loss")
     return [f"{'; '.join(signs)}."] if signs else []
 
 
 def _versus_random(row: Row | Stream, *, every: bool = False) -> dict[str, str]:
-    """The difference with random, its intervals and the second opinion on it, by heading.
+    """The difference with random, its intervals and the second opinion on it, by
+    heading.
 
-    Numbers are in percent of the all-cheap loss or, bare, in units of the loss. The interval for `every` row holds for
-    all rows at once. The second opinion is `agrees` if it is the row's own verdict.
+    Numbers are in percent of the all-cheap loss or, bare, in units of the loss. The
+    interval for `every` row holds for all rows at once. The second opinion is `agrees`
+    if it is the row's own verdict.
     """
-    field, form = ("versus_random_loss", number) if row.versus_random_unit == "loss" else ("versus_random", percent)
-    kinds = {"vs random 95 %": "", SECOND_BOUNDS: "_second"} | ({ALL_ROWS: "_simultaneous"} if every else {})
+    field, form = (
+        ("versus_random_loss", number)
+        if row.versus_random_unit == "loss"
+        else ("versus_random", percent)
+    )
+    kinds = {"vs random 95 %": "", SECOND_BOUNDS: "_second"} | (
+        {ALL_ROWS: "_simultaneous"} if every else {}
+    )
     texts = {
-        name: interval(getattr(row, f"{field}{kind}_lo"), getattr(row, f"{field}{kind}_hi"), form)
+        name: interval(
+            getattr(row, f"{field}{kind}_lo"), getattr(row, f"{field}{kind}_hi"), form
+        )
         for name, kind in kinds.items()
     }
     opinion = "agrees" if row.second_verdict == row.verdict else row.second_verdict
@@ -181,47 +281,89 @@ NAMED = 3
 
 
 def new_unit_sentences(rows: Sequence[Row]) -> Iterator[str]:
-    """Sentences on the next unit, on the unseen unit that would cancel a difference, and on the declared bound."""
+    """Sentences on the next unit, on the unseen unit that would cancel a difference,
+    and on the declared bound.
+    """
     compared = [row for row in rows if row.units_compared]
     if compared:
         units = compared[0].units_compared
         worst = [of_loss(row.next_unit_lo, _mean_loss(row)) for row in compared]
-        share = " of a unit's mean loss" if any(_mean_loss(row) is not None for row in compared) else ""
+        share = (
+            " of a unit's mean loss"
+            if any(_mean_loss(row) is not None for row in compared)
+            else ""
+        )
         if len(compared) <= NAMED:
-            yield f"Worst of these {units:,} units against random: {_by_name(compared, worst, compared)}{share}."
-        yield f"A new unit of this kind does worse than them all with probability at most 1/{units + 1:,}."
-    decided = [row for row in compared if (row.verdict or row.second_verdict) in ("better", "worse")]
+            yield (
+                f"Worst of these {units:,} "
+                f"units against random: {_by_name(compared, worst, compared)}{share}."
+            )
+        yield (
+            "A new unit of this kind does worse than them all with "
+            f"probability at most 1/{units + 1:,}."
+        )
+    decided = [
+        row
+        for row in compared
+        if (row.verdict or row.second_verdict) in ("better", "worse")
+    ]
     sizes = [row.break_even_unit for row in decided if row.break_even_unit is not None]
     if sizes:
         times = f"{min(sizes):.2g} to {max(sizes):.2g}"
         if len(decided) <= NAMED:
             times = _by_name(decided, [f"{size:.2g}" for size in sizes], compared)
-        yield f"One opposite unit, so many times the largest, would cancel this: {times}."
+        yield (
+            f"One opposite unit, so many times the largest, would cancel this: {times}."
+        )
     bounded = [row for row in rows if row.bound is not None]
     if bounded:
-        spans = (interval(row.versus_random_bounded_lo, row.versus_random_bounded_hi, percent) for row in bounded)
-        listing = few([f"{row.name} {span}" for row, span in zip(bounded, spans, strict=True)], NAMED)
+        spans = (
+            interval(
+                row.versus_random_bounded_lo, row.versus_random_bounded_hi, percent
+            )
+            for row in bounded
+        )
+        listing = few(
+            [f"{row.name} {span}" for row, span in zip(bounded, spans, strict=True)],
+            NAMED,
+        )
         yield (
-            f"If no unit gains or loses more than {percent(bounded[0].bound, 0)} of its loss, and none has a larger "
-            f"loss than these, vs random is within, with 95 % confidence: {listing}."
+            f"If no unit gains or loses more than {percent(bounded[0].bound, 0)} of "
+            "its loss, and none has a larger loss than these, vs random is within, "
+            f"with 95 % confidence: {listing}."
         )
 
 
 def _by_name(rows: Sequence[Row], texts: Sequence[str], among: Sequence[Row]) -> str:
-    """The texts of rows, with their names if the rows that they are among are several."""
+    """The texts of rows, with their names if the rows that they are among are
+    several.
+    """
     named = [f"{row.name} {text}" for row, text in zip(rows, texts, strict=True)]
     return ", ".join(named if len(among) > 1 else texts)
 
 
 def _mean_loss(row: Row) -> float | None:
-    """The mean all-cheap loss of a unit, which makes a difference in a unit a share; None where shares mean nothing."""
-    return (row.cheap_loss or 0.0) / row.units_compared if row.versus_random_unit == "share" else None
+    """The mean all-cheap loss of a unit, which makes a difference in a unit a share;
+    None where shares mean nothing.
+    """
+    return (
+        (row.cheap_loss or 0.0) / row.units_compared
+        if row.versus_random_unit == "share"
+        else None
+    )
 
 
-def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[TableCell, ...]:
+def _verdict(
+    row: Row, budget: str, *, every: bool, second: bool
+) -> tuple[TableCell, ...]:
     mark = mark_of(row.marked)
     compared = _versus_random(row, every=every)
-    headings = ("vs random", "vs random 95 %", *[ALL_ROWS] * every, *[SECOND_BOUNDS, SECOND] * second)
+    headings = (
+        "vs random",
+        "vs random 95 %",
+        *[ALL_ROWS] * every,
+        *[SECOND_BOUNDS, SECOND] * second,
+    )
     loss = (row.cheap_loss or None) if row.versus_random_unit == "share" else None
     return (
         TableCell(budget),
@@ -241,66 +383,122 @@ def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[Table
 
 
 def better_without(row: Row) -> str:
-    """What weakens a verdict that is not worse: `, but never is better`; empty if neither never nor always is."""
-    return f", but {row.surpassed} is better" if row.surpassed and row.verdict in ("better", "unresolved") else ""
+    """What weakens a verdict that is not worse: `, but never is better`; empty if
+    neither never nor always is.
+    """
+    return (
+        f", but {row.surpassed} is better"
+        if row.surpassed and row.verdict in ("better", "unresolved")
+        else ""
+    )
 
 
 def _streams(
-    streams: Sequence[Stream], title: str, notes: Sequence[str], own: Mapping[str, Callable[[Stream], str]]
+    streams: Sequence[Stream],
+    title: str,
+    notes: Sequence[str],
+    own: Mapping[str, Callable[[Stream], str]],
 ) -> Table:
-    """The rows of policies in time order; `own` has the columns of this kind of rows."""
-    header = ("budget", "allocator", "policy", "rate", *own, "vs random", "vs random 95 %", SECOND, "verdict")
+    """The rows of policies in time order; `own` has the columns of this kind of
+    rows.
+    """
+    header = (
+        "budget",
+        "allocator",
+        "policy",
+        "rate",
+        *own,
+        "vs random",
+        "vs random 95 %",
+        SECOND,
+        "verdict",
+    )
     sections = []
-    for (budget, _), members in groupby(streams, key=lambda row: (row.budget.label, row.allocator)):
+    for (budget, _), members in groupby(
+        streams, key=lambda row: (row.budget.label, row.allocator)
+    ):
         rows = []
         for i, row in enumerate(members):
             compared = _versus_random(row)
             missed = ", rate missed" if row.rate_missed and "kept" not in own else ""
             cells = (
-                budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1),
-                *(column(row) for column in own.values()), compared["vs random"], compared["vs random 95 %"],
-                compared[SECOND], (row.verdict_words or row.verdict or "") + missed,
-            )  # fmt: skip
+                budget if i == 0 else "",
+                row.allocator if i == 0 else "",
+                row.policy,
+                percent(row.rate, 1),
+                *(column(row) for column in own.values()),
+                compared["vs random"],
+                compared["vs random 95 %"],
+                compared[SECOND],
+                (row.verdict_words or row.verdict or "") + missed,
+            )
             rows.append(tuple(TableCell(text) for text in cells))
         sections.append(tuple(rows))
     notes = list(notes)
-    for what, field in (("ranking", "versus_ranking_dropped"), ("random", "versus_random_dropped")):
+    for what, field in (
+        ("ranking", "versus_ranking_dropped"),
+        ("random", "versus_random_dropped"),
+    ):
         dropped = max(row[field] for row in streams)
         if dropped:
-            notes.append(f"Up to {dropped} of {streams[0].draws} draws are left out of an interval vs {what}.")
+            notes.append(
+                f"Up to {dropped} of {streams[0].draws} draws are left out of an "
+                f"interval vs {what}."
+            )
     return Table(title, header, tuple(sections), tuple(notes), tuple(own)[::-1])
 
 
 AGAINST_RANKING: Mapping[str, Callable[[Stream], str]] = {
-    "kept": lambda row: "" if row.rate_missed is None else "missed" if row.rate_missed else "kept",
+    "kept": lambda row: (
+        "" if row.rate_missed is None else "missed" if row.rate_missed else "kept"
+    ),
     "nDG": lambda row: number(row.ndg),
     "vs ranking": lambda row: number(row.versus_ranking),
-    "vs ranking 95 %": lambda row: interval(row.versus_ranking_lo, row.versus_ranking_hi),
+    "vs ranking 95 %": lambda row: interval(
+        row.versus_ranking_lo, row.versus_ranking_hi
+    ),
 }
-CALIBRATED = "Policies are calibrated on other units; 'vs ranking' is the difference in nDG, the cost of causality."
+CALIBRATED = (
+    "Policies are calibrated on other units; 'vs ranking' is the difference in nDG, "
+    "the cost of causality."
+)
 APART = (
-    "These allocators may learn from the full outputs of frames that they escalated, and are judged on policy: never "
-    "rank them with scores.",
-    "'frozen threshold' decides freely, and its rate is missed if it is more than 2 points off; 'causal cap' enforces "
-    "the rate. Policies are calibrated by replay on other units.",
+    "These allocators may learn from the full outputs of frames that they escalated, "
+    "and are judged on policy: never rank them with scores.",
+    "'frozen threshold' decides freely, and its rate is missed if it is more than 2 "
+    "points off; 'causal cap' enforces the rate. Policies are calibrated "
+    "by replay on other units.",
 )
 
 
 def _parts(loss: float | None) -> dict[str, Callable[[Stream], str]]:
-    """Columns of nDG and of gain, benefit and harm, as shares of the all-cheap loss where it is positive."""
+    """Columns of nDG and of gain, benefit and harm, as shares of the all-cheap loss
+    where it is positive.
+    """
 
     def text(part: float | None) -> str:
-        return percent(part / loss) if part is not None and loss and loss > 0 else number(part)
+        return (
+            percent(part / loss)
+            if part is not None and loss and loss > 0
+            else number(part)
+        )
 
     columns: dict[str, Callable[[Stream], str]] = {
         "nDG": lambda row: number(row.ndg),
         "gain": lambda row: text(row.gain),
     }
-    return columns | {"benefit": lambda row: text(row.benefit), "harm": lambda row: text(row.harm)}
+    return columns | {
+        "benefit": lambda row: text(row.benefit),
+        "harm": lambda row: text(row.harm),
+    }
 
 
-def threshold_table(thresholds: Sequence[Threshold], *, calibration_units: Sequence[str] | None) -> Table:
-    """The thresholds of allocators and their expected escalation rates, and the units that they are calibrated on."""
+def threshold_table(
+    thresholds: Sequence[Threshold], *, calibration_units: Sequence[str] | None
+) -> Table:
+    """The thresholds of allocators and their expected escalation rates, and the units
+    that they are calibrated on.
+    """
     header = (
         "budget",
         "allocator",
@@ -311,12 +509,18 @@ def threshold_table(thresholds: Sequence[Threshold], *, calibration_units: Seque
         "rate on new units, 95 %",
         "gain",
     )
-    apart = any(row.calibration_rate is not None and row.calibrated_on == "calibration" for row in thresholds)
+    apart = any(
+        row.calibration_rate is not None and row.calibrated_on == "calibration"
+        for row in thresholds
+    )
     sections = []
     for budget, members in groupby(thresholds, key=lambda row: row.budget.label):
         rows = []
         for i, row in enumerate(members):
-            rate, bounds = [percent(row.rate, 1)], [interval(row.rate_lo, row.rate_hi, _tenths)]
+            rate, bounds = (
+                [percent(row.rate, 1)],
+                [interval(row.rate_lo, row.rate_hi, _tenths)],
+            )
             if row.price is not None:
                 rate = [f"{entry.mode} {percent(entry.rate, 1)}" for entry in row.rates]
                 bounds = [
@@ -324,43 +528,85 @@ def threshold_table(thresholds: Sequence[Threshold], *, calibration_units: Seque
                     for entry in row.rates
                     if entry.lo is not None
                 ]
-            tied = "" if row.tied is None else f"{percent(row.tie_acceptance, 1)} of {row.tied:,}"
-            first = (budget if i == 0 else "", row.allocator, _policy(row), _cut(row), tied)
+            tied = (
+                ""
+                if row.tied is None
+                else f"{percent(row.tie_acceptance, 1)} of {row.tied:,}"
+            )
+            first = (
+                budget if i == 0 else "",
+                row.allocator,
+                _policy(row),
+                _cut(row),
+                tied,
+            )
             texts = (*first, ", ".join(rate), ", ".join(bounds), number(row.gain))
             rows.append(tuple(map(TableCell, texts)))
         sections.append(tuple(rows))
-    notes = sorted({f"{row.allocator}: {row.reason}." for row in thresholds if row.reason})
+    notes = sorted(
+        {f"{row.allocator}: {row.reason}." for row in thresholds if row.reason}
+    )
     notes.append(_calibration_note(thresholds, calibration_units))
     if any(row.price is not None for row in thresholds):
-        notes.append("price: run the mode with the largest score - price x cost; cheap has score and cost 0.")
+        notes.append(
+            "price: run the mode with the largest score - price x cost; cheap has "
+            "score and cost 0."
+        )
     if any(row.policy == "adaptive threshold" for row in thresholds):
-        notes.append("An adaptive threshold starts at this score and follows the rate from there.")
+        notes.append(
+            "An adaptive threshold starts at this score and "
+            "follows the rate from there."
+        )
     if any(row.gain is not None for row in thresholds):
-        notes.append("The gain is that of the policy on the calibration units, in units of the loss.")
+        notes.append(
+            "The gain is that of the policy on the calibration units, "
+            "in units of the loss."
+        )
     if apart:
         rates = [percent(row.calibration_rate, 1) for row in thresholds]
-        notes.append(f"On the calibration units the policy escalates {', '.join(rates)}.")
+        notes.append(
+            f"On the calibration units the policy escalates {', '.join(rates)}."
+        )
     notes.append(
-        "at the cut: share of the inputs with this score to escalate. Thresholds are rounded here, not in JSON."
+        "at the cut: share of the inputs with this score to escalate. Thresholds are "
+        "rounded here, not in JSON."
     )
     table = Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
-    return table if any(row.gain is not None for row in thresholds) else table.select(*header[:-1])
+    return (
+        table
+        if any(row.gain is not None for row in thresholds)
+        else table.select(*header[:-1])
+    )
 
 
 def recovery_table(rows: Sequence[Recovery]) -> Table:
     """APGR and call-performance thresholds, allocator by allocator."""
     levels = [call.recovered for call in rows[0].calls]
-    header = ("allocator", "APGR", "95 %", "verdict", *(f"CPT({percent(level, 0)})" for level in levels))
+    header = (
+        "allocator",
+        "APGR",
+        "95 %",
+        "verdict",
+        *(f"CPT({percent(level, 0)})" for level in levels),
+    )
     texts = []
     for row in rows:
         calls = [
-            " ".join(filter(None, (percent(call.share, 1), interval(call.lo, call.hi, _tenths)))) for call in row.calls
+            " ".join(
+                filter(
+                    None, (percent(call.share, 1), interval(call.lo, call.hi, _tenths))
+                )
+            )
+            for call in row.calls
         ]
         bounds = interval(row.apgr_lo, row.apgr_hi)
-        texts.append((row.allocator, number(row.apgr), bounds, row.verdict or MISSING, *calls))
+        texts.append(
+            (row.allocator, number(row.apgr), bounds, row.verdict or MISSING, *calls)
+        )
     notes = [
-        "APGR: recovered part of the gap between cheap and full, averaged over all shares of calls to full; "
-        "random has 0.5. CPT(x): smallest share of calls that recovers x; random needs x.",
+        "APGR: recovered part of the gap between cheap and full, averaged over all "
+        "shares of calls to full; random has 0.5. CPT(x): smallest share of calls "
+        "that recovers x; random needs x.",
         *sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason}),
     ]
     return Table("Performance gap recovered", header, lines_of(texts), tuple(notes))
@@ -374,7 +620,11 @@ def _policy(row: Threshold) -> str:
 def _cut(row: Threshold) -> str:
     """The threshold or price, with enough digits to distinguish scores."""
     if row.price is not None:
-        return f"price {row.price:.6g} per {UNITS[row.convention] if row.convention else 'escalation'}"
+        return (
+            "price "
+            f"{row.price:.6g} "
+            f"per {UNITS[row.convention] if row.convention else 'escalation'}"
+        )
     return MISSING if row.threshold is None else f"{row.threshold:.6g}"
 
 
@@ -382,26 +632,63 @@ def _tenths(value: float | None) -> str:
     return percent(value, 1)
 
 
-def _calibration_note(thresholds: Sequence[Threshold], units: Sequence[str] | None) -> str:
+def _calibration_note(
+    thresholds: Sequence[Threshold], units: Sequence[str] | None
+) -> str:
     """A sentence on the units that the thresholds are calibrated on."""
-    listing = "" if units is None else f" ({quantity(len(units), 'unit')}: {few(units)})"
+    listing = (
+        "" if units is None else f" ({quantity(len(units), 'unit')}: {few(units)})"
+    )
     if any(row.calibrated_on == "calibration" for row in thresholds):
         return f"Calibrated on other units than the rates{listing}. {NEW_UNITS}"
     return f"Calibrated on the same units as the rates{listing}. {NEW_UNITS}"
 
 
 def _gaps(result: Result) -> Table:
-    header = ("budget", "allocator", "gap", "missed", "harm", "left out", "overhead", "ranking", "causal", "break-even")
-    # Same unit as the table of verdicts: if the all-cheap loss is almost zero, shares of it mean nothing.
-    loss = None if any(row.versus_random_unit == "loss" for row in result.rows) else result.setting["cheap_loss"]
+    header = (
+        "budget",
+        "allocator",
+        "gap",
+        "missed",
+        "harm",
+        "left out",
+        "overhead",
+        "ranking",
+        "causal",
+        "break-even",
+    )
+    # Same unit as the table of verdicts: if the all-cheap loss is almost zero, shares
+    # of it mean nothing.
+    loss = (
+        None
+        if any(row.versus_random_unit == "loss" for row in result.rows)
+        else result.setting["cheap_loss"]
+    )
     sections = []
     for budget, members in groupby(result.gaps, key=lambda gap: gap.budget.label):
         rows = []
         for i, gap in enumerate(members):
             unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
-            parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
-            even = MISSING if gap.break_even is None else f"{cost(gap.break_even, gap.convention)}{unit}"
-            texts = (budget if i == 0 else "", gap.allocator, *(of_loss(part, loss) for part in parts), even)
+            parts = (
+                gap.gap,
+                gap.missed,
+                gap.selected_harm,
+                gap.left_out,
+                gap.overhead,
+                gap.ranking,
+                gap.causal,
+            )
+            even = (
+                MISSING
+                if gap.break_even is None
+                else f"{cost(gap.break_even, gap.convention)}{unit}"
+            )
+            texts = (
+                budget if i == 0 else "",
+                gap.allocator,
+                *(of_loss(part, loss) for part in parts),
+                even,
+            )
             rows.append(tuple(TableCell(text) for text in texts))
         sections.append(tuple(rows))
     notes = ("gap = missed + harm - left out = overhead + ranking (+ causal).",)
@@ -409,22 +696,53 @@ def _gaps(result: Result) -> Table:
 
 
 def _ladder(result: Result) -> Table:
-    header = ("budget", "optimum", "full only", "share", "LP bound", "modes", "excess in other units")
+    header = (
+        "budget",
+        "optimum",
+        "full only",
+        "share",
+        "LP bound",
+        "modes",
+        "excess in other units",
+    )
     rows = []
     for entry in result.ladder:
         modes = ", ".join(f"{name} {count}" for name, count in entry["modes"].items())
-        others = [item for item in entry["spent"] if item["convention"] != entry["convention"]]
-        excess = ", ".join(f"{UNITS[item['convention']]} {percent(item['excess'], 1)}" for item in others)
-        numbers = (number(entry["value"]), number(entry["full_only"]), percent(entry["full_only_share"], 1))
-        texts = (entry.budget.label, *numbers, number(entry["lp_bound"]), modes, excess or MISSING)
+        others = [
+            item for item in entry["spent"] if item["convention"] != entry["convention"]
+        ]
+        excess = ", ".join(
+            f"{UNITS[item['convention']]} {percent(item['excess'], 1)}"
+            for item in others
+        )
+        numbers = (
+            number(entry["value"]),
+            number(entry["full_only"]),
+            percent(entry["full_only_share"], 1),
+        )
+        texts = (
+            entry.budget.label,
+            *numbers,
+            number(entry["lp_bound"]),
+            modes,
+            excess or MISSING,
+        )
         rows.append(tuple(TableCell(text) for text in texts))
-    notes = ("'share': value of the best plan with the full mode only, as a share of the optimum over all modes.",)
+    notes = (
+        (
+            "'share': value of the best plan with the full mode only, as a share of "
+            "the optimum over all modes."
+        ),
+    )
     return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)
 
 
 def units_judged(*results: Result) -> str:
     """The units that every figure of some results is over, in words."""
-    roles, numbers = {result.provenance.role for result in results}, [result.setting.units for result in results]
+    roles, numbers = (
+        {result.provenance.role for result in results},
+        [result.setting.units for result in results],
+    )
     role = roles.pop() if len(roles) == 1 else None
     if role == "all":
         return "the only unit" if numbers == [1] else f"all {sum(numbers):,} units"
@@ -432,63 +750,97 @@ def units_judged(*results: Result) -> str:
 
 
 def with_units(table: Table, units: str) -> Table:
-    """The table with the units that it is over in its title, unless that names units already."""
-    return table if " units" in table.title else replace(table, title=f"{table.title}, over {units}")
+    """The table with the units that it is over in its title, unless that names units
+    already.
+    """
+    return (
+        table
+        if " units" in table.title
+        else replace(table, title=f"{table.title}, over {units}")
+    )
 
 
 def headline(result: Result) -> Iterable[str]:
-    """The effect of escalation in this setting and the method of the intervals, in words."""
+    """The effect of escalation in this setting and the method of the intervals, in
+    words.
+    """
     yield from setting_sentences(result.setting, units_judged(result))
     draws = result.provenance["draws"]
-    method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
-        draws["method"], f"all {draws['number']:,} draws of units, enumerated"
+    method = {
+        "drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}",
+        "none": "no draws",
+    }.get(draws["method"], f"all {draws['number']:,} draws of units, enumerated")
+    row_count = sum(
+        row.versus_random_loss_simultaneous_lo is not None for row in result.rows
     )
-    row_count = sum(row.versus_random_loss_simultaneous_lo is not None for row in result.rows)
     correction = (
-        f"verdicts have no correction for multiple comparisons; '{ALL_ROWS}' covers all {row_count} rows of the table "
-        "at once (how often: docs/statistics.md)"
+        f"verdicts have no correction for multiple comparisons; '{ALL_ROWS}' covers "
+        f"all {row_count} rows of the table at once (how often: docs/statistics.md)"
         if row_count
         else "no correction for multiple comparisons"
     )
-    yield f"Intervals: {method}. {quantity(result.comparisons, 'comparison')} with random; {correction}."
+    yield (
+        "Intervals: "
+        f"{method}. {quantity(result.comparisons, 'comparison')} "
+        f"with random; {correction}."
+    )
 
 
 def setting_sentences(setting: Setting, units: str | None = None) -> Iterable[str]:
-    """The effect of escalation in a setting, in words; `units` says over which units, by default their number."""
+    """The effect of escalation in a setting, in words; `units` says over which units,
+    by default their number.
+    """
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
-    size = f"{quantity(inputs, 'input')} in {units or quantity(setting['units'], 'unit')}"
+    size = (
+        f"{quantity(inputs, 'input')} in {units or quantity(setting['units'], 'unit')}"
+    )
     yield (
-        f"{modes}: of {size}, escalation changes the loss of {affected:,} ({percent(affected / inputs, 1)}) and makes "
-        f"{percent(setting['harm_rate'], 1)} of those worse (harm ratio {number(setting['harm_ratio'])})."
+        f"{modes}: of {size}, escalation changes the loss of {affected:,} "
+        f"({percent(affected / inputs, 1)}) and makes "
+        f"{percent(setting['harm_rate'], 1)} of those "
+        f"worse (harm ratio {number(setting['harm_ratio'])})."
         if affected
         else f"{modes}: escalation changes the loss of none of {size}."
     )
     headline_budget = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
-    worth = f"{'more than' if headline_budget['budget_binds'] else 'at most'} 20 % of the inputs are worth escalating"
-    everything, oracle, loss = setting["all_full_share"], headline_budget["oracle_share"], setting["cheap_loss"]
+    worth = (
+        f"{'more than' if headline_budget['budget_binds'] else 'at most'} 20 % of the "
+        "inputs are worth escalating"
+    )
+    everything, oracle, loss = (
+        setting["all_full_share"],
+        headline_budget["oracle_share"],
+        setting["cheap_loss"],
+    )
     why = almost_zero(loss, everything, oracle)
     if why is not None:
         yield (
-            f"{why[0].upper()}{why[1:]}. In units of the loss, always escalating removes "
-            f"{(everything or 0.0) * loss:.3g} and an oracle at 20 % removes {(oracle or 0.0) * loss:.3g} ({worth})."
+            f"{why[0].upper()}{why[1:]}. In units of the loss, always escalating "
+            f"removes {(everything or 0.0) * loss:.3g} and an oracle "
+            f"at 20 % removes {(oracle or 0.0) * loss:.3g} ({worth})."
         )
     elif everything is not None:
         yield (
-            f"Always escalating {'raises' if everything < 0 else 'lowers'} the all-cheap loss by "
-            f"{percent(abs(everything))}; an oracle at 20 % lowers it by {percent(oracle)} ({worth})."
+            f"Always escalating {'raises' if everything < 0 else 'lowers'} the "
+            f"all-cheap loss by {percent(abs(everything))}; an "
+            f"oracle at 20 % lowers it by {percent(oracle)} ({worth})."
         )
     spread = setting["concentration"]
     if spread["top_unit"] is not None:
         half = spread["half_inputs"]
         by_input = (
-            f", and {half:,} of {quantity(inputs, 'input')} {'has' if half == 1 else 'have'} "
+            f", and {half:,} of {quantity(inputs, 'input')} "
+            f"{'has' if half == 1 else 'have'} "
             f"{percent(spread['half_inputs_share'], 1)}"
             if half
             else ""
         )
         effective = number(spread["effective_units"], 1)
         yield (
-            f"The possible gain comes from about {'1 unit' if effective == '1.0' else f'{effective} units'}; the "
-            f"largest (unit {spread['top_unit']}) has {percent(spread['top_share'], 1)} of it{by_input}."
+            "The possible gain comes from about "
+            f"{'1 unit' if effective == '1.0' else f'{effective} units'}; the largest "
+            "(unit "
+            f"{spread['top_unit']}) has "
+            f"{percent(spread['top_share'], 1)} of it{by_input}."
         )

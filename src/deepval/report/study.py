@@ -1,6 +1,8 @@
-"""A study in plain data (words, tables, charts) -> one Markdown text and one HTML page in the house style.
+"""A study in plain data (words, tables, charts) -> one Markdown text and one HTML page
+in the house style.
 
-The page contains its style and one script, which switches between light and dark and sorts tables; it loads nothing.
+The page contains its style and one script, which switches between light and dark and
+sorts tables; it loads nothing.
 """
 
 import re
@@ -10,7 +12,12 @@ from html import escape
 from importlib.resources import files
 
 from deepval.report.charts import Chart, dots_svg
-from deepval.report.forms import content_policy, escape_markdown, table_html, table_markdown
+from deepval.report.forms import (
+    content_policy,
+    escape_markdown,
+    table_html,
+    table_markdown,
+)
 from deepval.report.text_tables import Table, quantity
 from deepval.version import __version__
 
@@ -18,7 +25,12 @@ LONG_TABLE = 30
 """A table of the page with more rows is folded."""
 LONG_CHART = 60
 """A chart with more rows is left out: its table is easier to read."""
-CHIPS = {"agrees": "better", "holds": "better", "differs": "worse", "does not hold": "worse"}
+CHIPS = {
+    "agrees": "better",
+    "holds": "better",
+    "differs": "worse",
+    "does not hold": "worse",
+}
 STYLE = """
 main { padding-top: .5rem; }
 .facts dd { font-size: 1.7rem; }
@@ -28,9 +40,14 @@ section > h3:first-of-type { margin-top: 1.2rem; }
 .lacks li { margin: .25rem 0; max-width: 60rem; overflow-wrap: anywhere; }
 figure svg .mark { stroke: none; } figure svg .bar-line { stroke-width: 1.6; fill: none; }
 @media (max-width: 44rem) { figure { overflow-x: auto; } figure svg { min-width: 40rem; } }
-"""
+"""  # noqa: E501
 SERIES = 8
-COLOURS = "".join(f".d{i} {{ fill: var(--s{i}); stroke: var(--s{i}); }} " for i in range(SERIES)) + "\n"
+COLOURS = (
+    "".join(
+        f".d{i} {{ fill: var(--s{i}); stroke: var(--s{i}); }} " for i in range(SERIES)
+    )
+    + "\n"
+)
 
 
 @dataclass(frozen=True)
@@ -85,13 +102,21 @@ class Study:
 def as_markdown(study: Study) -> str:
     """The study as Markdown."""
     lines = [f"# {escape_markdown(study.title)}", escape_markdown(study.sentence)]
-    lines.append("\n".join(f"- {escape_markdown(f'{name}: {figure} ({more})')}" for name, figure, more in study.facts))
+    lines.append(
+        "\n".join(
+            f"- {escape_markdown(f'{name}: {figure} ({more})')}"
+            for name, figure, more in study.facts
+        )
+    )
     for part in study.parts:
         lines += [f"## {escape_markdown(part.title)}", escape_markdown(part.lead)]
         for block in part.blocks:
             lines += [f"### {escape_markdown(block.title)}"] if block.title else []
             lines += map(escape_markdown, block.words)
-            statements = [f"**{chip}**: {escape_markdown(sentence)}" for chip, sentence in block.sayings]
+            statements = [
+                f"**{chip}**: {escape_markdown(sentence)}"
+                for chip, sentence in block.sayings
+            ]
             listed = [*statements, *map(escape_markdown, block.items)]
             lines += ["\n".join(f"- {line}" for line in listed)] if listed else []
             lines += map(table_markdown, block.tables)
@@ -103,15 +128,25 @@ def as_html(study: Study) -> str:
     style = f"\n{_file('style.css')}{STYLE}{COLOURS}"
     head = f"\n{_file('head.js')}{_file('study.js')}"
     policy = content_policy(styles=[style], scripts=[head], images="data:")
-    links = "".join(f'<a href="#{_anchor(part.title)}">{escape(part.title)}</a>' for part in study.parts)
+    links = "".join(
+        f'<a href="#{_anchor(part.title)}">{escape(part.title)}</a>'
+        for part in study.parts
+    )
     body = [
         '<a class="skip" href="#page">Skip to the study</a>',
-        '<header class="masthead"><div class="brand">deepval<span>is the expensive mode worth it, for the decision '
-        'that follows?</span></div><button type="button" id="theme" class="quiet" '
-        'aria-label="Switch between light and dark">Dark</button></header>',
-        f'<div class="bar"><div class="bar-inner"><nav aria-label="Parts">{links}</nav></div></div>',
+        '<header class="masthead"><div class="brand">deepval<span>is the expensive '
+        "mode worth it, for the decision that follows?</span></div>"
+        '<button type="button" id="theme" class="quiet" aria-label="Switch between '
+        'light and dark">Dark</button></header>',
+        (
+            '<div class="bar"><div class="bar-inner">'
+            f'<nav aria-label="Parts">{links}</nav></div></div>'
+        ),
         '<main id="page" tabindex="-1">',
-        f'<section class="hero"><p class="kicker">{escape(study.title)}</p><h1>{escape(study.sentence)}</h1>',
+        (
+            '<section class="hero"><p '
+            f'class="kicker">{escape(study.title)}</p><h1>{escape(study.sentence)}</h1>'
+        ),
         '<dl class="facts">',
         *(
             f"<div><dt>{escape(n)}</dt><dd>{escape(figure)}<small>{escape(more)}</small></dd></div>"
@@ -120,21 +155,30 @@ def as_html(study: Study) -> str:
         "</dl></section>",
         *(line for part in study.parts for line in _section(part)),
         "</main>",
-        f"<footer><p>Made by deepval {__version__}. This page loads nothing from anywhere.</p></footer>",
+        (
+            f"<footer><p>Made by deepval {__version__}. This page loads nothing from "
+            "anywhere.</p></footer>"
+        ),
     ]
     return (
-        '<!doctype html>\n<html lang="en" data-theme="light">\n<head>\n<meta charset="utf-8">\n'
+        '<!doctype html>\n<html lang="en" data-theme="light">\n<head>\n'
+        '<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<link rel="icon" href="data:,">\n'
-        f"<title>{escape(study.title)}</title>\n<style>{style}</style>\n<script>{head}</script>\n</head>\n<body>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{escape(study.title)}</title>\n<style>{style}</style>\n"
+        f"<script>{head}</script>\n</head>\n<body>\n"
         + "\n".join(body)
         + "\n</body>\n</html>\n"
     )
 
 
 def _section(part: Section) -> Iterator[str]:
-    yield f'<section id="{_anchor(part.title)}"><h2>{escape(part.title)}</h2><p class="lead">{escape(part.lead)}</p>'
+    yield (
+        f'<section id="{_anchor(part.title)}"><h2>{escape(part.title)}</h2>'
+        f'<p class="lead">{escape(part.lead)}</p>'
+    )
     for block in part.blocks:
         yield from _block(block)
     yield "</section>"
@@ -146,14 +190,24 @@ def _block(block: Passage) -> Iterator[str]:
     yield from (f"<p>{escape(words)}</p>" for words in block.words)
     if block.sayings:
         statements = (
-            f'<li><span class="chip {CHIPS.get(c, "")}">{escape(c)}</span><p>{escape(s)}</p></li>'
+            (
+                '<li><span class="chip '
+                f'{CHIPS.get(c, "")}">{escape(c)}</span><p>{escape(s)}</p></li>'
+            )
             for c, s in block.sayings
         )
         yield f'<ul class="verdicts">{"".join(statements)}</ul>'
     if block.items:
-        yield f'<ul class="lacks">{"".join(f"<li>{escape(item)}</li>" for item in block.items)}</ul>'
+        yield (
+            "<ul "
+            "class="
+            f'"lacks">{"".join(f"<li>{escape(item)}</li>" for item in block.items)}</'
+            "ul>"
+        )
     for chart in block.charts:
-        if len(chart.rows) <= LONG_CHART and any(dot.point is not None for dot in chart.dots):
+        if len(chart.rows) <= LONG_CHART and any(
+            dot.point is not None for dot in chart.dots
+        ):
             yield f"<figure>{dots_svg(chart)}</figure>"
     for table in block.tables:
         rows = sum(map(len, table.sections))
@@ -174,7 +228,9 @@ def _file(name: str) -> str:
 
 def with_subject(table: Table, of: str) -> Table:
     """The table with its subject in its title."""
-    return Table(f"{table.title}, {of}", table.header, table.sections, table.notes, table.extra)
+    return Table(
+        f"{table.title}, {of}", table.header, table.sections, table.notes, table.extra
+    )
 
 
 def nonempty(tables: Sequence[Table]) -> tuple[Table, ...]:

@@ -1,14 +1,24 @@
-"""What surrounds the rows of a result: gaps, thresholds, streams, setting, provenance, optima, widths."""
+"""What surrounds the rows of a result: gaps, thresholds, streams, setting, provenance,
+optima, widths.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from deepval.results.records import LO_HI, AllocatorRecord, Bounds, BudgetRecord, Estimate, Record
+from deepval.results.records import (
+    LO_HI,
+    AllocatorRecord,
+    Bounds,
+    BudgetRecord,
+    Estimate,
+    Record,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Gap(AllocatorRecord):
-    """Where the value between an allocator and the zero-cost oracle goes, in units of the loss.
+    """Where the value between an allocator and the zero-cost oracle goes, in units of
+    the loss.
 
     Attributes:
         allocator: Its name.
@@ -16,16 +26,20 @@ class Gap(AllocatorRecord):
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
-        gap: oracle_gain - gain (of the causal policy where there is one, else of the ranking).
+        gap: oracle_gain - gain (of the causal policy where there is one, else of the
+            ranking).
         missed: Positive value that is not escalated.
         selected_harm: Harm that is escalated.
         left_out: Positive value that the budget forces even the oracle to leave:
             gap = missed + selected_harm - left_out.
         overhead: Oracle value lost to the allocator's own cost.
         ranking: Gap between that oracle and the k highest scores.
-        causal: Gap between those and the causal cap; None without calibration units. gap = overhead + ranking + causal.
-        break_even: Largest cost per input at which the ranking still reaches random's gain, in units of the convention.
-        break_even_set: All such costs, as intervals [above, up to]; the first may start at 0 and includes it.
+        causal: Gap between those and the causal cap; None without calibration units.
+            gap = overhead + ranking + causal.
+        break_even: Largest cost per input at which the ranking still reaches random's
+            gain, in units of the convention.
+        break_even_set: All such costs, as intervals [above, up to]; the first may start
+            at 0 and includes it.
         reason: Why something is None.
     """
 
@@ -43,7 +57,9 @@ class Gap(AllocatorRecord):
 
 @dataclass(frozen=True, eq=False)
 class ModeRate(Record):
-    """How often a mode is run: share of the inputs, and its 95 % prediction interval on as many new units."""
+    """How often a mode is run: share of the inputs, and its 95 % prediction interval on
+    as many new units.
+    """
 
     mode: str
     rate: Estimate = field(metadata=LO_HI)
@@ -51,7 +67,8 @@ class ModeRate(Record):
 
 @dataclass(frozen=True, eq=False)
 class Threshold(AllocatorRecord):
-    """Where one allocator escalates from under one budget, under which policy, and how often that is to be expected.
+    """Where one allocator escalates from under one budget, under which policy, and how
+    often that is to be expected.
 
     Attributes:
         allocator: Its name.
@@ -59,28 +76,37 @@ class Threshold(AllocatorRecord):
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
-        policy: What decides input by input, whose rate and gain these are: frozen threshold, causal cap, adaptive
-            threshold, token bucket, or price. Of a result always the frozen threshold, or the price.
-        parameter: What was tuned in it: the step of an adaptive threshold, the size of a token bucket (None: endless).
-        threshold: Escalate scores above it (an adaptive threshold starts there). None for scores per mode, which have
-            a price.
-        price: With scores per mode, what a unit of cost (of the convention; an escalation under a selection budget)
-            must be worth: of all modes, cheap with score and cost 0, run the one of largest score - price x cost.
-        tie_acceptance: Probability to escalate a score equal to the threshold (to buy at just the price).
+        policy: What decides input by input, whose rate and gain these are: frozen
+            threshold, causal cap, adaptive threshold, token bucket, or price. Of a
+            result always the frozen threshold, or the price.
+        parameter: What was tuned in it: the step of an adaptive threshold, the size of
+            a token bucket (None: endless).
+        threshold: Escalate scores above it (an adaptive threshold starts there). None
+            for scores per mode, which have a price.
+        price: With scores per mode, what a unit of cost (of the convention; an
+            escalation under a selection budget) must be worth: of all modes, cheap with
+            score and cost 0, run the one of largest score - price x cost.
+        tie_acceptance: Probability to escalate a score equal to the threshold (to buy
+            at just the price).
         tied: Number of calibration inputs that are so.
-        calibrated_on: `judged`, or `calibration` for units that are not judged; provenance lists both.
+        calibrated_on: `judged`, or `calibration` for units that are not judged;
+            provenance lists both.
         calibration_inputs: Number of inputs there.
-        target_rate: Share of them that is escalated in expectation: what the budget leaves after the allocator has
-            paid for itself. None for scores per mode under a measured budget, which leaves costs, not escalations.
-        calibration_rate: Share of the calibration inputs that the policy escalates, replayed in time order by `deepval
-            threshold`; None in a result.
-        gain: What it gains there, in loss units; None in a result, whose rows and streams have gains.
-        rate: Share of the judged inputs that the policy escalates. In a result it is the expectation over ties, and
-            `target_rate` where those were calibrated on.
-        rate_lo: Lower bound of its 95 % prediction interval: the rate on as many new units.
+        target_rate: Share of them that is escalated in expectation: what the budget
+            leaves after the allocator has paid for itself. None for scores per mode
+            under a measured budget, which leaves costs, not escalations.
+        calibration_rate: Share of the calibration inputs that the policy escalates,
+            replayed in time order by `deepval threshold`; None in a result.
+        gain: What it gains there, in loss units; None in a result, whose rows and
+            streams have gains.
+        rate: Share of the judged inputs that the policy escalates. In a result it is
+            the expectation over ties, and `target_rate` where those were calibrated on.
+        rate_lo: Lower bound of its 95 % prediction interval: the rate on as many new
+            units.
         rate_hi: Upper bound.
         rates: The same by mode above cheap.
-        target_spend: What escalations may cost per input, in units of the convention; None under a selection budget.
+        target_spend: What escalations may cost per input, in units of the convention;
+            None under a selection budget.
         spend: What they are expected to cost on the judged inputs.
         draws: Number of draws.
         reason: Why something is None.
@@ -107,11 +133,13 @@ class Threshold(AllocatorRecord):
 
 @dataclass(frozen=True, eq=False)
 class CallShare(Record):
-    """The smallest share of the inputs whose escalation recovers a part of the gap, with its 95 % interval.
+    """The smallest share of the inputs whose escalation recovers a part of the gap,
+    with its 95 % interval.
 
     Attributes:
         recovered: The part of the gap, such as 0.8 for CPT(80 %).
-        share: The share of the inputs; None where there is no gap to recover. Random's is `recovered` itself.
+        share: The share of the inputs; None where there is no gap to recover. Random's
+            is `recovered` itself.
         lo: Lower bound over draws of units.
         hi: Upper bound.
     """
@@ -122,20 +150,24 @@ class CallShare(Record):
 
 @dataclass(frozen=True, eq=False)
 class Recovery(Record):
-    """One allocator over all shares of calls at once: RouteLLM's average performance gap recovered, and CPTs.
+    """One allocator over all shares of calls at once: RouteLLM's average performance
+    gap recovered, and CPTs.
 
     Attributes:
         allocator: Its name; `oracle` escalates at most so many and none that harms.
-        apgr: Mean over all shares of (performance - cheap's) / (full's - cheap's); 1/2 for random.
+        apgr: Mean over all shares of (performance - cheap's) / (full's - cheap's); 1/2
+            for random.
         apgr_lo: Lower bound of its 95 % interval over draws of units.
         apgr_hi: Upper bound.
         versus_random: apgr - 1/2.
         versus_random_lo: Lower bound.
         versus_random_hi: Upper bound.
-        verdict: better, worse or unresolved against random; None for the oracle and without an interval.
+        verdict: better, worse or unresolved against random; None for the oracle and
+            without an interval.
         calls: Call-performance thresholds.
         draws: Number of draws.
-        dropped: Draws in which the full mode is no better than the cheap one, so that there is no gap.
+        dropped: Draws in which the full mode is no better than the cheap one, so that
+            there is no gap.
         reason: Why something is None.
     """
 
@@ -151,21 +183,25 @@ class Recovery(Record):
 
 @dataclass(frozen=True, eq=False)
 class Area(Record):
-    """The area between two gain curves over all shares of the inputs: the mean difference of gain over all budgets.
+    """The area between two gain curves over all shares of the inputs: the mean
+    difference of gain over all budgets.
 
     Attributes:
         candidate: The allocator in question.
         baseline: What it is compared with.
-        difference: Mean over all shares of (candidate's gain - baseline's gain) / all-cheap loss.
+        difference: Mean over all shares of (candidate's gain - baseline's gain) /
+            all-cheap loss.
         lo: Lower bound of its paired 95 % interval.
         hi: Upper bound.
         loss: The same in units of the loss.
         loss_lo: Lower bound.
         loss_hi: Upper bound.
-        unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
+        unit: share, or loss where the all-cheap loss is not positive or nearly zero:
+            how to read it.
         verdict: better, worse or unresolved; None without an interval.
         draws: Number of draws.
-        dropped: Draws that could not be compared, for want of a positive all-cheap loss.
+        dropped: Draws that could not be compared, for want of a positive all-cheap
+            loss.
         reason: Why something is None.
     """
 
@@ -201,12 +237,14 @@ class OracleAt(Record):
 
 @dataclass(frozen=True, eq=False)
 class Spread(Record):
-    """How evenly the value to gain is spread over units and inputs; None where there is none.
+    """How evenly the value to gain is spread over units and inputs; None where there is
+    none.
 
     Attributes:
         top_unit: Id of the unit with the largest part.
         top_share: Its share of the total.
-        effective_units: 1 / sum of squared shares: U where all are equal, 1 where one unit holds everything.
+        effective_units: 1 / sum of squared shares: U where all are equal, 1 where one
+            unit holds everything.
         gini: 0 where all are equal, near 1 where one unit holds everything.
         top_input: Id of the input with the largest part.
         top_input_share: Its share of the total.
@@ -257,7 +295,9 @@ class Setting(Record):
 
 @dataclass(frozen=True, eq=False)
 class ScoresUsed(Record):
-    """Which scores were judged: their SHA-256, and the share of the inputs that they cover."""
+    """Which scores were judged: their SHA-256, and the share of the inputs that they
+    cover.
+    """
 
     digest: str
     coverage: float
@@ -286,15 +326,19 @@ class Provenance(Record):
         deepval: Version that judged.
         table: SHA-256 of the table.
         scores: Per allocator, its scores.
-        costs: Cost per input by modes and allocators, name and convention; None where nothing is charged.
+        costs: Cost per input by modes and allocators, name and convention; None where
+            nothing is charged.
         draws: How units were drawn.
         units: Ids of the units judged.
-        calibration_units: Ids of the units that policies are calibrated on; None without any.
+        calibration_units: Ids of the units that policies are calibrated on; None
+            without any.
         cell: Id of the cell judged; None for a values file.
         split: SHA-256 of the cell's split; None for a values file.
-        role: Which units were judged: `test`, `all` or `chosen` (others); None in results of older versions.
-        files: What the command line of a saved result named: `values`, the table or the cell's folder; each
-            allocator's file of scores; `options`, those that say how to read them, one per line. None elsewhere.
+        role: Which units were judged: `test`, `all` or `chosen` (others); None in
+            results of older versions.
+        files: What the command line of a saved result named: `values`, the table or the
+            cell's folder; each allocator's file of scores; `options`, those that say
+            how to read them, one per line. None elsewhere.
     """
 
     deepval: str
@@ -312,7 +356,9 @@ class Provenance(Record):
 
 @dataclass(frozen=True, eq=False)
 class HalfWidth(BudgetRecord):
-    """The median half-width of the paired interval over the allocators under one budget, a share of the loss."""
+    """The median half-width of the paired interval over the allocators under one
+    budget, a share of the loss.
+    """
 
     kind: str
     alpha: float
@@ -377,7 +423,9 @@ class Optimum(BudgetRecord):
 
 @dataclass(frozen=True, eq=False)
 class Unit(Record):
-    """One unit's part: its inputs, its all-cheap loss, the oracle's gain in it and each allocator's, at one budget."""
+    """One unit's part: its inputs, its all-cheap loss, the oracle's gain in it and each
+    allocator's, at one budget.
+    """
 
     unit: str
     inputs: int
@@ -389,7 +437,9 @@ class Unit(Record):
 
 @dataclass(frozen=True, eq=False)
 class Curve(Record):
-    """Gain share of one allocator against the share of inputs escalated, with its interval; null where undefined."""
+    """Gain share of one allocator against the share of inputs escalated, with its
+    interval; null where undefined.
+    """
 
     allocator: str
     alpha: tuple[float, ...]
@@ -400,17 +450,21 @@ class Curve(Record):
 
 @dataclass(frozen=True, eq=False)
 class Inputs(Record):
-    """Every judged input in columns: what point values are made of, and can be made again from other weights.
+    """Every judged input in columns: what point values are made of, and can be made
+    again from other weights.
 
     Attributes:
         input: Id of each input.
         unit: Position in `units` of its unit.
         units: Ids of the units.
         losses: Its loss under every mode, cheap first.
-        terms: Loss terms by name and mode, before weighting: loss = sum of weight x term in the order of `weights`.
+        terms: Loss terms by name and mode, before weighting: loss = sum of weight x
+            term in the order of `weights`.
         weights: Weight of each term.
-        free: Terms whose weight changes no action, so that losses under other weights are exact.
-        ranks: Per allocator with a plain score, the rank of each input: 1 is highest, equal scores share a rank.
+        free: Terms whose weight changes no action, so that losses under other weights
+            are exact.
+        ranks: Per allocator with a plain score, the rank of each input: 1 is highest,
+            equal scores share a rank.
     """
 
     input: tuple[str, ...]
@@ -430,25 +484,30 @@ class Stream(BudgetRecord):
     Attributes:
         allocator: Its name.
         policy: frozen threshold, causal cap, adaptive threshold or token bucket.
-        parameter: What was tuned on the calibration units (step or bucket size), None where nothing is.
+        parameter: What was tuned on the calibration units (step or bucket size), None
+            where nothing is.
         kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
-        target_rate: Share of inputs to escalate after the allocator has paid for itself.
+        target_rate: Share of inputs to escalate after the allocator has paid for
+            itself.
         rate: Share realised.
         rate_missed: Whether it is more than 5 points off.
         gain: Sum of decision values over what is escalated.
         benefit: Positive part.
         harm: Negative part, positive number.
         ndg: gain / oracle_gain.
-        versus_ranking: nDG minus that of the same scores ranked in hindsight: the cost of causality.
-        versus_ranking_lo: Lower bound of its paired 95 % interval, every draw kept however small its prize.
+        versus_ranking: nDG minus that of the same scores ranked in hindsight: the cost
+            of causality.
+        versus_ranking_lo: Lower bound of its paired 95 % interval, every draw kept
+            however small its prize.
         versus_ranking_hi: Upper bound.
         versus_random: (gain - random's gain) / all-cheap loss.
         versus_random_lo: Lower bound of its paired 95 % interval.
         versus_random_hi: Upper bound.
-        versus_random_loss: The same difference in units of the loss, gain - random's gain.
+        versus_random_loss: The same difference in units of the loss, gain - random's
+            gain.
         versus_random_loss_lo: Lower bound of its paired 95 % interval.
         versus_random_loss_hi: Upper bound.
         versus_random_unit: As in `Row`.
@@ -460,8 +519,8 @@ class Stream(BudgetRecord):
         verdict_words: As in `Row`; units are not left out.
         second_verdict: As in `Row`.
         draws: Number of draws.
-        versus_ranking_dropped: Draws left out of the interval against the ranking: their oracle gains nothing, the
-            two differ.
+        versus_ranking_dropped: Draws left out of the interval against the ranking:
+            their oracle gains nothing, the two differ.
         versus_random_dropped: As in `Row`.
         reason: Why something is None.
     """

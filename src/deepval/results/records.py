@@ -1,7 +1,9 @@
-"""Records of a result: budgets, reasons for None, and the rows of every allocator and policy under every budget.
+"""Records of a result: budgets, reasons for None, and the rows of every allocator and
+policy under every budget.
 
-A record is a frozen dataclass that reads as a mapping of the columns that are written. A field is one column, but an
-`Estimate` is three (value and bounds) and `Bounds` are two; these are flat only in the mapping.
+A record is a frozen dataclass that reads as a mapping of the columns that are written.
+A field is one column, but an `Estimate` is three (value and bounds) and `Bounds` are
+two; these are flat only in the mapping.
 """
 
 import math
@@ -12,11 +14,19 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
 
 KINDS = ("selection", "latency", "energy", "money")
-"""Kinds of budgets: the first counts escalations, the others charge what modes and allocators cost."""
+"""Kinds of budgets: the first counts escalations, the others charge what modes and
+allocators cost.
+"""
 MEASURED = KINDS[1:]
 ALWAYS = "always"
 """How reports name the row `all-full`."""
-UNITS = {"ms": "ms", "mj": "mJ", "mj_gpu": "mJ, GPU rail", "mj_all": "mJ, all rails", "usd": "USD"}
+UNITS = {
+    "ms": "ms",
+    "mj": "mJ",
+    "mj_gpu": "mJ, GPU rail",
+    "mj_all": "mJ, all rails",
+    "usd": "USD",
+}
 """Unit of each convention, as written in reports."""
 
 
@@ -39,24 +49,40 @@ class BudgetKey:
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> "BudgetKey":
         """The key of a row, or of anything else that names its budget."""
-        return cls(entry["kind"], entry["alpha"], entry.get("convention"), entry.get("accounting"))
+        return cls(
+            entry["kind"],
+            entry["alpha"],
+            entry.get("convention"),
+            entry.get("accounting"),
+        )
 
     def holds(self, **requested: Any) -> bool:
-        """Whether the budget matches the requested fields; None matches any value, and shares match up to rounding."""
+        """Whether the budget matches the requested fields; None matches any value, and
+        shares match up to rounding.
+        """
         alpha = requested.pop("alpha", None)
         near = alpha is None or math.isclose(self.alpha, alpha)
-        return near and all(value is None or getattr(self, part) == value for part, value in requested.items())
+        return near and all(
+            value is None or getattr(self, part) == value
+            for part, value in requested.items()
+        )
 
     @property
     def unit(self) -> str:
-        """The unit of the budget, with `skipping` unless it charges a cascade; empty for a selection budget."""
+        """The unit of the budget, with `skipping` unless it charges a cascade; empty
+        for a selection budget.
+        """
         counted = [] if self.convention is None else [UNITS[self.convention]]
-        return ", ".join(counted + (["skipping"] if self.accounting == "skipping" else []))
+        return ", ".join(
+            counted + (["skipping"] if self.accounting == "skipping" else [])
+        )
 
     @property
     def label(self) -> str:
         """The budget in words, such as `latency 20% (ms, skipping)`."""
-        return f"{self.kind} {100 * self.alpha:.6g}%" + ("" if self.convention is None else f" ({self.unit})")
+        return f"{self.kind} {100 * self.alpha:.6g}%" + (
+            "" if self.convention is None else f" ({self.unit})"
+        )
 
 
 class Bounds(NamedTuple):
@@ -67,13 +93,17 @@ class Bounds(NamedTuple):
 
 
 class Estimate(float):
-    """A number with the bounds of its 95 % interval, which are None where there is none."""
+    """A number with the bounds of its 95 % interval, which are None where there is
+    none.
+    """
 
     __slots__ = ("high", "low")
     low: float | None
     high: float | None
 
-    def __new__(cls, value: float, low: float | None = None, high: float | None = None) -> "Estimate":
+    def __new__(
+        cls, value: float, low: float | None = None, high: float | None = None
+    ) -> "Estimate":
         """The value with these bounds."""
         estimate = super().__new__(cls, value)
         estimate.low, estimate.high = low, high
@@ -85,16 +115,24 @@ class Estimate(float):
     @property
     def half_width(self) -> float | None:
         """Half the width of the interval; None where there is none."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+        return (
+            None
+            if self.low is None or self.high is None
+            else (self.high - self.low) / 2
+        )
 
     @classmethod
-    def of(cls, value: float | None, low: float | None = None, high: float | None = None) -> "Estimate | None":
+    def of(
+        cls, value: float | None, low: float | None = None, high: float | None = None
+    ) -> "Estimate | None":
         """The estimate; None where the value is None or NaN."""
         return None if value is None or math.isnan(value) else cls(value, low, high)
 
 
 LO_HI = {"bounds": ("lo", "hi")}
-"""Metadata of a field whose bounds are columns of these names, not NAME_lo and NAME_hi."""
+"""Metadata of a field whose bounds are columns of these names, not NAME_lo and
+NAME_hi.
+"""
 AnyRecord = TypeVar("AnyRecord", bound="Record")
 AnyRow = TypeVar("AnyRow")
 Key = TypeVar("Key", bound=Hashable)
@@ -102,7 +140,9 @@ Item = TypeVar("Item")
 
 
 class ColumnForm(NamedTuple):
-    """A column of a record: the form of its values, its field, the part of the field, and whether it is required."""
+    """A column of a record: the form of its values, its field, the part of the field,
+    and whether it is required.
+    """
 
     form: Any
     field: str
@@ -111,7 +151,8 @@ class ColumnForm(NamedTuple):
 
 
 class Record(Mapping[str, Any]):
-    """A frozen dataclass that reads as a mapping of columns; bounds can also be read as attributes, as `row.ndg_lo`.
+    """A frozen dataclass that reads as a mapping of columns; bounds can also be read as
+    attributes, as `row.ndg_lo`.
 
     Records with the same columns are equal.
     """
@@ -128,7 +169,9 @@ class Record(Mapping[str, Any]):
                 form = float | None if type(None) in forms else float
                 columns[item.name] = ColumnForm(form, item.name, "real", required)
             if Estimate in forms or Bounds in forms:
-                low, high = item.metadata.get("bounds", (f"{item.name}_lo", f"{item.name}_hi"))
+                low, high = item.metadata.get(
+                    "bounds", (f"{item.name}_lo", f"{item.name}_hi")
+                )
                 columns |= {
                     low: ColumnForm(float | None, item.name, "low"),
                     high: ColumnForm(float | None, item.name, "high"),
@@ -150,7 +193,9 @@ class Record(Mapping[str, Any]):
         for item, of in parts.items():
             low, high = of.get("low"), of.get("high")
             bounds = None if low is None or high is None else Bounds(low, high)
-            values[item] = Estimate.of(of.get("real"), low, high) if item in own else bounds
+            values[item] = (
+                Estimate.of(of.get("real"), low, high) if item in own else bounds
+            )
         return cls(**values)
 
     def __getitem__(self, key: str) -> Any:
@@ -165,10 +210,14 @@ class Record(Mapping[str, Any]):
         return len(self.columns())
 
     def __getattr__(self, name: str) -> float | None:
-        """A bound by the name of its column: all other columns are fields, or the value of one."""
+        """A bound by the name of its column: all other columns are fields, or the value
+        of one.
+        """
         column = self.columns().get(name)
         if column is None or column.part not in ("low", "high"):
-            raise AttributeError(f"{type(self).__name__!r} has no column {name!r}", name=name, obj=self)
+            raise AttributeError(
+                f"{type(self).__name__!r} has no column {name!r}", name=name, obj=self
+            )
         return self[name]
 
     def __hash__(self) -> int:
@@ -178,18 +227,24 @@ class Record(Mapping[str, Any]):
 
 
 class BudgetRecord(Record):
-    """A record under one budget, identified by its kind, alpha, convention and accounting."""
+    """A record under one budget, identified by its kind, alpha, convention and
+    accounting.
+    """
 
     @property
     def budget(self) -> BudgetKey:
         """The key of its budget."""
         own = vars(self)
-        return BudgetKey(own["kind"], own["alpha"], own.get("convention"), own.get("accounting"))
+        return BudgetKey(
+            own["kind"], own["alpha"], own.get("convention"), own.get("accounting")
+        )
 
     @property
     def name(self) -> str:
         """The allocator as reports name it: `always` for `all-full`."""
-        return ALWAYS if vars(self)["allocator"] == "all-full" else vars(self)["allocator"]
+        return (
+            ALWAYS if vars(self)["allocator"] == "all-full" else vars(self)["allocator"]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,9 +259,15 @@ class AllocatorRecord(BudgetRecord):
 
 
 def row_from(record: Any, kind: type[AnyRow], **values: Any) -> AnyRow:
-    """A row of a dataclass with these values; every other field has the record's value of the same name."""
+    """A row of a dataclass with these values; every other field has the record's value
+    of the same name.
+    """
     row: Any = kind
-    shared = {item.name: getattr(record, item.name) for item in fields(row) if item.name not in values}
+    shared = {
+        item.name: getattr(record, item.name)
+        for item in fields(row)
+        if item.name not in values
+    }
     return kind(**shared, **values)
 
 
@@ -227,20 +288,36 @@ class Reason(Enum):
     """A reason; `text` replaces the fields in braces with figures."""
 
     NO_PRIZE = "the oracle gains nothing: no nDG"
-    NO_SLOT = "the budget of {percent:.4g} % of {inputs} inputs allows no escalation: no nDG"
+    NO_SLOT = (
+        "the budget of {percent:.4g} % of {inputs} inputs allows no escalation: no nDG"
+    )
     NO_PRIZED_DRAW = "no draw has a quarter of the prize: no nDG interval"
     NO_SHARE = "the all-cheap loss is not positive: no share of it"
-    NO_SHARE_DRAWN = "no draw has a positive all-cheap loss: no interval of a share of it"
+    NO_SHARE_DRAWN = (
+        "no draw has a positive all-cheap loss: no interval of a share of it"
+    )
     SINGLE_UNIT = "a single unit: no interval"
     NO_DRAWS = "no draws: no interval"
     BEYOND_SELECTION = "always escalating exceeds the budget, so it has no nDG"
     FULL_TOO_DEAR = "infeasible: the full mode alone fits from alpha = {alpha:.4g}"
-    TOO_DEAR = "infeasible: costs {cost:g} {convention} per input, the budget leaves {limit:.4g}"
+    TOO_DEAR = (
+        "infeasible: costs {cost:g} {convention} per input, "
+        "the budget leaves {limit:.4g}"
+    )
     NO_COST = "no cost known"
-    DIAGNOSTIC = "no cost known: a diagnostic uses the answer, which no vehicle has, so there is no cost to charge"
+    DIAGNOSTIC = (
+        "no cost known: a diagnostic uses the answer, which no vehicle has, so there "
+        "is no cost to charge"
+    )
     NOTHING_LEFT = "the allocator's own cost leaves nothing to escalate"
-    NO_SKIPPING = "routers that choose among three or more models cannot yet be charged for one call only"
-    RATE_ONLY = "streaming policies keep a rate of inputs, and here each input has its own cost: none is judged"
+    NO_SKIPPING = (
+        "routers that choose among three or more models cannot yet "
+        "be charged for one call only"
+    )
+    RATE_ONLY = (
+        "streaming policies keep a rate of inputs, and here each input has its own "
+        "cost: none is judged"
+    )
     INFINITE_CUT = "the cut is at {cut}: no threshold separates these inputs"
     OWN_PRICES = "each input has its own cost: no one price per mode"
     NO_GAP = "the full mode is no better than the cheap one in all: no gap to recover"
@@ -255,26 +332,42 @@ class Reason(Enum):
 
 def joined(reasons: Iterable[Reason | str | None]) -> str | None:
     """The distinct reasons as one text; None without any."""
-    texts = (reason.text() if isinstance(reason, Reason) else reason for reason in reasons if reason)
+    texts = (
+        reason.text() if isinstance(reason, Reason) else reason
+        for reason in reasons
+        if reason
+    )
     return "; ".join(dict.fromkeys(texts)) or None
 
 
 FEW_UNITS = 3.0
-"""Effective units below which a verdict is one on few units (docs/statistics.md, How far to trust 95 %)."""
+"""Effective units below which a verdict is one on few units (docs/statistics.md, How
+far to trust 95 %).
+"""
 
 
-def in_words(verdict: str | None, *, effective_units: float | None, rests_on: str | None = None) -> str | None:
-    """The verdict; a decided one with its weakness: `better on few units, but rests on 0007`.
+def in_words(
+    verdict: str | None, *, effective_units: float | None, rests_on: str | None = None
+) -> str | None:
+    """The verdict; a decided one with its weakness: `better on few units, but rests on
+    0007`.
 
     Args:
         verdict: As in `Row`.
-        effective_units: Number of equal units that would be as uneven; None or NaN without a possible gain.
+        effective_units: Number of equal units that would be as uneven; None or NaN
+            without a possible gain.
         rests_on: The unit without which the verdict changes, if there is one.
     """
     if verdict not in ("better", "worse"):
         return verdict
-    few = " on few units" if effective_units is not None and effective_units < FEW_UNITS else ""
-    return f"{verdict}{few}" + (f", but rests on {rests_on}" if rests_on is not None else "")
+    few = (
+        " on few units"
+        if effective_units is not None and effective_units < FEW_UNITS
+        else ""
+    )
+    return f"{verdict}{few}" + (
+        f", but rests on {rests_on}" if rests_on is not None else ""
+    )
 
 
 WORTH = {
@@ -282,11 +375,20 @@ WORTH = {
     (
         "better",
         "unresolved",
-    ): "better than {random}; not shown to be worth it (never escalating is within the interval)",
+    ): (
+        "better than {random}; not shown to be worth it (never "
+        "escalating is within the interval)"
+    ),
     ("better", "worse"): "better than {random}, but never escalating is better",
     ("unresolved", "better"): "worth it, but not shown to be better than {random}",
-    ("unresolved", "unresolved"): "shown neither to be better than {random} nor to be worth it",
-    ("unresolved", "worse"): "not shown to be better than {random}, and never escalating is better",
+    (
+        "unresolved",
+        "unresolved",
+    ): "shown neither to be better than {random} nor to be worth it",
+    (
+        "unresolved",
+        "worse",
+    ): "not shown to be better than {random}, and never escalating is better",
     ("worse", "better"): "worth it, but worse than {random}",
     ("worse", "unresolved"): "worse than {random}, and not shown to be worth it",
     ("worse", "worse"): "worse than {random}, and never escalating is better",
@@ -295,9 +397,11 @@ WORTH = {
 
 
 def answer(fields: Mapping[str, Any]) -> str | None:
-    """The verdicts against random, never and always escalating as one sentence; None where one is missing.
+    """The verdicts against random, never and always escalating as one sentence; None
+    where one is missing.
 
-    Always escalating is mentioned if it fits the budget or if an allocator that is worth it gains no less for less.
+    Always escalating is mentioned if it fits the budget or if an allocator that is
+    worth it gains no less for less.
 
     Args:
         fields: Fields of a `Row`.
@@ -310,7 +414,8 @@ def answer(fields: Mapping[str, Any]) -> str | None:
         return None
     weak = (fields.get("verdict_words") or "").removeprefix(verdict or "").strip(", ")
     words = words.format(
-        random=(fields.get("chance") or "random") + (f" ({weak.removeprefix('but ')})" if weak else "")
+        random=(fields.get("chance") or "random")
+        + (f" ({weak.removeprefix('but ')})" if weak else "")
     )
     if fields["always_fits"]:
         link = ", but" if words.endswith("and worth it") else ";"
@@ -318,7 +423,10 @@ def answer(fields: Mapping[str, Any]) -> str | None:
             words
             + {
                 "better": "; better than always escalating",
-                "unresolved": "; not distinguishable from always escalating, which fits the budget",
+                "unresolved": (
+                    "; not distinguishable from always escalating, "
+                    "which fits the budget"
+                ),
                 "worse": f"{link} always escalating is better and fits the budget",
             }[always]
         )
@@ -326,7 +434,11 @@ def answer(fields: Mapping[str, Any]) -> str | None:
     if always == "worse" or fields["never_verdict"] != "better" or ratio is None:
         return words
     ahead = "better than" if always == "better" else "not distinguishable from"
-    effort = "escalates {} times as many inputs" if fields["kind"] == KINDS[0] else "costs {} times as much"
+    effort = (
+        "escalates {} times as many inputs"
+        if fields["kind"] == KINDS[0]
+        else "costs {} times as much"
+    )
     return f"{words}; {ahead} always escalating, which {effort.format(f'{ratio:.3g}')}"
 
 
@@ -335,20 +447,22 @@ class Row(AllocatorRecord):
     """One allocator under one budget.
 
     Attributes:
-        allocator: Its name. References have no verdict: `random`, `never` (escalates nothing), `all-full` (escalates
-            everything; shown as `always`) and `oracle`, and with three modes or more `random-ladder` and
-            `oracle-ladder`.
+        allocator: Its name. References have no verdict: `random`, `never` (escalates
+            nothing), `all-full` (escalates everything; shown as `always`) and `oracle`,
+            and with three modes or more `random-ladder` and `oracle-ladder`.
         kind: selection, latency, energy or money.
         alpha: Share of the inputs that a zero-cost allocator could escalate.
         convention: ms, mj, mj_gpu, mj_all or usd under a measured budget.
         accounting: cascade or skipping under a measured budget.
-        spender: The router that chooses modes itself and whose own spend is the budget; None for any other budget.
+        spender: The router that chooses modes itself and whose own spend is the budget;
+            None for any other budget.
         slice: Group of inputs that was judged, such as weather=rain; None for all.
         cost: What the allocator is charged per input, in units of the convention.
         inputs: Number of inputs judged.
         units: Number of units judged.
         cheap_loss: All-cheap loss of those inputs.
-        slots: k, how many inputs may be escalated after the allocator has paid for itself.
+        slots: k, how many inputs may be escalated after the allocator has paid for
+            itself.
         escalated: Expected number of inputs escalated.
         ties: Share of the selection that tie-breaks decide, not the score.
         gain: Sum of decision values over what is escalated.
@@ -356,52 +470,72 @@ class Row(AllocatorRecord):
         benefit: Positive part of the gain.
         harm: Negative part of the gain, as a positive number.
         oracle_gain: What a zero-cost oracle reaches under the same budget.
-        oracle: Which one: `oracle` (full mode only) or, for per-mode scores, `oracle-ladder`.
+        oracle: Which one: `oracle` (full mode only) or, for per-mode scores,
+            `oracle-ladder`.
         ndg: gain / oracle_gain.
         ndg_lo: Lower bound of its 95 % interval, draws with a small prize left out.
         ndg_hi: Upper bound.
         ndg_without_lo: Smallest nDG when any one unit is left out.
         ndg_without_hi: Largest.
         ndg_without_unit: The unit whose absence gives the smallest.
-        chance: What stands for random below: `random` (full mode only) or, for per-mode scores, `random-ladder`.
+        chance: What stands for random below: `random` (full mode only) or, for per-mode
+            scores, `random-ladder`.
         versus_random: (gain - random's gain) / all-cheap loss.
         versus_random_lo: Lower bound of its paired 95 % interval.
         versus_random_hi: Upper bound.
-        versus_random_spread: Standard deviation over the draws: what `units_to_resolve` plans with.
-        versus_random_simultaneous_lo: Lower bound that holds for all rows of the table at once, where asked for.
+        versus_random_spread: Standard deviation over the draws: what `units_to_resolve`
+            plans with.
+        versus_random_simultaneous_lo: Lower bound that holds for all rows of the table
+            at once, where asked for.
         versus_random_simultaneous_hi: Upper bound.
-        versus_random_loss: The same difference in units of the loss, gain - random's gain.
+        versus_random_loss: The same difference in units of the loss, gain - random's
+            gain.
         versus_random_loss_lo: Lower bound of its paired 95 % interval.
         versus_random_loss_hi: Upper bound.
-        versus_random_loss_simultaneous_lo: Lower bound that holds for all rows of the table at once, where asked for.
+        versus_random_loss_simultaneous_lo: Lower bound that holds for all rows of the
+            table at once, where asked for.
         versus_random_loss_simultaneous_hi: Upper bound.
-        versus_random_unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
-        versus_random_second_lo: Lower bound of the second opinion on `versus_random`, for few or unequal units.
+        versus_random_unit: share, or loss where the all-cheap loss is not positive or
+            nearly zero: how to read it.
+        versus_random_second_lo: Lower bound of the second opinion on `versus_random`,
+            for few or unequal units.
         versus_random_second_hi: Upper bound.
-        versus_random_loss_second_lo: Lower bound of the second opinion on `versus_random_loss`.
+        versus_random_loss_second_lo: Lower bound of the second opinion on
+            `versus_random_loss`.
         versus_random_loss_second_hi: Upper bound.
-        verdict: better, worse or unresolved against random; infeasible where the allocator cannot pay for itself;
-            None without an interval. It is based on the share, or on the loss where the share is undefined.
-        verdict_words: The verdict and its weakness: better on few units (the possible gain comes from fewer than 3),
-            better, but rests on 0007 (without that unit the verdict changes).
-        rests_on: That unit; of several, the one whose absence contradicts the verdict most.
-        units_left_out: Number of units that were left out in turn; 0 where none was: the verdict is not decided, there
-            are fewer than 3 or more than 100 units, scores are per mode, or only a group of the inputs is judged.
-        second_verdict: Verdict of the second opinion: better, worse or unresolved; None without an interval. Without
-            draws, the second opinion comes from the samples without one unit each (docs/guarantees.md).
-        next_unit_lo: Difference with random of the worst unit, in units of the loss; divided by `cheap_loss` /
-            `units_compared` it has the scale of `versus_random`. At most one new unit in `units_compared` + 1 is worse.
-            None where there is no verdict or scores are per mode, and in groups of inputs.
+        verdict: better, worse or unresolved against random; infeasible where the
+            allocator cannot pay for itself; None without an interval. It is based on
+            the share, or on the loss where the share is undefined.
+        verdict_words: The verdict and its weakness: better on few units (the possible
+            gain comes from fewer than 3), better, but rests on 0007 (without that unit
+            the verdict changes).
+        rests_on: That unit; of several, the one whose absence contradicts the verdict
+            most.
+        units_left_out: Number of units that were left out in turn; 0 where none was:
+            the verdict is not decided, there are fewer than 3 or more than 100 units,
+            scores are per mode, or only a group of the inputs is judged.
+        second_verdict: Verdict of the second opinion: better, worse or unresolved; None
+            without an interval. Without draws, the second opinion comes from the
+            samples without one unit each (docs/guarantees.md).
+        next_unit_lo: Difference with random of the worst unit, in units of the loss;
+            divided by `cheap_loss` / `units_compared` it has the scale of
+            `versus_random`. At most one new unit in `units_compared` + 1 is worse. None
+            where there is no verdict or scores are per mode, and in groups of inputs.
         next_unit_hi: Difference of the best unit.
-        units_compared: Number of units with inputs, which those two are among; 0 where they are None.
-        break_even_unit: How large an unseen unit would have to be, in multiples of the largest difference of a unit, to
-            bring the total difference to 0.
-        bound: Declared largest share of its all-cheap loss that a unit gains or loses against random; None without.
-        versus_random_bounded_lo: Lower bound of the interval of `versus_random` that holds if no unit exceeds `bound`
-            and none has a larger all-cheap loss than the largest of these.
+        units_compared: Number of units with inputs, which those two are among; 0 where
+            they are None.
+        break_even_unit: How large an unseen unit would have to be, in multiples of the
+            largest difference of a unit, to bring the total difference to 0.
+        bound: Declared largest share of its all-cheap loss that a unit gains or loses
+            against random; None without.
+        versus_random_bounded_lo: Lower bound of the interval of `versus_random` that
+            holds if no unit exceeds `bound` and none has a larger all-cheap loss than
+            the largest of these.
         versus_random_bounded_hi: Upper bound.
-        versus_never: Gain over never escalating / all-cheap loss: `gain_share`, with an interval.
-        versus_never_lo: Lower bound of its 95 % interval, from the same draws and by the same rules as against random.
+        versus_never: Gain over never escalating / all-cheap loss: `gain_share`, with an
+            interval.
+        versus_never_lo: Lower bound of its 95 % interval, from the same draws and by
+            the same rules as against random.
         versus_never_hi: Upper bound.
         versus_never_loss: The same in units of the loss.
         versus_never_loss_lo: Lower bound of its 95 % interval.
@@ -415,13 +549,17 @@ class Row(AllocatorRecord):
         versus_always_loss_hi: Upper bound.
         always_verdict: better, worse or unresolved against always escalating.
         always_fits: Whether always escalating fits the budget.
-        always_cost_ratio: What always escalating costs / what the budget allows, cheap pass included; under a selection
-            budget the number of inputs / the number of escalated inputs.
-        answer: The verdicts against random, never and always in one sentence; None where one of them is missing.
+        always_cost_ratio: What always escalating costs / what the budget allows, cheap
+            pass included; under a selection budget the number of inputs / the number of
+            escalated inputs.
+        answer: The verdicts against random, never and always in one sentence; None
+            where one of them is missing.
         draws: Number of draws.
-        draws_dropped: Draws left out of the nDG interval: their oracle gain is below 1/4 of the full sample's.
+        draws_dropped: Draws left out of the nDG interval: their oracle gain is below
+            1/4 of the full sample's.
         weight_dropped: The probability of those draws.
-        versus_random_dropped: Draws without a positive all-cheap loss, left out of the paired interval.
+        versus_random_dropped: Draws without a positive all-cheap loss, left out of the
+            paired interval.
         reason: Why something is None.
     """
 
@@ -479,19 +617,28 @@ class Row(AllocatorRecord):
 
     @property
     def label(self) -> str:
-        """The budget in words; what a router spends itself is rounded, and the router is named."""
+        """The budget in words; what a router spends itself is rounded, and the router
+        is named.
+        """
         if self.spender is None:
             return self.budget.label
-        return f"{replace(self.budget, alpha=float(f'{self.alpha:.4g}')).label}, what {self.spender} spends"
+        return (
+            f"{replace(self.budget, alpha=float(f'{self.alpha:.4g}')).label}, what "
+            f"{self.spender} spends"
+        )
 
     @property
     def surpassed(self) -> str | None:
-        """What is shown to be better and needs no allocator: `never`, or `always` if it fits the budget."""
+        """What is shown to be better and needs no allocator: `never`, or `always` if it
+        fits the budget.
+        """
         if self.never_verdict == "worse":
             return "never"
         return ALWAYS if self.always_fits and self.always_verdict == "worse" else None
 
     @property
     def marked(self) -> str | None:
-        """The verdict that a report marks by a colour or sign; none if better than random is not good enough."""
+        """The verdict that a report marks by a colour or sign; none if better than
+        random is not good enough.
+        """
         return None if self.verdict == "better" and self.surpassed else self.verdict

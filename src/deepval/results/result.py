@@ -1,8 +1,9 @@
 """Result: everything that a report reads, as plain records with a versioned JSON form.
 
-Undefined is None with a reason, never 0. `gain`, `benefit`, `harm` and `oracle_gain` are in units of the loss,
-`harm` a positive number, so that gain = benefit - harm; `gain_share` and `versus_random*` are shares of the all-cheap
-loss. There is no time of day in a result: the same inputs give the same bytes.
+Undefined is None with a reason, never 0. `gain`, `benefit`, `harm` and `oracle_gain`
+are in units of the loss, `harm` a positive number, so that gain = benefit - harm;
+`gain_share` and `versus_random*` are shares of the all-cheap loss. There is no time of
+day in a result: the same inputs give the same bytes.
 """
 
 import dataclasses
@@ -47,11 +48,22 @@ AXES = {
     "counts": (NUMBERS, ("draw", "unit")),
     "weights": (NUMBERS, ("draw",)),
     "seed": ("iu", ()),
-    **{name: (NUMBERS, ("resample",)) for name in ("cheap_loss", "full_gain", "full_benefit")},
-    **{name: (NUMBERS, ("row", "resample")) for name in ("gain", "benefit", "escalated", "prize", "versus_random")},
-    **{f"stream_{name}": (NUMBERS, ("stream", "resample")) for name in ("gain", "benefit", "escalated", "prize")},
+    **{
+        name: (NUMBERS, ("resample",))
+        for name in ("cheap_loss", "full_gain", "full_benefit")
+    },
+    **{
+        name: (NUMBERS, ("row", "resample"))
+        for name in ("gain", "benefit", "escalated", "prize", "versus_random")
+    },
+    **{
+        f"stream_{name}": (NUMBERS, ("stream", "resample"))
+        for name in ("gain", "benefit", "escalated", "prize")
+    },
 }
-"""Kinds of dtype and axes of the arrays of a file; an axis has the same length in every array."""
+"""Kinds of dtype and axes of the arrays of a file; an axis has the same length in every
+array.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +73,8 @@ class Samples:
     Attributes:
         unit_ids: Ids of the units, in the order of `counts`.
         counts: How often each draw holds each unit.
-        weights: Probability of each draw where they are enumerated, None where they are equally likely.
+        weights: Probability of each draw where they are enumerated, None where they are
+            equally likely.
         seed: Seed of the draws, None where they are not random.
         cheap_loss: All-cheap loss in each resample.
         full_gain: Gain of escalating everything in each.
@@ -70,9 +83,10 @@ class Samples:
         benefit: Its positive part.
         escalated: Expected number of inputs that it escalates.
         prize: Denominator of its nDG.
-        versus_random: Gain minus the gain of its random reference, in units of the loss.
-        stream_gain: Gain of each stream of the result, and of each row with feedback, in each resample; NaN where it
-            cannot run; None without streams.
+        versus_random: Gain minus the gain of its random reference, in units of the
+            loss.
+        stream_gain: Gain of each stream of the result, and of each row with feedback,
+            in each resample; NaN where it cannot run; None without streams.
         stream_benefit: Its positive part.
         stream_escalated: Expected number of inputs that it escalates.
         stream_prize: Denominator of its nDG.
@@ -96,10 +110,16 @@ class Samples:
     stream_prize: Float[np.ndarray, "stream resample"] | None = None
 
     def to_bytes(self, result: str) -> bytes:
-        """Content of the samples file of the result with this SHA-256: .npz without pickles; None is left out."""
+        """Content of the samples file of the result with this SHA-256: .npz without
+        pickles; None is left out.
+        """
         arrays = {item.name: getattr(self, item.name) for item in fields(self)}
         file = io.BytesIO()
-        np.savez_compressed(file, result=result, **{name: array for name, array in arrays.items() if array is not None})
+        np.savez_compressed(
+            file,
+            result=result,
+            **{name: array for name, array in arrays.items() if array is not None},
+        )
         return file.getvalue()
 
 
@@ -109,21 +129,33 @@ def samples_path(result: str | Path) -> Path:
 
 
 def _check_shapes(arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise a ValueError where an array has other axes than its name requires, or an axis has several lengths."""
+    """Raise a ValueError where an array has other axes than its name requires, or an
+    axis has several lengths.
+    """
     lengths: dict[str, int] = {}
     for name, (kinds, axes) in AXES.items():
         if name not in arrays:
             continue
         array = arrays[name]
         if array.dtype.kind not in kinds or array.ndim != len(axes):
-            raise ValueError(f"{name} has to have {len(axes)} axes; it holds {array.dtype} of shape {array.shape}")
+            raise ValueError(
+                f"{name} has to have "
+                f"{len(axes)} axes; it holds {array.dtype} of shape {array.shape}"
+            )
         for axis, length in zip(axes, array.shape, strict=True):
             if lengths.setdefault(axis, length) != length:
-                raise ValueError(f"{name} has {length} of axis {axis}, and others have {lengths[axis]}")
+                raise ValueError(
+                    f"{name} has {length} of axis "
+                    f"{axis}, and others have {lengths[axis]}"
+                )
 
 
-def read_samples(path: Path, result: str, *, rows: int, streams: int = 0) -> Samples | None:
-    """The samples beside the result with this SHA-256; None where there are none, or they are of another result."""
+def read_samples(
+    path: Path, result: str, *, rows: int, streams: int = 0
+) -> Samples | None:
+    """The samples beside the result with this SHA-256; None where there are none, or
+    they are of another result.
+    """
     if not reading.is_file(path):
         return None
     try:
@@ -131,18 +163,35 @@ def read_samples(path: Path, result: str, *, rows: int, streams: int = 0) -> Sam
         digest = str(arrays.pop("result"))
         _check_shapes(arrays)
         arrays["unit_ids"] = tuple(map(str, arrays["unit_ids"]))
-        arrays |= {"weights": arrays.get("weights"), "seed": int(arrays["seed"]) if "seed" in arrays else None}
+        arrays |= {
+            "weights": arrays.get("weights"),
+            "seed": int(arrays["seed"]) if "seed" in arrays else None,
+        }
         samples = Samples(**arrays)
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: must be samples saved by deepval; {error}. Save the result again.") from error
+        raise InputError(
+            f"{path}: must be samples saved by deepval; {error}. Save the result again."
+        ) from error
     if digest != result:
-        note = f"{path}: must be the samples of the result beside it; they are of another, and are left out."
+        note = (
+            f"{path}: must be the samples of the result beside it; they are of "
+            "another, and are left out."
+        )
         warnings.warn(InputWarning(note), stacklevel=4)
         return None
     if samples.gain.shape != (rows, len(samples.cheap_loss)):
-        raise InputError(f"{path}: must have a sample for each of {rows} rows; found {len(samples.gain)}.")
-    if samples.stream_gain is not None and samples.stream_gain.shape != (streams, len(samples.cheap_loss)):
-        raise InputError(f"{path}: must have a sample for each of {streams} streams; found {len(samples.stream_gain)}.")
+        raise InputError(
+            f"{path}: must have a sample for "
+            f"each of {rows} rows; found {len(samples.gain)}."
+        )
+    if samples.stream_gain is not None and samples.stream_gain.shape != (
+        streams,
+        len(samples.cheap_loss),
+    ):
+        raise InputError(
+            f"{path}: must have a sample for each "
+            f"of {streams} streams; found {len(samples.stream_gain)}."
+        )
     return samples
 
 
@@ -165,20 +214,31 @@ def check_whole(result: Any, source: object) -> None:
 
 def _setting_problems(setting: Setting) -> Iterator[str]:
     if not 0 <= setting.affected <= setting.inputs:
-        yield f"setting.affected must be between 0 and the {setting.inputs} inputs; found {setting.affected}"
+        yield (
+            "setting.affected must be between "
+            f"0 and the {setting.inputs} inputs; found {setting.affected}"
+        )
 
 
 def _budget_problems(result: Any) -> Iterator[str]:
     records = {part: getattr(result, part) for part in BUDGETED}
-    records |= {} if result.feedback is None else {"feedback.rows": result.feedback.rows}
+    records |= (
+        {} if result.feedback is None else {"feedback.rows": result.feedback.rows}
+    )
     for part, members in records.items():
         for index, record in enumerate(members):
-            values = {"kind": (record.kind, KINDS), "convention": (record.get("convention"), (None, *UNITS))}
+            values = {
+                "kind": (record.kind, KINDS),
+                "convention": (record.get("convention"), (None, *UNITS)),
+            }
             values["accounting"] = (record.get("accounting"), (None, *ACCOUNTINGS))
             for name, (value, allowed) in values.items():
                 if value not in allowed:
                     words = ", ".join(map(str, allowed))
-                    yield f"{part}[{index}].{name} must be one of {words}; found {quote(value)}"
+                    yield (
+                        f"{part}[{index}].{name} must "
+                        f"be one of {words}; found {quote(value)}"
+                    )
 
 
 def _spending_problems(ladder: tuple[Optimum, ...]) -> Iterator[str]:
@@ -186,32 +246,61 @@ def _spending_problems(ladder: tuple[Optimum, ...]) -> Iterator[str]:
         for position, spending in enumerate(optimum.spent):
             if spending.convention not in UNITS:
                 words, value = ", ".join(UNITS), quote(spending.convention)
-                yield f"ladder[{index}].spent[{position}].convention must be one of {words}; found {value}"
+                yield (
+                    f"ladder[{index}].spent[{position}].convention "
+                    f"must be one of {words}; found {value}"
+                )
 
 
 def _curve_problems(curves: tuple[Curve, ...]) -> Iterator[str]:
     for index, curve in enumerate(curves):
-        if len({len(curve.alpha), len(curve.gain_share), len(curve.lo), len(curve.hi)}) > 1:
-            yield f"alpha, gain_share, lo and hi of curves[{index}] must be equally long; they are not"
+        if (
+            len({len(curve.alpha), len(curve.gain_share), len(curve.lo), len(curve.hi)})
+            > 1
+        ):
+            yield (
+                f"alpha, gain_share, lo and hi of curves[{index}] must be equally "
+                "long; they are not"
+            )
 
 
 def _input_problems(inputs: Inputs | None) -> Iterator[str]:
     if inputs is None:
         return
-    columns = {"unit": inputs.unit, **{f"losses.{mode}": part for mode, part in inputs.losses.items()}}
+    columns = {
+        "unit": inputs.unit,
+        **{f"losses.{mode}": part for mode, part in inputs.losses.items()},
+    }
     columns |= {f"ranks.{name}": part for name, part in inputs.ranks.items()}
-    columns |= {f"terms.{name}.{mode}": part for name, by in inputs.terms.items() for mode, part in by.items()}
+    columns |= {
+        f"terms.{name}.{mode}": part
+        for name, by in inputs.terms.items()
+        for mode, part in by.items()
+    }
     for name, column in columns.items():
         if len(column) != len(inputs.input):
-            yield f"inputs.{name} must have an entry for each of {len(inputs.input)} inputs; it has {len(column)}"
-    if inputs.unit and not 0 <= min(inputs.unit) <= max(inputs.unit) < len(inputs.units):
-        yield f"inputs.unit must name places in a list of {len(inputs.units)} units; it does not"
+            yield (
+                f"inputs.{name} must have an entry for each of {len(inputs.input)} "
+                f"inputs; it has {len(column)}"
+            )
+    if inputs.unit and not 0 <= min(inputs.unit) <= max(inputs.unit) < len(
+        inputs.units
+    ):
+        yield (
+            "inputs.unit must name places in "
+            f"a list of {len(inputs.units)} units; it does not"
+        )
     for name, by in inputs.terms.items():
         if list(by) != list(inputs.losses):
             modes, names = ", ".join(inputs.losses), ", ".join(by) or "none"
             yield f"inputs.terms.{name} must have the modes {modes}; it has {names}"
-    if set(inputs.terms) != set(inputs.weights) or not set(inputs.free) <= set(inputs.weights):
-        yield "inputs.weights must name the loss terms, and inputs.free some of them; they do not"
+    if set(inputs.terms) != set(inputs.weights) or not set(inputs.free) <= set(
+        inputs.weights
+    ):
+        yield (
+            "inputs.weights must name the loss terms, and inputs.free "
+            "some of them; they do not"
+        )
 
 
 SCHEMA = "deepval/result/1"
@@ -221,18 +310,23 @@ HEADLINE = 0.2
 
 
 def share_of(part: float | None, whole: float | None) -> float | None:
-    """The part of a whole as a share; None where one of them is unknown or the whole is not positive."""
+    """The part of a whole as a share; None where one of them is unknown or the whole is
+    not positive.
+    """
     return None if part is None or whole is None or not whole > 0 else part / whole
 
 
 @dataclass(frozen=True)
 class Feedback:
-    """Allocators that learn from the frames that they escalate, judged on policy; never ranked with scores.
+    """Allocators that learn from the frames that they escalate, judged on policy; never
+    ranked with scores.
 
     Attributes:
-        rows: A frozen threshold (free) and a causal cap (enforced) of every allocator under every budget; `parameter`
-            is the threshold, and a free rate is missed if it is more than 2 points off.
-        calibration_units: Units on which the policies were replayed to set their thresholds.
+        rows: A frozen threshold (free) and a causal cap (enforced) of every allocator
+            under every budget; `parameter` is the threshold, and a free rate is missed
+            if it is more than 2 points off.
+        calibration_units: Units on which the policies were replayed to set their
+            thresholds.
         allocators: SHA-256 of every allocator.
     """
 
@@ -243,28 +337,35 @@ class Feedback:
 
 @dataclass(frozen=True, repr=False)
 class Result(Printable):
-    """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
+    """A judgement: the setting, the rows, and what is needed to trust and to repeat
+    them.
 
     Attributes:
-        provenance: Version, digests of table, scores and costs, how the units were drawn, and the seed.
+        provenance: Version, digests of table, scores and costs, how the units were
+            drawn, and the seed.
         setting: What escalation does on the judged inputs, whatever the allocator.
         comparisons: Number of comparisons with random that `rows` and `slices` make.
-        half_widths: Per budget, the median half-width of the paired interval over the allocators.
+        half_widths: Per budget, the median half-width of the paired interval over the
+            allocators.
         rows: Every allocator under every budget.
         slices: The same within groups of inputs, where asked for.
         gaps: Where each allocator's gap to the oracle goes.
         streams: Causal policies, where calibration units are given.
-        thresholds: Where each allocator escalates from; of results of the command where asked for, absent else.
+        thresholds: Where each allocator escalates from; of results of the command where
+            asked for, absent else.
         units: Per unit at the headline budget.
         curves: Gain against budget, where asked for.
-        ladder: Multi-fidelity optima, where the table has more than two modes and costs are known.
+        ladder: Multi-fidelity optima, where the table has more than two modes and costs
+            are known.
         warnings: Sentences that the reader must see.
-        inputs: Every judged input with its loss terms, where terms are given; absent else.
+        inputs: Every judged input with its loss terms, where terms are given; absent
+            else.
         recovery: APGR and call-performance thresholds, where asked for; absent else.
         feedback: Allocators with feedback, where asked for; absent else.
-        samples: What the rows rest on, draw by draw, for comparing and pooling; saved where asked for.
-        fresh: What `apgr` and `area` work on, in results fresh from evaluate(); never saved. Of a
-            table larger than memory, why they cannot.
+        samples: What the rows rest on, draw by draw, for comparing and pooling; saved
+            where asked for.
+        fresh: What `apgr` and `area` work on, in results fresh from evaluate(); never
+            saved. Of a table larger than memory, why they cannot.
     """
 
     provenance: Provenance
@@ -297,10 +398,16 @@ class Result(Printable):
     ) -> Row:
         """The row of an allocator under a budget.
 
-        Name as much of the budget as identifies it: nothing where the result has one budget. Where several match, the
-        headline is taken (selection, 20 %); if that does not identify one, an error lists the budgets.
+        Name as much of the budget as identifies it: nothing where the result has one
+        budget. Where several match, the headline is taken (selection, 20 %); if that
+        does not identify one, an error lists the budgets.
         """
-        requested = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
+        requested = {
+            "kind": kind,
+            "alpha": alpha,
+            "convention": convention,
+            "accounting": accounting,
+        }
         return _record_under(self.rows, allocator, requested)
 
     def threshold(
@@ -312,85 +419,135 @@ class Result(Printable):
         convention: str | None = None,
         accounting: str | None = None,
     ) -> Threshold:
-        """The score above which an allocator escalates under a judged budget, and its expected rate.
+        """The score above which an allocator escalates under a judged budget, and its
+        expected rate.
 
-        Name a budget as for `row`. `deepval.Router.from_scores` applies the threshold input by input.
+        Name a budget as for `row`. `deepval.Router.from_scores` applies the threshold
+        input by input.
         """
         if not self.thresholds:
             raise InputError(
-                "The result has no thresholds: take it fresh from evaluate(), or save it with `deepval evaluate "
-                "--thresholds --out`."
+                "The result has no thresholds: take it fresh from evaluate(), or save "
+                "it with `deepval evaluate --thresholds --out`."
             )
-        requested = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
+        requested = {
+            "kind": kind,
+            "alpha": alpha,
+            "convention": convention,
+            "accounting": accounting,
+        }
         return _record_under(self.thresholds, allocator, requested)
 
     def apgr(self, levels: Sequence[float] | None = None) -> tuple[Recovery, ...]:
-        """RouteLLM's average performance gap recovered of every allocator, and call-performance thresholds.
+        """RouteLLM's average performance gap recovered of every allocator, and
+        call-performance thresholds.
 
         Args:
-            levels: Parts of the gap for which the share of calls is reported; 20, 50 and 80 % where None.
+            levels: Parts of the gap for which the share of calls is reported; 20, 50
+                and 80 % where None.
         """
         if self.recovery and levels is None:
             return self.recovery
         if levels is not None and not isinstance(levels, Sequence):
             raise InputError(f"levels must be a list of shares; found {quote(levels)}.")
-        return view("recovery", self._fresh("APGR"), *([] if levels is None else [levels]))
+        return view(
+            "recovery", self._fresh("APGR"), *([] if levels is None else [levels])
+        )
 
     def cpt(self, allocator: str, recovered: float = 0.5) -> CallShare:
-        """CPT(x): the smallest share of the inputs whose escalation recovers the part x of the gap."""
+        """CPT(x): the smallest share of the inputs whose escalation recovers the part x
+        of the gap.
+        """
         checks.text(allocator, "An allocator")
         by_allocator = {row.allocator: row for row in self.apgr([recovered])}
         if allocator not in by_allocator:
-            raise InputError(f"The result has no CPT of {allocator!r}; it has {', '.join(by_allocator)}.")
+            raise InputError(
+                "The result has "
+                f"no CPT of {allocator!r}; it has {', '.join(by_allocator)}."
+            )
         return by_allocator[allocator].calls[0]
 
     def area(self, candidate: str, baseline: str = "random") -> Area:
-        """The area between two gain curves over all shares of the inputs, with its paired interval."""
+        """The area between two gain curves over all shares of the inputs, with its
+        paired interval.
+        """
         checks.text(candidate, "An allocator")
         checks.text(baseline, "An allocator")
-        return view("area", self._fresh("An area between gain curves"), candidate, baseline)
+        return view(
+            "area", self._fresh("An area between gain curves"), candidate, baseline
+        )
 
     def _fresh(self, what: str) -> Any:
         if isinstance(self.fresh, str):
-            raise InputError(f"{what} needs the scores in memory, and {self.fresh}: allow more (memory=..., --memory).")
+            raise InputError(
+                f"{what} needs the scores in memory, and {self.fresh}: allow more "
+                "(memory=..., --memory)."
+            )
         if self.fresh is None:
-            raise InputError(f"{what} needs the scores: take the result fresh from evaluate(), not from a file.")
+            raise InputError(
+                f"{what} needs the scores: take the result fresh "
+                "from evaluate(), not from a file."
+            )
         return self.fresh
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain lists, dicts and numbers, in the published schema."""
         absent = {"samples", "fresh"}
-        absent |= {name for name in ("inputs", "thresholds", "recovery", "feedback") if not getattr(self, name)}
-        saved = [item.name for item in dataclasses.fields(self) if item.name not in absent]
+        absent |= {
+            name
+            for name in ("inputs", "thresholds", "recovery", "feedback")
+            if not getattr(self, name)
+        }
+        saved = [
+            item.name for item in dataclasses.fields(self) if item.name not in absent
+        ]
         return {"schema": SCHEMA} | {name: plain(getattr(self, name)) for name in saved}
 
     def to_json(self) -> str:
         """The result as JSON text, the same bytes for the same result."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return (
+            json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+            + "\n"
+        )
 
     def save(self, path: str | Path, *, samples: bool = False) -> None:
         """Write the JSON form; the file is complete or not there.
 
         Args:
             path: The file.
-            samples: Whether to save the samples, too, in `<name>.samples.npz` beside it, so that the result can be
-                compared and pooled after it is loaded.
+            samples: Whether to save the samples, too, in `<name>.samples.npz` beside
+                it, so that the result can be compared and pooled after it is loaded.
         """
         file, text = file_path(path), self.to_json()
         if checks.flag(samples, "samples"):
             if self.samples is None:
-                raise InputError(f"{path}: the result has no samples to save; it must be fresh from evaluate().")
-            write_atomically(samples_path(file), self.samples.to_bytes(sha256(text.encode())))
+                raise InputError(
+                    f"{path}: the result has no samples to save; it must be fresh "
+                    "from evaluate()."
+                )
+            write_atomically(
+                samples_path(file), self.samples.to_bytes(sha256(text.encode()))
+            )
         write_atomically(file, text)
 
     def to_arrow(self) -> Any:
         """Rows and slices as a pyarrow Table."""
         pa = library("pyarrow")
 
-        kinds = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
-        forms = {name: get_args(column.form) or (column.form,) for name, column in Row.columns().items()}
+        kinds = {
+            str: pa.string(),
+            float: pa.float64(),
+            int: pa.int64(),
+            bool: pa.bool_(),
+        }
+        forms = {
+            name: get_args(column.form) or (column.form,)
+            for name, column in Row.columns().items()
+        }
         fields = [pa.field(name, kinds[form]) for name, (form, *_) in forms.items()]
-        return pa.Table.from_pylist([dict(row) for row in (*self.rows, *self.slices)], schema=pa.schema(fields))
+        return pa.Table.from_pylist(
+            [dict(row) for row in (*self.rows, *self.slices)], schema=pa.schema(fields)
+        )
 
     def to_pandas(self) -> Any:
         """Rows and slices as a pandas DataFrame, where pandas is installed."""
@@ -405,13 +562,15 @@ class Result(Printable):
         """A matplotlib Figure, which notebooks show and `savefig` writes.
 
         Args:
-            kind: "gain" (share of the all-cheap loss that is removed, against the budget) or "forest" (difference with
-                random and its interval at the headline budget); both, one below the other, where None.
+            kind: "gain" (share of the all-cheap loss that is removed, against the
+                budget) or "forest" (difference with random and its interval at the
+                headline budget); both, one below the other, where None.
         """
         return view("figure", self, kind)
 
     def report(self, path: str | Path, *, name: str | None = None) -> Path:
-        """Write one HTML page that opens from disk: verdicts, charts, sortable tables. Returns its path.
+        """Write one HTML page that opens from disk: verdicts, charts, sortable tables.
+        Returns its path.
 
         Args:
             path: The page to write.
@@ -421,47 +580,89 @@ class Result(Printable):
 
     @classmethod
     def load(cls, path: str | Path) -> "Result":
-        """A saved result, with its samples if they are beside it; it must be in the published schema."""
+        """A saved result, with its samples if they are beside it; it must be in the
+        published schema.
+        """
         file = file_path(path)
         data = reading.content(file, WHAT)
         content = json_content(data, path, WHAT)
-        schema = content.get("schema") if isinstance(content, dict) else type(content).__name__
+        schema = (
+            content.get("schema")
+            if isinstance(content, dict)
+            else type(content).__name__
+        )
         if schema != SCHEMA:
-            raise InputError(f"{path}: must be a result of schema {SCHEMA!r}; found {quote(schema)}.")
+            raise InputError(
+                f"{path}: must be a result of schema {SCHEMA!r}; found {quote(schema)}."
+            )
         parts = {name: part for name, part in content.items() if name != "schema"}
         if "samples" in parts:
-            raise InputError(f"{path}: must be {WHAT}, whose samples lie beside it; it holds samples itself.")
+            raise InputError(
+                f"{path}: must be {WHAT}, whose samples lie beside it; it holds "
+                "samples itself."
+            )
         loaded = check_file_form(cls, parts, path, WHAT)
         check_whole(loaded, path)
-        streams = len(loaded.streams) + len(loaded.feedback.rows if loaded.feedback else ())
-        samples = read_samples(samples_path(file), sha256(data), rows=len(loaded.rows), streams=streams)
+        streams = len(loaded.streams) + len(
+            loaded.feedback.rows if loaded.feedback else ()
+        )
+        samples = read_samples(
+            samples_path(file), sha256(data), rows=len(loaded.rows), streams=streams
+        )
         return dataclasses.replace(loaded, samples=samples)
 
 
 AnyRecord = TypeVar("AnyRecord", Row, Threshold)
 
 
-def _record_under(records: Sequence[AnyRecord], allocator: str, requested: Mapping[str, Any]) -> AnyRecord:
-    """The record of an allocator under the requested budget, or under the headline budget where several match."""
+def _record_under(
+    records: Sequence[AnyRecord], allocator: str, requested: Mapping[str, Any]
+) -> AnyRecord:
+    """The record of an allocator under the requested budget, or under the headline
+    budget where several match.
+    """
     checks.text(allocator, "An allocator")
     requested = {
-        part: value if value is None else checks.number(value, part) if part == "alpha" else checks.text(value, part)
+        part: value
+        if value is None
+        else checks.number(value, part)
+        if part == "alpha"
+        else checks.text(value, part)
         for part, value in requested.items()
     }
-    by_budget = {record.budget: record for record in reversed(records) if allocator in (record.allocator, record.name)}
-    matching = {key: record for key, record in by_budget.items() if key.holds(**requested)}
+    by_budget = {
+        record.budget: record
+        for record in reversed(records)
+        if allocator in (record.allocator, record.name)
+    }
+    matching = {
+        key: record for key, record in by_budget.items() if key.holds(**requested)
+    }
     if len(matching) > 1:
-        kind, alpha = requested["kind"] or "selection", HEADLINE if requested["alpha"] is None else requested["alpha"]
-        matching = {key: record for key, record in matching.items() if key.holds(kind=kind, alpha=alpha)}
+        kind, alpha = (
+            requested["kind"] or "selection",
+            HEADLINE if requested["alpha"] is None else requested["alpha"],
+        )
+        matching = {
+            key: record
+            for key, record in matching.items()
+            if key.holds(kind=kind, alpha=alpha)
+        }
     if len(matching) == 1:
         return next(iter(matching.values()))
     if not by_budget:
         names = dict.fromkeys(record.allocator for record in records)
         raise InputError(
-            f"The result has no allocator {allocator!r}; it has {', '.join(names)}{suggestion(allocator, names)}"
+            "The result has no "
+            "allocator "
+            f"{allocator!r}; it has {', '.join(names)}{suggestion(allocator, names)}"
         )
-    description = ", ".join(f"{k} = {v!r}" for k, v in requested.items() if v is not None) or "no budget named"
+    description = (
+        ", ".join(f"{k} = {v!r}" for k, v in requested.items() if v is not None)
+        or "no budget named"
+    )
     budgets = ", ".join(key.label for key in reversed(by_budget))
     raise InputError(
-        f"Name one budget of {allocator!r}, such as alpha=0.2; found {description} and the budgets {budgets}."
+        f"Name one budget of {allocator!r}, such as alpha=0.2; found {description} "
+        f"and the budgets {budgets}."
     )

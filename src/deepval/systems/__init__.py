@@ -21,15 +21,33 @@ SYSTEMS: dict[str, System] = {
     "idm-scalar": Driving(Idm(), deviation_weight=0.1),
 }
 
-__all__ = ["LEARNED", "SYSTEMS", "Braking", "Driving", "LateralCorridor", "LearnedPlanner", "RecedingHorizon", "System"]
+__all__ = [
+    "LEARNED",
+    "SYSTEMS",
+    "Braking",
+    "Driving",
+    "LateralCorridor",
+    "LearnedPlanner",
+    "RecedingHorizon",
+    "System",
+]
 
 
 def own_system(word: str) -> System | None:
-    """The system that a typed word names, as code or as an installed package's name; None for any other word."""
+    """The system that a typed word names, as code or as an installed package's name;
+    None for any other word.
+    """
     value = plugins.find(word, "systems")
     if value is None:
         return None
-    system = plugins.checked(word, plugins.create(word, value), System, "a downstream system (deepval.systems.System)")
+    system = plugins.checked(
+        word,
+        plugins.create(word, value),
+        System,
+        "a downstream system (deepval.systems.System)",
+    )
     if system.called in (*SYSTEMS, *LEARNED):
-        raise InputError(f"{word}: deepval has a system {system.called!r}: rename the class.")
+        raise InputError(
+            f"{word}: deepval has a system {system.called!r}: rename the class."
+        )
     return system

@@ -1,6 +1,8 @@
-"""Keep speed, brake, or brake hard for objects in the corridor: docs/definitions.md, Braking controller.
+"""Keep speed, brake, or brake hard for objects in the corridor: docs/definitions.md,
+Braking controller.
 
-Action = commanded deceleration (0, 2.5, 6 m/s2). Loss = (a*-a)+^2 + 0.12 (a-a*)+^2 + 0.02 |a-a_prev|
+Action = commanded deceleration (0, 2.5, 6 m/s2). Loss = (a*-a)+^2 + 0.12 (a-a*)+^2 +
+0.02 |a-a_prev|
 + 6 [(a*-a)+ >= 8], with a* the deceleration that the reference objects require.
 """
 
@@ -12,7 +14,13 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.planners.controllers import Actions, BrakingRule
-from deepval.systems.system import FrameFlags, FrameValues, System, constants, smooth_path_m
+from deepval.systems.system import (
+    FrameFlags,
+    FrameValues,
+    System,
+    constants,
+    smooth_path_m,
+)
 from deepval.world.objects import Objects, object_deceleration_mps2
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
@@ -28,15 +36,27 @@ class Braking(BrakingRule, System):
     )
 
     def plan(
-        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: FrameFlags | None = None,
+        previous: Actions | None = None,
     ) -> Actions:
         """The action in each frame."""
         return self.act(self.needs(perceived, scene.ego_speed_mps), scene.ego_speed_mps)
 
-    def terms(self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions) -> FrameValues:
+    def terms(
+        self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions
+    ) -> FrameValues:
         """Loss terms of the actions against the reference objects, before weighting."""
         speed_mps = scene.ego_speed_mps
-        return self.loss_terms(plans, self.needs(truth.objects, speed_mps), speed_mps=speed_mps, previous=previous)
+        return self.loss_terms(
+            plans,
+            self.needs(truth.objects, speed_mps),
+            speed_mps=speed_mps,
+            previous=previous,
+        )
 
     @property
     def rule(self) -> BrakingRule:
@@ -46,9 +66,15 @@ class Braking(BrakingRule, System):
     def words(self, plan: Float[np.ndarray, "act"]) -> str:
         """Keep speed, brake, or brake hard."""
         wanted = float(plan[0])
-        return "keep speed" if not wanted else f"brake{' hard' if wanted == self.hard_mps2 else ''}, {wanted:g} m/s²"
+        return (
+            "keep speed"
+            if not wanted
+            else f"brake{' hard' if wanted == self.hard_mps2 else ''}, {wanted:g} m/s²"
+        )
 
-    def path_m(self, plan: Float[np.ndarray, "act"], speed_mps: float) -> Float[np.ndarray, "point 2"]:
+    def path_m(
+        self, plan: Float[np.ndarray, "act"], speed_mps: float
+    ) -> Float[np.ndarray, "point 2"]:
         """Straight on, slower."""
         return smooth_path_m(speed_mps, acceleration_mps2=-float(plan[0]), shift_m=0.0)
 
@@ -57,8 +83,14 @@ class Braking(BrakingRule, System):
         """The corridor in which objects are considered."""
         return {"half_width": self.required.corridor_m, "far": self.required.farthest_m}
 
-    def decisive(self, objects: Objects, scene: Scene, *, previous: Float[np.ndarray, "1 act"]) -> int | None:
-        """The object that requires the most deceleration, where that is enough to brake."""
-        demand = object_deceleration_mps2(objects, scene.ego_speed_mps, settings=self.required)
+    def decisive(
+        self, objects: Objects, scene: Scene, *, previous: Float[np.ndarray, "1 act"]
+    ) -> int | None:
+        """The object that requires the most deceleration, where that is enough to
+        brake.
+        """
+        demand = object_deceleration_mps2(
+            objects, scene.ego_speed_mps, settings=self.required
+        )
         brakes = self.plan(objects, scene, previous=previous)[0, 0] > 0
         return int(np.argmax(demand)) if brakes else None

@@ -1,8 +1,10 @@
-"""The learned planner's path against the logged future or against itself: docs/definitions.md, Learned planner.
+"""The learned planner's path against the logged future or against itself:
+docs/definitions.md, Learned planner.
 
-Plan = 16 positions, 0.25 to 4 s ahead, where the network's heat map is largest within its masks. Loss = distance of the
-plan from its target: the mean over the steps (ADE) or the last (FDE). The target is the logged path of the vehicle, for
-frames with a whole future only, or the same planner's path under the reference boxes.
+Plan = 16 positions, 0.25 to 4 s ahead, where the network's heat map is largest within
+its masks. Loss = distance of the plan from its target: the mean over the steps (ADE) or
+the last (FDE). The target is the logged path of the vehicle, for frames with a whole
+future only, or the same planner's path under the reference boxes.
 """
 
 from collections.abc import Mapping
@@ -42,16 +44,27 @@ LEARNED: dict[str, tuple[LossOf, TargetOf]] = {
     "planner-self-ade": ("average-displacement", "self"),
     "planner-self-fde": ("final-displacement", "self"),
 }
-"""Systems that need a planner's files: their loss, and the target that the plan is compared with."""
-MARKS: dict[Origin, str] = {PUBLISHED: "", TRAINED_HERE: "-trained-here", UNVERIFIED: "-unverified"}
+"""Systems that need a planner's files: their loss, and the target that the plan is
+compared with.
+"""
+MARKS: dict[Origin, str] = {
+    PUBLISHED: "",
+    TRAINED_HERE: "-trained-here",
+    UNVERIFIED: "-unverified",
+}
 """Suffix of a system's name, by the origin of its files."""
 TRIED = 6
-"""Number of objects tried as the decisive one: those nearest to the planned way. Each costs two forward passes."""
+"""Number of objects tried as the decisive one: those nearest to the planned way.
+
+Each costs two forward passes.
+"""
 
 
 @dataclass(frozen=True)
 class LearnedPlanner(System):
-    """A planner by the hashes of its files, and how its plan is judged; `origin` is the source of the files."""
+    """A planner by the hashes of its files, and how its plan is judged; `origin` is the
+    source of the files.
+    """
 
     loss: LossOf
     target: TargetOf
@@ -63,23 +76,40 @@ class LearnedPlanner(System):
 
     @property
     def called(self) -> str:
-        """Its name; unless the files are the published ones, with a mark that every table and page then shows."""
+        """Its name; unless the files are the published ones, with a mark that every
+        table and page then shows.
+        """
         return self._plain_name + MARKS[self.origin]
 
     @property
     def _plain_name(self) -> str:
-        return next(name for name, judged in LEARNED.items() if judged == (self.loss, self.target))
+        return next(
+            name
+            for name, judged in LEARNED.items()
+            if judged == (self.loss, self.target)
+        )
 
     def asked(self, name: str) -> tuple[str, ...]:
-        """The options that select it on a command line: with the files on this machine."""
+        """The options that select it on a command line: with the files on this
+        machine.
+        """
         files = {"--weights": self.weights_file, "--masks": self.masks_file}
-        return (f"--system {self._plain_name}", *(f"{option} {quote(str(path))}" for option, path in files.items()))
+        return (
+            f"--system {self._plain_name}",
+            *(f"{option} {quote(str(path))}" for option, path in files.items()),
+        )
 
     @property
     def planner(self) -> LoadedPlanner:
         """The planner in memory."""
         return load_planner(
-            PlannerFiles(self.weights_file, self.masks_file, self.weights_sha256, self.masks_sha256, self.origin)
+            PlannerFiles(
+                self.weights_file,
+                self.masks_file,
+                self.weights_sha256,
+                self.masks_sha256,
+                self.origin,
+            )
         )
 
     @cached_property
@@ -88,18 +118,31 @@ class LearnedPlanner(System):
         return {"displacement": 1.0}
 
     def plan(
-        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Paths | None = None
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: FrameFlags | None = None,
+        previous: Paths | None = None,
     ) -> Paths:
         """The planned path in each frame, independent of the previous plan."""
         return self.planner.paths_m(scene, perceived)
 
     def judged(self, scene: Scene, truth: Truth) -> Bool[np.ndarray, "time"]:
-        """Frames with a logged future as long as a plan; all frames if the target is the planner's own path."""
+        """Frames with a logged future as long as a plan; all frames if the target is
+        the planner's own path.
+        """
         if self.target == "self":
             return np.ones(len(scene), dtype=bool)
-        return np.zeros(len(scene), dtype=bool) if truth.future is None else has_future(truth.future)
+        return (
+            np.zeros(len(scene), dtype=bool)
+            if truth.future is None
+            else has_future(truth.future)
+        )
 
-    def terms(self, plans: Paths, scene: Scene, truth: Truth, *, previous: Paths) -> FrameValues:
+    def terms(
+        self, plans: Paths, scene: Scene, truth: Truth, *, previous: Paths
+    ) -> FrameValues:
         """Distance of the plans from their target in metres."""
         if self.target == "self":
             wanted = self.planner.paths_m(scene, truth.objects)
@@ -108,43 +151,72 @@ class LearnedPlanner(System):
         else:
             wanted = logged_path_m(truth.future)
         off_m = displacements_m(plans, wanted)
-        return {"displacement": off_m.mean(axis=1) if self.loss == "average-displacement" else off_m[:, -1]}
+        return {
+            "displacement": off_m.mean(axis=1)
+            if self.loss == "average-displacement"
+            else off_m[:, -1]
+        }
 
     def trivial(self, scene: Scene) -> dict[str, Paths]:
         """Straight on at the present speed."""
         ahead_m = scene.ego_speed_mps[:, None] * AHEAD_S
-        return {"constant velocity": np.stack([ahead_m, np.zeros_like(ahead_m)], axis=-1)}
+        return {
+            "constant velocity": np.stack([ahead_m, np.zeros_like(ahead_m)], axis=-1)
+        }
 
-    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> FrameValues:
+    def evidence(
+        self, ends: Mapping[str, Objects], scene: Scene, truth: Truth
+    ) -> FrameValues:
         """PKL and TIP of the cheap and of the full mode against the reference boxes."""
         found: dict[str, np.ndarray] = {}
         for end, objects in ends.items():
-            found[f"{end}_PKL"], found[f"{end}_TIP"] = self.planner.pkl_and_tip(scene, truth.objects, objects)
+            found[f"{end}_PKL"], found[f"{end}_TIP"] = self.planner.pkl_and_tip(
+                scene, truth.objects, objects
+            )
         return found
 
-    def tried(self, objects: Objects, plan: Float[np.ndarray, "step 2"]) -> Int[np.ndarray, "obj"]:
-        """The few objects with a corner nearest to the planned way; more are not tried."""
+    def tried(
+        self, objects: Objects, plan: Float[np.ndarray, "step 2"]
+    ) -> Int[np.ndarray, "obj"]:
+        """The few objects with a corner nearest to the planned way; more are not
+        tried.
+        """
         way_m = self.path_m(plan, 0.0)
-        apart_m = np.linalg.norm(objects.corners_m[:, :, None] - way_m, axis=-1).min(axis=(1, 2))
+        apart_m = np.linalg.norm(objects.corners_m[:, :, None] - way_m, axis=-1).min(
+            axis=(1, 2)
+        )
         return np.argsort(apart_m, kind="stable")[:TRIED]
 
     def words(self, plan: Float[np.ndarray, "step 2"]) -> str:
         """Position of the vehicle at the end of the plan."""
-        return f"{plan[-1, 0]:.1f} m ahead in 4 s, {sideways(float(round(plan[-1, 1], 1)))}"
+        return (
+            f"{plan[-1, 0]:.1f} m "
+            f"ahead in 4 s, {sideways(float(round(plan[-1, 1], 1)))}"
+        )
 
-    def path_m(self, plan: Float[np.ndarray, "step 2"], speed_mps: float) -> Float[np.ndarray, "point 2"]:
+    def path_m(
+        self, plan: Float[np.ndarray, "step 2"], speed_mps: float
+    ) -> Float[np.ndarray, "point 2"]:
         """The plan itself, from the vehicle on."""
         return np.concatenate([np.zeros((1, 2)), plan])
 
 
-def learned_planners(names: list[str], *, weights: Path, masks: Path) -> list[LearnedPlanner]:
+def learned_planners(
+    names: list[str], *, weights: Path, masks: Path
+) -> list[LearnedPlanner]:
     """The named systems with the planner in these files, which are read and checked."""
     unknown = [name for name in names if name not in LEARNED]
     if unknown:
-        raise InputError(f"a system with a learned planner must be one of {', '.join(LEARNED)}; found {unknown[0]!r}.")
+        raise InputError(
+            "a system with a learned planner "
+            f"must be one of {', '.join(LEARNED)}; found {unknown[0]!r}."
+        )
     files = planner_files(weights, masks)
     hashes = (files.weights_sha256, files.masks_sha256, files.origin)
-    return [LearnedPlanner(*LEARNED[name], *hashes, files.weights, files.masks) for name in names]
+    return [
+        LearnedPlanner(*LEARNED[name], *hashes, files.weights, files.masks)
+        for name in names
+    ]
 
 
 def has_future(future: Future) -> Bool[np.ndarray, "time"]:
@@ -156,9 +228,15 @@ def has_future(future: Future) -> Bool[np.ndarray, "time"]:
 
 
 def logged_path_m(future: Future) -> Paths:
-    """The logged positions at the steps of a plan: linear between logged times, at the origin now."""
+    """The logged positions at the steps of a plan: linear between logged times, at the
+    origin now.
+    """
     times_s = np.concatenate([[0.0], future.times_s])
-    driven = np.concatenate([np.zeros((len(future.pose), 1, 2)), future.pose[..., :2]], axis=1)
+    driven = np.concatenate(
+        [np.zeros((len(future.pose), 1, 2)), future.pose[..., :2]], axis=1
+    )
     after = np.clip(np.searchsorted(times_s, AHEAD_S - 1e-9), 1, len(times_s) - 1)
-    share = ((AHEAD_S - times_s[after - 1]) / (times_s[after] - times_s[after - 1]))[:, None]
+    share = ((AHEAD_S - times_s[after - 1]) / (times_s[after] - times_s[after - 1]))[
+        :, None
+    ]
     return driven[:, after - 1] * (1 - share) + driven[:, after] * share

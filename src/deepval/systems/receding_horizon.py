@@ -1,9 +1,12 @@
-"""The cheapest of 35 short paths past still obstacles: docs/definitions.md, Receding-horizon controller.
+"""The cheapest of 35 short paths past still obstacles: docs/definitions.md,
+Receding-horizon controller.
 
-Action = (acceleration a, lateral offset d). Loss = 10 collision + 1.5 c^2 + progress^2 + 0.01 a^2 T
-+ 0.5 d^2 + 0.05 ((a-a_prev)^2/4 + (d-d_prev)^2), c = shortfall of the worst lateral clearance below 1 m, at
-most 2. The planning cost is the same formula on perceived objects; ties go to the smaller |a|, then the
-smaller |d|, then the smaller d.
+Action = (acceleration a, lateral offset d). Loss = 10 collision + 1.5 c^2 +
+progress^2 + 0.01 a^2 T
++ 0.5 d^2 + 0.05 ((a-a_prev)^2/4 + (d-d_prev)^2), c = shortfall of the worst lateral
+  clearance below 1 m, at
+most 2. The planning cost is the same formula on perceived objects; ties go to the
+smaller |a|, then the smaller |d|, then the smaller d.
 """
 
 from collections.abc import Mapping
@@ -13,7 +16,12 @@ from functools import lru_cache
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.planners.controllers import Actions, RecedingHorizonRule, change_term, worst_clearances_m
+from deepval.planners.controllers import (
+    Actions,
+    RecedingHorizonRule,
+    change_term,
+    worst_clearances_m,
+)
 from deepval.systems.system import (
     FAR_M,
     FrameFlags,
@@ -31,10 +39,17 @@ from deepval.world.truth import Truth
 
 @dataclass(frozen=True)
 class RecedingHorizon(RecedingHorizonRule, System):
-    """Candidates, ego footprint and loss weights; the weights shape the plan too, so none is loss-only."""
+    """Candidates, ego footprint and loss weights; the weights shape the plan too, so
+    none is loss-only.
+    """
 
     def plan(
-        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: FrameFlags | None = None,
+        previous: Actions | None = None,
     ) -> Actions:
         """The action in each frame."""
         speed_mps, choices = scene.ego_speed_mps, self.choices
@@ -43,12 +58,22 @@ class RecedingHorizon(RecedingHorizonRule, System):
             return self.act(needs, speed_mps, previous=previous)
         fixed = self.fixed_costs(needs, speed_mps)
         starts = first_only(len(scene)) if starts is None else starts
-        return choices[cheapest_chain(fixed, self.change_weight * change_term(choices, choices[:, None]), starts)]
+        return choices[
+            cheapest_chain(
+                fixed,
+                self.change_weight * change_term(choices, choices[:, None]),
+                starts,
+            )
+        ]
 
-    def terms(self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions) -> FrameValues:
+    def terms(
+        self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions
+    ) -> FrameValues:
         """Loss terms of the actions against the reference objects, before weighting."""
         needs = reference_clearances_m(self, scene, truth)
-        return self.loss_terms(plans, needs, speed_mps=scene.ego_speed_mps, previous=previous)
+        return self.loss_terms(
+            plans, needs, speed_mps=scene.ego_speed_mps, previous=previous
+        )
 
     @property
     def rule(self) -> RecedingHorizonRule:
@@ -58,11 +83,20 @@ class RecedingHorizon(RecedingHorizonRule, System):
     def words(self, plan: Float[np.ndarray, "act"]) -> str:
         """Braking, and the distance and side of the offset."""
         wanted = float(plan[0])
-        return ", ".join([f"brake, {-wanted:.2g} m/s²" if wanted else "keep speed", sideways(float(plan[1]))])
+        return ", ".join(
+            [
+                f"brake, {-wanted:.2g} m/s²" if wanted else "keep speed",
+                sideways(float(plan[1])),
+            ]
+        )
 
-    def path_m(self, plan: Float[np.ndarray, "act"], speed_mps: float) -> Float[np.ndarray, "point 2"]:
+    def path_m(
+        self, plan: Float[np.ndarray, "act"], speed_mps: float
+    ) -> Float[np.ndarray, "point 2"]:
         """The chosen path."""
-        return smooth_path_m(speed_mps, acceleration_mps2=float(plan[0]), shift_m=float(plan[1]))
+        return smooth_path_m(
+            speed_mps, acceleration_mps2=float(plan[0]), shift_m=float(plan[1])
+        )
 
     @property
     def corridor_m(self) -> Mapping[str, float]:
@@ -75,7 +109,9 @@ def cheapest_chain(
     change: Float[np.ndarray, "choice choice"],
     first: Bool[np.ndarray, "time"],
 ) -> Int[np.ndarray, "time"]:
-    """Index of the cheapest choice in each frame, where leaving choice i for j costs `change[i, j]` more."""
+    """Index of the cheapest choice in each frame, where leaving choice i for j costs
+    `change[i, j]` more.
+    """
     chosen = np.empty(len(fixed), dtype=int)
     at = 0
     for frame, (cost, begins) in enumerate(zip(fixed, first.tolist(), strict=True)):
@@ -85,7 +121,11 @@ def cheapest_chain(
 
 
 @lru_cache(maxsize=1)
-def reference_clearances_m(system: RecedingHorizon, scene: Scene, truth: Truth) -> Float[np.ndarray, "time choice"]:
-    """Worst clearances to the reference objects ahead, which are the same for all modes of a unit."""
+def reference_clearances_m(
+    system: RecedingHorizon, scene: Scene, truth: Truth
+) -> Float[np.ndarray, "time choice"]:
+    """Worst clearances to the reference objects ahead, which are the same for all modes
+    of a unit.
+    """
     ahead = truth.objects.where(truth.objects.far_m > 0)
     return worst_clearances_m(system, ahead, scene.ego_speed_mps)

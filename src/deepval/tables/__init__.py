@@ -1,1 +1,3 @@
-"""Input tables of the user -> checked columns: losses, scores, loss terms, groups and costs."""
+"""Input tables of the user -> checked columns: losses, scores, loss terms, groups and
+costs.
+"""

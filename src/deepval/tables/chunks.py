@@ -1,7 +1,8 @@
-"""A Parquet file, or a folder of them -> its rows in order, in chunks of bounded memory.
+"""A Parquet file, or a folder of them -> its rows in order, in chunks of bounded
+memory.
 
-Files of a folder are read in the order of their names. Errors name the source, the column and the row, counted over
-all files.
+Files of a folder are read in the order of their names. Errors name the source, the
+column and the row, counted over all files.
 """
 
 import os
@@ -37,7 +38,8 @@ class Parts:
         files: The files in order.
         lengths: Number of rows of each file.
         types: Arrow types of the columns by name.
-        stamps: Inode, size and change time of each file, to detect changes while it is read.
+        stamps: Inode, size and change time of each file, to detect changes while it is
+            read.
     """
 
     source: str
@@ -52,16 +54,22 @@ class Parts:
         source = str(path) if name is None else f"{name}: {path}"
         files = columns.parquet_files(path)
         if not files or any(file.suffix.lower() != ".parquet" for file in files):
-            raise InputError(f"{source}: must be a .parquet file or a folder of them to be read piece by piece.")
+            raise InputError(
+                f"{source}: must be a .parquet file or a folder of them to be read "
+                "piece by piece."
+            )
         stamps = tuple(map(_stamp, files))
         heads = [_head(file, source) for file in files]
         for file, (_, types) in zip(files, heads, strict=True):
             if list(types) != list(heads[0][1]):
                 raise InputError(
-                    f"{source}: all files must have the same columns; {file.name} has {', '.join(types)}, "
-                    f"{files[0].name} {', '.join(heads[0][1])}."
+                    f"{source}: all files must have the same columns; {file.name} has "
+                    f"{', '.join(types)}, {files[0].name} {', '.join(heads[0][1])}."
                 )
-        merged = {name: _common_type([types[name] for _, types in heads]) for name in heads[0][1]}
+        merged = {
+            name: _common_type([types[name] for _, types in heads])
+            for name in heads[0][1]
+        }
         return cls(source, files, tuple(rows for rows, _ in heads), merged, stamps)
 
     def __len__(self) -> int:
@@ -71,7 +79,10 @@ class Parts:
         """Raise where a column is missing or there is no row."""
         missing = [name for name in names if name not in self.types]
         if missing:
-            raise InputError(f"{self.source}: column {missing[0]!r} is needed; found {', '.join(self.types)}.")
+            raise InputError(
+                f"{self.source}: column "
+                f"{missing[0]!r} is needed; found {', '.join(self.types)}."
+            )
         if not len(self):
             raise InputError(f"{self.source}: at least one row is needed; found none.")
 
@@ -88,8 +99,8 @@ class Parts:
                 yield _by_name(chunk, names)
         if read != len(self):
             raise InputError(
-                f"{self.source}: must be complete Parquet files; their headers declare {len(self):,} rows, but they "
-                f"have {read:,}."
+                f"{self.source}: must be complete Parquet files; their headers "
+                f"declare {len(self):,} rows, but they have {read:,}."
             )
         if number:
             yield _by_name(pending, names)
@@ -119,10 +130,14 @@ class Parts:
         """Raise where a column is not of numbers."""
         for name in names:
             if not _is_number(self.types[name]):
-                raise InputError(f"{self.source}: column {name!r} must hold numbers; found {self.types[name]}.")
+                raise InputError(
+                    f"{self.source}: column {name!r} must "
+                    f"hold numbers; found {self.types[name]}."
+                )
 
     def has_text(self, name: str) -> bool:
-        """Whether ids are read as text; raises where they are neither text nor integers.
+        """Whether ids are read as text; raises where they are neither text nor
+        integers.
 
         Unsigned integers of 64 bits count as text: int64 does not hold them all.
         """
@@ -132,11 +147,18 @@ class Parts:
         if pa.types.is_integer(kind):
             return pa.types.is_uint64(kind)
         if not _is_text(kind):
-            raise InputError(f"{self.source}: column {name!r} must hold text or integers; found {kind}.")
+            raise InputError(
+                f"{self.source}: column {name!r} must hold text "
+                f"or integers; found {kind}."
+            )
         return True
 
-    def id_codes(self, name: str) -> Iterator[tuple[Sequence[str], Int[np.ndarray, "row"]]]:
-        """Per CHUNK rows, the distinct ids as text and the index of each row's id among them."""
+    def id_codes(
+        self, name: str
+    ) -> Iterator[tuple[Sequence[str], Int[np.ndarray, "row"]]]:
+        """Per CHUNK rows, the distinct ids as text and the index of each row's id among
+        them.
+        """
         import pyarrow as pa
 
         self.has_text(name)
@@ -146,12 +168,24 @@ class Parts:
             number = len(column)
             self._refuse_null(column, name, first)
             plain = pa.types.is_dictionary(column.type)
-            coded = (column if plain else column.dictionary_encode()).unify_dictionaries().combine_chunks()
+            coded = (
+                (column if plain else column.dictionary_encode())
+                .unify_dictionaries()
+                .combine_chunks()
+            )
             coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
             names = keys.as_text(
-                columns.id_array(coded.dictionary.to_numpy(zero_copy_only=False), f"{self.source}: column {name!r}")
+                columns.id_array(
+                    coded.dictionary.to_numpy(zero_copy_only=False),
+                    f"{self.source}: column {name!r}",
+                )
             )
-            yield names.tolist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            yield (
+                names.tolist(),
+                coded.indices.to_numpy(zero_copy_only=False).astype(
+                    np.int64, copy=False
+                ),
+            )
             first += number
 
     def width(self, name: str) -> float:
@@ -162,9 +196,20 @@ class Parts:
         for path in self.files:
             with columns.native(path) as file:
                 metadata = pq.ParquetFile(file).metadata
-                groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-                chunks = (group.column(at) for group in groups for at in range(group.num_columns))
-                size += sum(c.total_uncompressed_size for c in chunks if c.path_in_schema == name)
+                groups = [
+                    metadata.row_group(number)
+                    for number in range(metadata.num_row_groups)
+                ]
+                chunks = (
+                    group.column(at)
+                    for group in groups
+                    for at in range(group.num_columns)
+                )
+                size += sum(
+                    c.total_uncompressed_size
+                    for c in chunks
+                    if c.path_in_schema == name
+                )
         return size / max(1, len(self))
 
     def id_at(self, row: int, name: str = "input") -> str:
@@ -174,15 +219,22 @@ class Parts:
                 return str(ids[row - at * CHUNK])
         raise IndexError(row)
 
-    def _as_ids(self, column: Any, name: str, first: int, *, text: bool) -> Shaped[np.ndarray, "row"]:
+    def _as_ids(
+        self, column: Any, name: str, first: int, *, text: bool
+    ) -> Shaped[np.ndarray, "row"]:
         self._refuse_null(column, name, first)
-        ids = columns.id_array(columns.to_numpy(column, f"{self.source}: column {name!r}"), self.source)
+        ids = columns.id_array(
+            columns.to_numpy(column, f"{self.source}: column {name!r}"), self.source
+        )
         return keys.as_text(ids) if text else ids
 
     def _refuse_null(self, column: Any, name: str, first: int) -> None:
         if column.null_count:
             row = first + column.is_null().to_numpy().argmax()
-            raise InputError(f"{self.source}: column {name!r} must hold text or integers; row {row + 1} holds None.")
+            raise InputError(
+                f"{self.source}: column {name!r} must hold "
+                f"text or integers; row {row + 1} holds None."
+            )
 
     def _batches(self, names: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
@@ -192,10 +244,20 @@ class Parts:
         for path, stamp in zip(self.files, self.stamps, strict=True):
             try:
                 if _stamp(path) != stamp:
-                    raise InputError(f"{path}: must stay as it is while it is read, and it was changed: start again.")
+                    raise InputError(
+                        f"{path}: must stay as it is while it is read, and it was "
+                        "changed: start again."
+                    )
                 with columns.native(path) as file:
-                    parquet = pq.ParquetFile(file, read_dictionary=coded, buffer_size=BUFFER, pre_buffer=False)
-                    yield from parquet.iter_batches(CHUNK, columns=list(names), use_threads=False)
+                    parquet = pq.ParquetFile(
+                        file,
+                        read_dictionary=coded,
+                        buffer_size=BUFFER,
+                        pre_buffer=False,
+                    )
+                    yield from parquet.iter_batches(
+                        CHUNK, columns=list(names), use_threads=False
+                    )
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise columns.damage_error(path, error) from error
 
@@ -210,7 +272,9 @@ def as_numbers(column: Any) -> Float[np.ndarray, "row"]:
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    """Inode, size and change time of a file; programs cannot set the change time, unlike the modification time."""
+    """Inode, size and change time of a file; programs cannot set the change time,
+    unlike the modification time.
+    """
     with reading.open_file(path) as file:
         status = os.fstat(file.fileno())
     return status.st_ino, status.st_size, status.st_ctime_ns
@@ -241,14 +305,22 @@ def _is_text(kind: Any) -> bool:
 def _is_number(kind: Any) -> bool:
     import pyarrow as pa
 
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+    )
 
 
 def _common_type(kinds: Sequence[Any]) -> Any:
-    """Type of a column over several files: the first text or uint64 type, else the type in the first file."""
+    """Type of a column over several files: the first text or uint64 type, else the type
+    in the first file.
+    """
     import pyarrow as pa
 
-    return next((kind for kind in kinds if _is_text(kind) or pa.types.is_uint64(kind)), kinds[0])
+    return next(
+        (kind for kind in kinds if _is_text(kind) or pa.types.is_uint64(kind)), kinds[0]
+    )
 
 
 def _split(batches: list[Any], rows: int) -> tuple[list[Any], list[Any]]:
@@ -267,11 +339,16 @@ def _by_name(batches: list[Any], names: Sequence[str]) -> dict[str, Any]:
     import pyarrow as pa
 
     arrays_of = {name: [batch.column(name) for batch in batches] for name in names}
-    return {name: pa.chunked_array(_to_one_type(arrays)) for name, arrays in arrays_of.items()}
+    return {
+        name: pa.chunked_array(_to_one_type(arrays))
+        for name, arrays in arrays_of.items()
+    }
 
 
 def _to_one_type(arrays: list[Any]) -> list[Any]:
-    """Arrays of one type; where files differ, text if any has text, else int64 or float64."""
+    """Arrays of one type; where files differ, text if any has text, else int64 or
+    float64.
+    """
     import pyarrow as pa
 
     kinds = {array.type for array in arrays}
@@ -282,10 +359,16 @@ def _to_one_type(arrays: list[Any]) -> list[Any]:
     return [array.cast(common) for array in arrays]
 
 
-def number_error(parts: Parts, name: str, row: int, value: float, need: str) -> InputError:
+def number_error(
+    parts: Parts, name: str, row: int, value: float, need: str
+) -> InputError:
     """Error about a number in a row."""
-    where = columns.row_name(row) + (f" (input {quote(parts.id_at(row))})" if "input" in parts.types else "")
-    return InputError(f"{parts.source}: column {name!r} must {need}; {where} holds {value}.")
+    where = columns.row_name(row) + (
+        f" (input {quote(parts.id_at(row))})" if "input" in parts.types else ""
+    )
+    return InputError(
+        f"{parts.source}: column {name!r} must {need}; {where} holds {value}."
+    )
 
 
 VARIABLE = "DEEPVAL_MEMORY"
@@ -294,13 +377,15 @@ USABLE = 0.8
 """Share of the available memory that may be used by default."""
 SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 PER_ROW, PER_LOSS, PER_SCORE, PER_CHARACTER = 80, 16, 24, 8
-"""Bytes that judging in memory takes per row, per loss, per score and per byte of a text id: slightly above the
-measured figures (docs/scale.md)."""
+"""Bytes that judging in memory takes per row, per loss, per score and per byte of a
+text id: slightly above the measured figures (docs/scale.md)."""
 
 
 @dataclass(frozen=True, eq=False)
 class OnDisk:
-    """A values file, or a folder of them, that is read piece by piece, with the costs of its modes if available."""
+    """A values file, or a folder of them, that is read piece by piece, with the costs
+    of its modes if available.
+    """
 
     source: Path
     costs: Costs | None = None
@@ -308,13 +393,15 @@ class OnDisk:
 
 
 def on_disk(source: Any, scores: Any, memory: Any = None) -> OnDisk | None:
-    """The table to read piece by piece; None where table and scores fit in memory, or are not Parquet files.
+    """The table to read piece by piece; None where table and scores fit in memory, or
+    are not Parquet files.
 
     Args:
         source: Source of the table.
         scores: Source of the scores, by allocator.
-        memory: Bytes that may be used, or text such as "1.5GB". None takes the value of DEEPVAL_MEMORY, or else most
-            of the available memory. 0 reads every Parquet file piece by piece.
+        memory: Bytes that may be used, or text such as "1.5GB". None takes the value of
+            DEEPVAL_MEMORY, or else most of the available memory. 0 reads every Parquet
+            file piece by piece.
     """
     size = os.environ.get(VARIABLE) if memory is None else memory
     allowed = None if size in (None, "") else memory_limit(size)
@@ -322,9 +409,12 @@ def on_disk(source: Any, scores: Any, memory: Any = None) -> OnDisk | None:
         return None
     path = Path(source)
     folder = path if reading.is_folder(path) else path.parent
-    if folder != path and (path.suffix.lower() != ".parquet" or not reading.is_file(path)):
+    if folder != path and (
+        path.suffix.lower() != ".parquet" or not reading.is_file(path)
+    ):
         return None
-    if reading.exists(folder / MANIFEST) or not parquet_files(path):  # a cell is read whole, and verified
+    # a cell is read whole, and verified
+    if reading.exists(folder / MANIFEST) or not parquet_files(path):
         return None
     try:
         needed = _memory_estimate(path, scores)
@@ -332,23 +422,47 @@ def on_disk(source: Any, scores: Any, memory: Any = None) -> OnDisk | None:
         return None
     if needed <= (available_memory() * USABLE if allowed is None else allowed):
         return None
-    limit = "most of what is free" if allowed is None else f"{_size_text(allowed)} allowed"
+    limit = (
+        "most of what is free" if allowed is None else f"{_size_text(allowed)} allowed"
+    )
     return OnDisk(path, why=f"about {_size_text(needed)} in memory, {limit}")
 
 
 def memory_limit(size: Any) -> int:
     """Bytes that may be used: a number, or text such as "1.5GB"."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(size).lower().strip())
-    unclear = match is not None and isinstance(size, str) and not match[2] and float(match[1]) > 0
-    if isinstance(size, bool) or match is None or match[2] not in SIZES or len(match[1]) > 20 or unclear:
-        raise InputError(f"memory must be a size such as 1.5GB, 800MB or 0; found {quote(size)}.")
+    unclear = (
+        match is not None
+        and isinstance(size, str)
+        and not match[2]
+        and float(match[1]) > 0
+    )
+    if (
+        isinstance(size, bool)
+        or match is None
+        or match[2] not in SIZES
+        or len(match[1]) > 20
+        or unclear
+    ):
+        raise InputError(
+            f"memory must be a size such as 1.5GB, 800MB or 0; found {quote(size)}."
+        )
     return int(float(match[1]) * SIZES[match[2]])
 
 
 def available_memory() -> int:
-    """Bytes of memory available without swapping, at most the limit of the container; Windows does not tell."""
-    bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [sys.maxsize]
-    for path, pattern in (("/proc/meminfo", r"MemAvailable:\s+(\d+) kB"), ("/sys/fs/cgroup/memory.max", r"(\d+)")):
+    """Bytes of memory available without swapping, at most the limit of the container;
+    Windows does not tell.
+    """
+    bounds = (
+        [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+        if hasattr(os, "sysconf")
+        else [sys.maxsize]
+    )
+    for path, pattern in (
+        ("/proc/meminfo", r"MemAvailable:\s+(\d+) kB"),
+        ("/sys/fs/cgroup/memory.max", r"(\d+)"),
+    ):
         try:
             match = re.search(pattern, Path(path).read_text())
         except OSError:
@@ -363,7 +477,11 @@ def _memory_estimate(source: Path, scores: Any) -> int:
     parts = Parts.of(source)
     losses = sum(name.startswith((LOSS_PREFIX, REWARD_PREFIX)) for name in parts.types)
     number = len(scores) if isinstance(scores, Mapping) else 1
-    text = PER_CHARACTER * parts.width("input") if "input" in parts.types and parts.has_text("input") else 0
+    text = (
+        PER_CHARACTER * parts.width("input")
+        if "input" in parts.types and parts.has_text("input")
+        else 0
+    )
     return int(len(parts) * (PER_ROW + PER_LOSS * losses + PER_SCORE * number + text))
 
 

@@ -1,7 +1,8 @@
 """Columns with the cost of each mode on each input -> checked arrays by convention.
 
-A values file has them as `cost_<mode>` or `usd_<mode>` (dollars), `ms_<mode>`, `mj_<mode>`, `mj_gpu_<mode>` or
-`mj_all_<mode>`, one column per mode. Where a table has them, they replace the costs file for the modes.
+A values file has them as `cost_<mode>` or `usd_<mode>` (dollars), `ms_<mode>`,
+`mj_<mode>`, `mj_gpu_<mode>` or `mj_all_<mode>`, one column per mode. Where a table has
+them, they replace the costs file for the modes.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,53 +17,89 @@ from deepval.tables.costs import CONVENTIONS, LARGEST_COST, Convention
 
 COST: Convention = "usd"
 """Convention of `cost_<mode>`."""
-NAMES: Mapping[str, Convention] = {"cost": COST, **{convention: convention for convention in CONVENTIONS}}
+NAMES: Mapping[str, Convention] = {
+    "cost": COST,
+    **{convention: convention for convention in CONVENTIONS},
+}
 """Convention of a cost column by its prefix, which stands before `_<mode>`."""
 
 InputCosts = Mapping[Convention, Float[np.ndarray, "input mode"]]
 
 
-def cost_columns(names: Collection[str], modes: Collection[str]) -> dict[str, dict[str, str]]:
-    """Names of the cost columns of these modes, by prefix and mode; other columns are ignored."""
-    by_prefix = {name: {mode: f"{name}_{mode}" for mode in modes if f"{name}_{mode}" in names} for name in NAMES}
+def cost_columns(
+    names: Collection[str], modes: Collection[str]
+) -> dict[str, dict[str, str]]:
+    """Names of the cost columns of these modes, by prefix and mode; other columns are
+    ignored.
+    """
+    by_prefix = {
+        name: {mode: f"{name}_{mode}" for mode in modes if f"{name}_{mode}" in names}
+        for name in NAMES
+    }
     return {name: by_mode for name, by_mode in by_prefix.items() if by_mode}
 
 
 def by_name(costs: Any, source: str) -> dict[str, Mapping[Any, Any]]:
-    """Costs by prefix and mode, {"ms": {"small": ..., "large": ...}}; costs by mode alone are in dollars."""
+    """Costs by prefix and mode, {"ms": {"small": ..., "large": ...}}; costs by mode
+    alone are in dollars.
+    """
     if not isinstance(costs, Mapping) or not costs:
         raise InputError(
-            f'{source}: costs per input must be columns by mode, {{"small": [...], "large": [...]}} in dollars, or '
-            f'{{"ms": {{"small": [...], ...}}}}; found {type(costs).__name__}.'
+            f'{source}: costs per input must be columns by mode, {{"small": [...], '
+            '"large": [...]} in dollars, or {"ms": {"small": '
+            f"[...], ...}}}}; found {type(costs).__name__}."
         )
     if not all(isinstance(part, Mapping) for part in costs.values()):
         costs = {"cost": costs}
     unknown = [name for name in costs if name not in NAMES]
     if unknown:
-        raise InputError(f"{source}: costs per input must be in one of {', '.join(NAMES)}; found {unknown[0]!r}.")
+        raise InputError(
+            f"{source}: costs per input must "
+            f"be in one of {', '.join(NAMES)}; found {unknown[0]!r}."
+        )
     return {str(name): part for name, part in costs.items()}
 
 
 def cost_arrays(
-    raw: columns.Columns, costs: Mapping[str, Mapping[Any, Any]], modes: Sequence[str], ids: np.ndarray
+    raw: columns.Columns,
+    costs: Mapping[str, Mapping[Any, Any]],
+    modes: Sequence[str],
+    ids: np.ndarray,
 ) -> InputCosts:
-    """The costs of these modes by convention; every mode needs a finite cost of at least 0 on every input."""
+    """The costs of these modes by convention; every mode needs a finite cost of at
+    least 0 on every input.
+    """
     if {"cost", COST} <= set(costs):
-        raise InputError(f"{raw.source}: costs per input are given twice in {COST}: as 'cost' and as {COST!r}.")
-    return {NAMES[name]: _cost_array(raw, name, part, modes, ids) for name, part in costs.items()}
+        raise InputError(
+            f"{raw.source}: costs per input are given twice "
+            f"in {COST}: as 'cost' and as {COST!r}."
+        )
+    return {
+        NAMES[name]: _cost_array(raw, name, part, modes, ids)
+        for name, part in costs.items()
+    }
 
 
 def _cost_array(
-    raw: columns.Columns, name: str, part: Mapping[Any, Any], modes: Sequence[str], ids: np.ndarray
+    raw: columns.Columns,
+    name: str,
+    part: Mapping[Any, Any],
+    modes: Sequence[str],
+    ids: np.ndarray,
 ) -> Float[np.ndarray, "input mode"]:
     missing = [mode for mode in modes if mode not in set(map(str, part))]
     if missing:
         raise InputError(
-            f"{raw.source}: every mode needs what it costs per input, or none; {missing[0]!r} has no column "
-            f"'{name}_{missing[0]}', others have {', '.join(f'{name}_{mode}' for mode in part)}."
+            f"{raw.source}: every mode needs what it costs per input, or none; "
+            f"{missing[0]!r} has no column "
+            f"'{name}_{missing[0]}', "
+            f"others have {', '.join(f'{name}_{mode}' for mode in part)}."
         )
     costs = np.stack([raw.numbers(f"{name}_{mode}") for mode in modes]).T
-    row, mode = next(zip(*np.nonzero(~((costs >= 0) & (costs <= LARGEST_COST))), strict=True), (None, None))
+    row, mode = next(
+        zip(*np.nonzero(~((costs >= 0) & (costs <= LARGEST_COST))), strict=True),
+        (None, None),
+    )
     if row is not None and mode is not None:
         large = LARGEST_COST < costs[row, mode] < np.inf
         need = f"of at most {LARGEST_COST:g}" if large else "finite and not negative"
@@ -73,7 +110,8 @@ def _cost_array(
     low, high = float(costs[:, 0].mean()), float(costs[:, -1].mean())
     if not high > low:
         raise InputError(
-            f"{raw.source}: the full mode must cost more than the cheap one on average, and the cheap one come "
-            f"first; found {NAMES[name]} = {high:g} for {modes[-1]!r} and {low:g} for {modes[0]!r}."
+            f"{raw.source}: the full mode must cost more than the cheap one on "
+            f"average, and the cheap one come first; found {NAMES[name]} = {high:g} "
+            f"for {modes[-1]!r} and {low:g} for {modes[0]!r}."
         )
     return costs

@@ -1,8 +1,10 @@
-"""Ids of two long tables in any order -> the scores of one in the order of the other, in bounded memory.
+"""Ids of two long tables in any order -> the scores of one in the order of the other,
+in bounded memory.
 
-Rows go to partitions by a key of their id, so that equal ids meet in one partition, which fits in memory. Matches go to
-ranges of rows, which are sorted one after the other. An integer is its own key; the key of a text is two independent
-hashes of 64 bits.
+Rows go to partitions by a key of their id, so that equal ids meet in one partition,
+which fits in memory. Matches go to ranges of rows, which are sorted one after the
+other. An integer is its own key; the key of a text is two independent hashes of 64
+bits.
 """
 
 import os
@@ -27,7 +29,8 @@ class Spill:
         self.dtype, self._rows = np.dtype(dtype), 0
         if not hasattr(os, "preadv"):
             raise InputError(
-                "Tables are read piece by piece on Linux and macOS alone: allow more memory, or use those."
+                "Tables are read piece by piece on Linux and macOS alone: allow more "
+                "memory, or use those."
             )
         with _temporary_file_errors():
             self._file = tempfile.TemporaryFile(prefix="deepval-")  # noqa: SIM115 - it lives as long as this object
@@ -52,7 +55,11 @@ class Spill:
             content = rows.data.cast("B") if number else memoryview(b"")
             done = 0
             while done < len(content):
-                count = os.preadv(self._file.fileno(), [content[done:]], first * self.dtype.itemsize + done)
+                count = os.preadv(
+                    self._file.fileno(),
+                    [content[done:]],
+                    first * self.dtype.itemsize + done,
+                )
                 if not count:
                     raise OSError("it ends too early")
                 done += count
@@ -73,7 +80,9 @@ class GroupedSpill:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def add(self, group: Num[np.ndarray, "row"], rows: Shaped[np.ndarray, "row"]) -> None:
+    def add(
+        self, group: Num[np.ndarray, "row"], rows: Shaped[np.ndarray, "row"]
+    ) -> None:
         """Put rows into the groups with these numbers."""
         first = self._rows.append(rows[np.argsort(group, kind="stable")])
         number = np.bincount(group, minlength=len(self))
@@ -83,7 +92,11 @@ class GroupedSpill:
 
     def read(self, *groups: int) -> Shaped[np.ndarray, "row"]:
         """The rows of some groups, one after the other."""
-        pieces = [self._rows.read(*segment) for group in groups for segment in self._segments[group]]
+        pieces = [
+            self._rows.read(*segment)
+            for group in groups
+            for segment in self._segments[group]
+        ]
         return np.concatenate([np.empty(0, dtype=self._rows.dtype), *pieces])
 
     def __iter__(self) -> Iterator[Shaped[np.ndarray, "row"]]:
@@ -96,8 +109,8 @@ def _temporary_file_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"{tempfile.gettempdir()}: must have room for temporary files; {reason(error)}. Set TMPDIR to a folder "
-            "that has."
+            f"{tempfile.gettempdir()}: must have room for temporary files; "
+            f"{reason(error)}. Set TMPDIR to a folder that has."
         ) from error
 
 
@@ -118,11 +131,19 @@ class Twice(NamedTuple):
 
 
 def partition(
-    parts: Parts, *, text: bool, partitions: int, scores: Iterable[Float[np.ndarray, "row"]] | None
+    parts: Parts,
+    *,
+    text: bool,
+    partitions: int,
+    scores: Iterable[Float[np.ndarray, "row"]] | None,
 ) -> GroupedSpill:
-    """The ids of a table, partitioned by their keys, with the number of each row and, optionally, its score."""
+    """The ids of a table, partitioned by their keys, with the number of each row and,
+    optionally, its score.
+    """
     kind = [("key", np.int64), ("row", np.int64)]
-    kind += ([("other", np.int64)] if text else []) + ([] if scores is None else [("score", np.float64)])
+    kind += ([("other", np.int64)] if text else []) + (
+        [] if scores is None else [("score", np.float64)]
+    )
     spill = GroupedSpill(np.dtype(kind), partitions)
     numbers = iter(()) if scores is None else iter(scores)
     first = 0
@@ -133,7 +154,8 @@ def partition(
             rows["other"] = keys_of(ids, seed=1)
         if scores is not None:
             rows["score"] = next(numbers)
-        # Fibonacci hashing: the high bits spread consecutive integers evenly over the partitions.
+        # Fibonacci hashing: the high bits spread consecutive integers evenly over the
+        # partitions.
         mixed = rows["key"].view(np.uint64) * GOLDEN >> np.uint64(48)
         spill.add((mixed % np.uint64(partitions)).astype(np.uint16), rows)
         first += len(ids)
@@ -148,17 +170,21 @@ def partitions_for(rows: int) -> int:
 def refuse_repeated(groups: GroupedSpill, parts: Parts) -> None:
     """Raise where an id is repeated, naming both rows."""
     twice = min(
-        (pair for part in groups if (pair := _first_repeat(part)) is not None), key=lambda p: p.again, default=None
+        (pair for part in groups if (pair := _first_repeat(part)) is not None),
+        key=lambda p: p.again,
+        default=None,
     )
     if twice is not None:
         raise InputError(
-            f"{parts.source}: input ids must differ; {parts.id_at(twice.again)!r} stands in rows {twice.before + 1} "
-            f"and {twice.again + 1}."
+            f"{parts.source}: input ids must differ; {parts.id_at(twice.again)!r} "
+            f"stands in rows {twice.before + 1} and {twice.again + 1}."
         )
 
 
 def join(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) -> Spill:
-    """The score of each of `rows` rows of the table, NaN where missing; every scored id must be in the table."""
+    """The score of each of `rows` rows of the table, NaN where missing; every scored id
+    must be in the table.
+    """
     refuse_repeated(scores, parts)
     size = -(-rows // partitions_for(rows))
     ranges, unknown = GroupedSpill(SCORED, -(-rows // size)), []
@@ -167,14 +193,19 @@ def join(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) ->
         matched = position >= 0
         unknown.append(scored["row"][~matched])
         matches = np.empty(np.count_nonzero(matched), dtype=SCORED)
-        matches["row"], matches["score"] = valued["row"][position[matched]], scored["score"][matched]
+        matches["row"], matches["score"] = (
+            valued["row"][position[matched]],
+            scored["score"][matched],
+        )
         ranges.add((matches["row"] // size).astype(np.uint16), matches)
     absent = np.concatenate(unknown)
     if len(absent):
         row = int(absent.min())
         raise InputError(
-            f"{parts.source}: every scored input must be in the table; row {row + 1} (input {parts.id_at(row)!r}) is "
-            f"not{f', nor are {len(absent) - 1} more' if len(absent) > 1 else ''}."
+            f"{parts.source}: every scored input must be in the table; row {row + 1} "
+            "(input "
+            f"{parts.id_at(row)!r}) "
+            f"is not{f', nor are {len(absent) - 1} more' if len(absent) > 1 else ''}."
         )
     aligned = Spill(np.float64)
     for number, part in enumerate(ranges):
@@ -188,9 +219,15 @@ def _field_names(rows: Shaped[np.ndarray, "row"]) -> tuple[str, ...]:
     return rows.dtype.names or ()
 
 
-def _equal_ids(one: Shaped[np.ndarray, "row"], other: Shaped[np.ndarray, "row"]) -> Shaped[np.ndarray, "row"]:
+def _equal_ids(
+    one: Shaped[np.ndarray, "row"], other: Shaped[np.ndarray, "row"]
+) -> Shaped[np.ndarray, "row"]:
     same = one["key"] == other["key"]
-    return same & (one["other"] == other["other"]) if "other" in _field_names(one) else same
+    return (
+        same & (one["other"] == other["other"])
+        if "other" in _field_names(one)
+        else same
+    )
 
 
 def _first_repeat(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
@@ -207,7 +244,9 @@ def _first_repeat(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
     return Twice(int(ordered["row"][at]), int(ordered["row"][at + 1]))
 
 
-def _positions(queries: Shaped[np.ndarray, "query"], rows: Shaped[np.ndarray, "row"]) -> Int[np.ndarray, "query"]:
+def _positions(
+    queries: Shaped[np.ndarray, "query"], rows: Shaped[np.ndarray, "row"]
+) -> Int[np.ndarray, "query"]:
     """Index of each queried id among rows of distinct ids; -1 where it is absent.
 
     Both sides are sorted, so the lookup passes through memory once.
@@ -216,7 +255,11 @@ def _positions(queries: Shaped[np.ndarray, "query"], rows: Shaped[np.ndarray, "r
         return np.full(len(queries), -1)
     key, query_key = (np.ascontiguousarray(side["key"]) for side in (rows, queries))
     order, query_order = np.argsort(key), np.argsort(query_key)
-    key, candidate, positions = key[order], np.empty(len(query_key), dtype=np.int64), np.full(len(queries), -1)
+    key, candidate, positions = (
+        key[order],
+        np.empty(len(query_key), dtype=np.int64),
+        np.full(len(queries), -1),
+    )
     candidate[query_order] = np.searchsorted(key, query_key[query_order])
     pending = np.flatnonzero(candidate < len(key))
     # A second pass is needed only where different texts share their first hash.

@@ -1,7 +1,9 @@
-"""Losses and scores in Parquet files larger than memory -> the same checks, digests and columns, piece by piece.
+"""Losses and scores in Parquet files larger than memory -> the same checks, digests and
+columns, piece by piece.
 
-The checks and digests are those of `values` and `scores`, applied to one column after the other. Errors count rows over
-all files. Unit numbers, and scores in another order than the table, are stored in temporary files.
+The checks and digests are those of `values` and `scores`, applied to one column after
+the other. Errors count rows over all files. Unit numbers, and scores in another order
+than the table, are stored in temporary files.
 """
 
 import hashlib
@@ -91,10 +93,15 @@ class ScannedTable:
         """The unit of each row, CHUNK rows at a time; -1 where it is not judged."""
         return (self.unit_index[codes] for codes in self.units.chunks(CHUNK))
 
-    def losses(self) -> Iterator[tuple[Float[np.ndarray, "row"], Float[np.ndarray, "row"]]]:
+    def losses(
+        self,
+    ) -> Iterator[tuple[Float[np.ndarray, "row"], Float[np.ndarray, "row"]]]:
         """Losses of both modes, CHUNK rows at a time."""
         for chunk in self.parts.chunks(*self.columns):
-            cheap, full = (_loss(as_numbers(chunk[name]), rewards=self.rewards) for name in self.columns)
+            cheap, full = (
+                _loss(as_numbers(chunk[name]), rewards=self.rewards)
+                for name in self.columns
+            )
             yield cheap, full
 
 
@@ -106,7 +113,9 @@ def scan_values(
     units: Sequence[str] | None = None,
     watch: Watch = unwatched,
 ) -> ScannedTable:
-    """The table in a Parquet file or a folder of them; `units` are judged, or all units where None."""
+    """The table in a Parquet file or a folder of them; `units` are judged, or all units
+    where None.
+    """
     parts = Parts.of(source)
     prefix, available = loss_columns(parts.types, parts.source)
     parts.require("unit", "input")
@@ -118,14 +127,20 @@ def scan_values(
     every, codes, rows = _units(parts)
     judged = every if units is None else named_units(units, every)
     unit_index = np.searchsorted(judged, every)
-    unit_index = np.where(judged[np.minimum(unit_index, len(judged) - 1)] == every, unit_index, -1)
-    sizes = np.bincount(unit_index[unit_index >= 0], weights=rows[unit_index >= 0], minlength=len(judged)).astype(
-        np.int64
+    unit_index = np.where(
+        judged[np.minimum(unit_index, len(judged) - 1)] == every, unit_index, -1
     )
+    sizes = np.bincount(
+        unit_index[unit_index >= 0],
+        weights=rows[unit_index >= 0],
+        minlength=len(judged),
+    ).astype(np.int64)
     if not sizes.sum():
         raise InputError(f"Named units must hold inputs; none of {some(judged)} does.")
     text = parts.has_text("input")
-    reader = _Hashing(parts, codes, unit_index, step=math.ceil(int(sizes.sum()) / SAMPLE))
+    reader = _Hashing(
+        parts, codes, unit_index, step=math.ceil(int(sizes.sum()) / SAMPLE)
+    )
     digest = hashlib.sha256("\n".join([*selected, *judged, ""]).encode())
     digest = reader.hash_ids(digest, text=text)
     sample_unit = reader.hash_units(digest)
@@ -154,33 +169,48 @@ def scan_values(
         sample_losses=(samples[0], samples[-1]),
         sample_unit=sample_unit,
         text=text,
-        estimated=str(next(iter(parts.chunks(ESTIMATED)))[ESTIMATED][0].as_py()) if ESTIMATED in parts.types else None,
+        estimated=str(next(iter(parts.chunks(ESTIMATED)))[ESTIMATED][0].as_py())
+        if ESTIMATED in parts.types
+        else None,
     )
 
 
-def _refuse_what_needs_memory(parts: Parts, available: Sequence[str], selected: Sequence[str]) -> None:
+def _refuse_what_needs_memory(
+    parts: Parts, available: Sequence[str], selected: Sequence[str]
+) -> None:
     """Raise where a table cannot be judged piece by piece."""
     if len(selected) > 2:
         raise InputError(
-            f"{parts.source}: more than two modes ({', '.join(selected)}) need the table in memory: name two, cheap "
-            "first (modes=[...], --modes), or allow more memory (--memory)."
+            f"{parts.source}: more than two modes ({', '.join(selected)}) need the "
+            "table in memory: name two, cheap first (modes=[...], --modes), or allow "
+            "more memory (--memory)."
         )
     cost_names = [
-        name for by_mode in input_costs.cost_columns(parts.types, available).values() for name in by_mode.values()
+        name
+        for by_mode in input_costs.cost_columns(parts.types, available).values()
+        for name in by_mode.values()
     ]
     if cost_names:
         raise InputError(
-            f"{parts.source}: costs per input ({cost_names[0]}) need the table in memory: leave those columns out and "
-            "give one cost per mode (--costs), or allow more memory (--memory)."
+            f"{parts.source}: costs per input ({cost_names[0]}) need the table in "
+            "memory: leave those columns out and give one cost per mode (--costs), or "
+            "allow more memory (--memory)."
         )
 
 
-def _units(parts: Parts) -> tuple[Shaped[np.ndarray, "unit"], Spill, Int[np.ndarray, "unit"]]:
-    """All units sorted as text, the index of each row's unit among them, and the number of rows of each unit."""
+def _units(
+    parts: Parts,
+) -> tuple[Shaped[np.ndarray, "unit"], Spill, Int[np.ndarray, "unit"]]:
+    """All units sorted as text, the index of each row's unit among them, and the number
+    of rows of each unit.
+    """
     number_of: dict[str, int] = {}
     numbered = Spill(np.int32)
     for names, codes in parts.id_codes("unit"):
-        number = np.array([number_of.setdefault(name, len(number_of)) for name in names], dtype=np.int32)
+        number = np.array(
+            [number_of.setdefault(name, len(number_of)) for name in names],
+            dtype=np.int32,
+        )
         numbered.append(number[codes])
     ids = as_text(np.array(list(number_of)))
     order = np.argsort(ids, kind="stable")
@@ -196,7 +226,9 @@ def _units(parts: Parts) -> tuple[Shaped[np.ndarray, "unit"], Spill, Int[np.ndar
 
 @dataclass(frozen=True, eq=False)
 class _Hashing:
-    """Reads columns of a table to hash and check them; rows of units that are not judged are only checked."""
+    """Reads columns of a table to hash and check them; rows of units that are not
+    judged are only checked.
+    """
 
     parts: Parts
     codes: Spill
@@ -207,13 +239,28 @@ class _Hashing:
         return (self.unit_index[codes] >= 0 for codes in self.codes.chunks(CHUNK))
 
     def hash_ids(self, digest: Any, *, text: bool) -> Any:
-        """The digest with the ids added; ids must differ. Text ids that spell integers are hashed as integers.
+        """The digest with the ids added; ids must differ.
 
-        Whether all ids spell integers is certain only at the end, so both digests are computed.
+        Text ids that spell integers are hashed as integers.
+
+        Whether all ids spell integers is certain only at the end, so both digests are
+        computed.
         """
-        spelled, all_integers, started, ascending, last = digest.copy(), True, False, True, None
-        for ids, judged in zip(self.parts.ids("input", text=text), self._chosen_rows(), strict=True):
-            ascending = ascending and bool(np.all(ids[1:] > ids[:-1])) and (last is None or bool(ids[0] > last))
+        spelled, all_integers, started, ascending, last = (
+            digest.copy(),
+            True,
+            False,
+            True,
+            None,
+        )
+        for ids, judged in zip(
+            self.parts.ids("input", text=text), self._chosen_rows(), strict=True
+        ):
+            ascending = (
+                ascending
+                and bool(np.all(ids[1:] > ids[:-1]))
+                and (last is None or bool(ids[0] > last))
+            )
             last = ids[-1]
             judged_ids = ids if judged.all() else ids[judged]
             if not len(judged_ids):
@@ -223,17 +270,24 @@ class _Hashing:
             if numbers is not None:
                 digest.update(np.ascontiguousarray(numbers, dtype="<i8").data)
             if text:
-                spelled.update((("\n" if started else "") + "\n".join(judged_ids)).encode())
+                spelled.update(
+                    (("\n" if started else "") + "\n".join(judged_ids)).encode()
+                )
             started = True
         if not ascending:
             groups = joins.partition(
-                self.parts, text=text, partitions=joins.partitions_for(len(self.parts)), scores=None
+                self.parts,
+                text=text,
+                partitions=joins.partitions_for(len(self.parts)),
+                scores=None,
             )
             joins.refuse_repeated(groups, self.parts)
         return digest if all_integers else spelled
 
     def hash_units(self, digest: Any) -> Int[np.ndarray, "sampled"]:
-        """Add the units of the judged rows to the digest; returns the units of the sample."""
+        """Add the units of the judged rows to the digest; returns the units of the
+        sample.
+        """
         first, sample = 0, []
         for codes in self.codes.chunks(CHUNK):
             unit = self.unit_index[codes]
@@ -246,13 +300,21 @@ class _Hashing:
     def hash_losses(
         self, digest: Any, name: str, *, rewards: bool = False
     ) -> tuple[float, Float[np.ndarray, "sampled"]]:
-        """Add a column of finite numbers to the digest; returns its largest absolute value and the sample."""
+        """Add a column of finite numbers to the digest; returns its largest absolute
+        value and the sample.
+        """
         row, first, largest, sample = 0, 0, 0.0, []
-        for column, judged in zip(self.parts.numbers(name), self._chosen_rows(), strict=True):
+        for column, judged in zip(
+            self.parts.numbers(name), self._chosen_rows(), strict=True
+        ):
             if not (column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS):
                 bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
                 value = float(column[bad[0]])
-                need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
+                need = (
+                    f"be at most {LARGEST_LOSS:g} in size"
+                    if np.isfinite(value)
+                    else "be finite"
+                )
                 raise number_error(self.parts, name, row + int(bad[0]), value, need)
             losses = _loss(column if judged.all() else column[judged], rewards=rewards)
             digest.update(np.ascontiguousarray(losses, dtype="<f8").data)
@@ -262,23 +324,31 @@ class _Hashing:
         return largest, np.concatenate(sample)
 
 
-def thin(column: Shaped[np.ndarray, "row"], first: int, step: int) -> Shaped[np.ndarray, "sampled"]:
-    """The rows of a piece whose number is a multiple of `step`; the piece starts with row `first`."""
+def thin(
+    column: Shaped[np.ndarray, "row"], first: int, step: int
+) -> Shaped[np.ndarray, "sampled"]:
+    """The rows of a piece whose number is a multiple of `step`; the piece starts with
+    row `first`.
+    """
     return column[-first % step :: step].copy()
 
 
-def _loss(column: Float[np.ndarray, "row"], *, rewards: bool) -> Float[np.ndarray, "row"]:
+def _loss(
+    column: Float[np.ndarray, "row"], *, rewards: bool
+) -> Float[np.ndarray, "row"]:
     return 0.0 - column if rewards else column  # no negative zeros
 
 
 @dataclass(frozen=True, eq=False)
 class ScannedScores:
-    """Scores that stay in their files, or in a temporary file in the order of the table.
+    """Scores that stay in their files, or in a temporary file in the order of the
+    table.
 
     Attributes:
         name: The allocator's name.
         parts: The files.
-        aligned: The scores in the order of the table, NaN where missing; None where the files have that order.
+        aligned: The scores in the order of the table, NaN where missing; None where the
+            files have that order.
         covered: Share of the judged inputs that came with a score.
         digest: SHA-256 of the scores of the judged inputs.
         sample: Scores of the table's sample.
@@ -294,38 +364,57 @@ class ScannedScores:
     kind: Kind
 
     def chunks(self) -> Iterator[Float[np.ndarray, "row"]]:
-        """The score of each row of the table, CHUNK rows at a time; -inf where it is missing."""
+        """The score of each row of the table, CHUNK rows at a time; -inf where it is
+        missing.
+        """
         if self.aligned is None:
             return self.parts.numbers("score")
         return (_fill(chunk) for chunk in self.aligned.chunks(CHUNK))
 
 
 def scan_scores(
-    table: ScannedTable, scores: Mapping[str, Any], missing: Missing, watch: Watch = unwatched
+    table: ScannedTable,
+    scores: Mapping[str, Any],
+    missing: Missing,
+    watch: Watch = unwatched,
 ) -> list[ScannedScores]:
     """Every allocator's scores in Parquet files, aligned with the table by id."""
-    return [_scan(table, name, scores[name], missing) for name in watch(list(scores), "aligning scores")]
+    return [
+        _scan(table, name, scores[name], missing)
+        for name in watch(list(scores), "aligning scores")
+    ]
 
 
-def _scan(table: ScannedTable, name: str, source: Any, missing: Missing) -> ScannedScores:
+def _scan(
+    table: ScannedTable, name: str, source: Any, missing: Missing
+) -> ScannedScores:
     if not isinstance(source, str | Path):
         raise InputError(
-            f"{name}: scores of a table that is read piece by piece must be a .parquet file or a folder of them; found "
-            f"{type(source).__name__}. Write them to a file, or allow more memory (--memory)."
+            f"{name}: scores of a table that is read piece by piece must be a "
+            f".parquet file or a folder of them; found {type(source).__name__}. Write "
+            "them to a file, or allow more memory (--memory)."
         )
     parts = Parts.of(Path(source), name)
     refuse_values(parts.types, parts.source)
-    if "score" not in parts.types and any(column.startswith(SCORE_PREFIX) for column in parts.types):
+    if "score" not in parts.types and any(
+        column.startswith(SCORE_PREFIX) for column in parts.types
+    ):
         raise InputError(
-            f"{parts.source}: scores per mode ({SCORE_PREFIX}<mode>) need the table in memory: give one column "
-            "'score', or allow more memory (--memory)."
+            f"{parts.source}: scores per mode ({SCORE_PREFIX}<mode>) need the table "
+            "in memory: give one column 'score', or allow more memory (--memory)."
         )
     parts.require("input", "score")
     text = table.text or parts.has_text("input")
-    aligned = None if _same_order(table, parts, text=text) else _aligned_scores(table, parts, text=text)
+    aligned = (
+        None
+        if _same_order(table, parts, text=text)
+        else _aligned_scores(table, parts, text=text)
+    )
     digest, lacking, row, first, sample = hashlib.sha256(), _Lacking(table), 0, 0, []
     for score, unit in zip(
-        _checked_scores(parts) if aligned is None else aligned.chunks(CHUNK), table.unit(), strict=True
+        _checked_scores(parts) if aligned is None else aligned.chunks(CHUNK),
+        table.unit(),
+        strict=True,
     ):
         if aligned is not None:
             lacking.note(score, unit, row)
@@ -336,7 +425,15 @@ def _scan(table: ScannedTable, name: str, source: Any, missing: Missing) -> Scan
     if missing == "error":
         lacking.refuse(name)
     covered = 1 - lacking.number / len(table)
-    return ScannedScores(name, parts, aligned, covered, digest.hexdigest(), np.concatenate(sample), _kind(parts))
+    return ScannedScores(
+        name,
+        parts,
+        aligned,
+        covered,
+        digest.hexdigest(),
+        np.concatenate(sample),
+        _kind(parts),
+    )
 
 
 @dataclass
@@ -347,7 +444,9 @@ class _Lacking:
     first: int | None = None
     number: int = 0
 
-    def note(self, score: Float[np.ndarray, "row"], unit: Int[np.ndarray, "row"], row: int) -> None:
+    def note(
+        self, score: Float[np.ndarray, "row"], unit: Int[np.ndarray, "row"], row: int
+    ) -> None:
         absent = np.flatnonzero(np.isnan(score) & (unit >= 0))
         if len(absent) and self.first is None:
             self.first = row + int(absent[0])
@@ -356,9 +455,12 @@ class _Lacking:
     def refuse(self, name: str) -> None:
         if self.first is not None:
             raise InputError(
-                f"{name}: every input needs a score; input {self.table.parts.id_at(self.first)!r} has none"
-                f"{f', nor have {self.number - 1} more' if self.number > 1 else ''}. Use missing='worst' (--missing "
-                "worst) to rank them last, or judge on units that are scored (--units)."
+                f"{name}: every input needs a score; input "
+                f"{self.table.parts.id_at(self.first)!r} has "
+                "none"
+                f"{f', nor have {self.number - 1} more' if self.number > 1 else ''}. "
+                "Use missing='worst' (--missing worst) to rank them last, or judge on "
+                "units that are scored (--units)."
             )
 
 
@@ -374,7 +476,9 @@ def _checked_scores(parts: Parts) -> Iterator[Float[np.ndarray, "row"]]:
     for scores in parts.numbers("score"):
         bad = np.flatnonzero(np.isnan(scores))
         if len(bad):
-            raise number_error(parts, "score", first + int(bad[0]), math.nan, "hold numbers")
+            raise number_error(
+                parts, "score", first + int(bad[0]), math.nan, "hold numbers"
+            )
         first += len(scores)
         yield scores
 
@@ -383,7 +487,9 @@ def _same_order(table: ScannedTable, parts: Parts, *, text: bool) -> bool:
     """Whether the scores are in the order of the table."""
     if len(parts) != len(table.parts):
         return False
-    both = zip(table.parts.ids("input", text=text), parts.ids("input", text=text), strict=True)
+    both = zip(
+        table.parts.ids("input", text=text), parts.ids("input", text=text), strict=True
+    )
     return all(bool(np.all(own == other)) for own, other in both)
 
 
@@ -391,12 +497,18 @@ def _aligned_scores(table: ScannedTable, parts: Parts, *, text: bool) -> Spill:
     """The scores in the order of the table, joined by id in temporary files."""
     number = joins.partitions_for(max(len(parts), len(table.parts)))
     values = joins.partition(table.parts, text=text, partitions=number, scores=None)
-    scores = joins.partition(parts, text=text, partitions=number, scores=_checked_scores(parts))
+    scores = joins.partition(
+        parts, text=text, partitions=number, scores=_checked_scores(parts)
+    )
     return joins.join(values, scores, parts, len(table.parts))
 
 
 def _kind(parts: Parts) -> Kind:
-    """The value of the column `kind`, the same for all inputs; deployable where there is no such column."""
+    """The value of the column `kind`, the same for all inputs; deployable where there
+    is no such column.
+    """
     if "kind" not in parts.types:
         return "deployable"
-    return one_kind((name for names, _ in parts.id_codes("kind") for name in names), parts.source)
+    return one_kind(
+        (name for names, _ in parts.id_codes("kind") for name in names), parts.source
+    )

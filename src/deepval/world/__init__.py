@@ -1,1 +1,3 @@
-"""The data of a unit: objects, the vehicle's information (Scene), and the reference for losses (Truth)."""
+"""The data of a unit: objects, the vehicle's information (Scene), and the reference for
+losses (Truth).
+"""

@@ -1,4 +1,6 @@
-"""The interfaces of models (rows -> predictions) and learners (rows and labels -> a model)."""
+"""The interfaces of models (rows -> predictions) and learners (rows and labels -> a
+model).
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -41,7 +43,9 @@ def link_of(name: str) -> Link:
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """Mean and spread of each column on the fit rows; a column that is constant there becomes 0 everywhere."""
+    """Mean and spread of each column on the fit rows; a column that is constant there
+    becomes 0 everywhere.
+    """
 
     mean: Float[np.ndarray, "column"]
     inverse_spread: Float[np.ndarray, "column"]
@@ -52,27 +56,39 @@ class Standard:
         present = ~np.isnan(rows)
         number = np.maximum(present.sum(axis=0), 1)
         mean = np.where(present, rows, 0.0).sum(axis=0) / number
-        spread = np.sqrt(np.where(present, (rows - mean) ** 2, 0.0).sum(axis=0) / number)
-        # The spread of a constant column is rounding error, which must not be scaled up.
+        spread = np.sqrt(
+            np.where(present, (rows - mean) ** 2, 0.0).sum(axis=0) / number
+        )
+        # The spread of a constant column is rounding error, which must not be scaled
+        # up.
         varies = spread > 1e-12 * np.maximum(1.0, np.abs(mean))
-        return cls(mean, np.divide(1.0, spread, out=np.zeros_like(spread), where=varies))
+        return cls(
+            mean, np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
+        )
 
-    def apply(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
+    def apply(
+        self, rows: Float[np.ndarray, "row column"]
+    ) -> Float[np.ndarray, "row column"]:
         """The standardised rows."""
-        # Contiguous rows: otherwise the memory layout decides the order of a model's sums, and so the last bits.
+        # Contiguous rows: otherwise the memory layout decides the order of a model's
+        # sums, and so the last bits.
         scaled = (np.ascontiguousarray(rows) - self.mean) * self.inverse_spread
         return np.where(np.isnan(scaled), 0.0, scaled)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit linear algebra and OpenMP to one thread: repeatable, and at these sizes also the fastest."""
+    """Limit linear algebra and OpenMP to one thread: repeatable, and at these sizes
+    also the fastest.
+    """
     with library("threadpoolctl").threadpool_limits(1):
         yield
 
 
 class Model(ABC):
-    """Rows of numbers -> one prediction per row; a batch and a single row give the same bits."""
+    """Rows of numbers -> one prediction per row; a batch and a single row give the same
+    bits.
+    """
 
     @property
     @abstractmethod
@@ -80,7 +96,9 @@ class Model(ABC):
         """The length of a row."""
 
     @abstractmethod
-    def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
+    def predict(
+        self, rows: Float[np.ndarray, "row column"]
+    ) -> Float[np.ndarray, "row"]:
         """The prediction for each row."""
 
     def predict_row(self, row: Float[np.ndarray, "column"]) -> float:
@@ -94,7 +112,9 @@ class Model(ABC):
     @classmethod
     @abstractmethod
     def of(cls, content: Mapping[str, Any]) -> "Model":
-        """The model from plain lists and numbers; KeyError, TypeError or ValueError if they are malformed."""
+        """The model from plain lists and numbers; KeyError, TypeError or ValueError if
+        they are malformed.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +141,14 @@ FittedModel = TypeVar("FittedModel", bound=Model)
 
 @dataclass(frozen=True)
 class Learner(ABC, Generic[FittedModel]):
-    """Rows and labels -> a fitted model; a frozen dataclass of its settings, which model files contain."""
+    """Rows and labels -> a fitted model; a frozen dataclass of its settings, which
+    model files contain.
+    """
 
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
-    """Least and largest value of each setting; for a tuple they apply to every number in it."""
+    """Least and largest value of each setting; for a tuple they apply to every number
+    in it.
+    """
 
     def __post_init__(self) -> None:
         check_settings(self, self.bounds)
@@ -138,7 +162,9 @@ class Learner(ABC, Generic[FittedModel]):
         weights: Float[np.ndarray, "row"] | None = None,
         seed: int = 0,
     ) -> FittedModel:
-        """The fitted model; with `classify`, labels are 0 and 1, and the model predicts the probability of 1."""
+        """The fitted model; with `classify`, labels are 0 and 1, and the model predicts
+        the probability of 1.
+        """
         return self._fit(Task(rows, labels, classify, weights, seed))
 
     @abstractmethod
@@ -147,10 +173,16 @@ class Learner(ABC, Generic[FittedModel]):
 
 
 def check_settings(settings: Any, bounds: Mapping[str, tuple[float, float]]) -> None:
-    """Raise InputError if a field of a dataclass is outside its bounds: a file may contain any number."""
+    """Raise InputError if a field of a dataclass is outside its bounds: a file may
+    contain any number.
+    """
     for name, (least, largest) in bounds.items():
         value = getattr(settings, name)
-        if not all(least <= number <= largest for number in (value if isinstance(value, tuple) else (value,))):
+        if not all(
+            least <= number <= largest
+            for number in (value if isinstance(value, tuple) else (value,))
+        ):
             raise InputError(
-                f"{name} of {type(settings).__name__} must be from {least:g} to {largest:g}; found {quote(value)}."
+                f"{name} of {type(settings).__name__} must be "
+                f"from {least:g} to {largest:g}; found {quote(value)}."
             )

@@ -1,8 +1,10 @@
-"""Argoverse 2 motion-forecasting scenarios and sensor logs -> logs, and the scenes and truths of their states.
+"""Argoverse 2 motion-forecasting scenarios and sensor logs -> logs, and the scenes and
+truths of their states.
 
-A scenario is a folder with `scenario_*.parquet` and `log_map_archive_*.json`; a sensor log one with
-`annotations.feather`, `city_SE3_egovehicle.feather`, `map/log_map_archive_*.json` and usually `calibration/`.
-docs/external.md lists their real and their nominal parts.
+A scenario is a folder with `scenario_*.parquet` and `log_map_archive_*.json`; a sensor
+log one with `annotations.feather`, `city_SE3_egovehicle.feather`,
+`map/log_map_archive_*.json` and usually `calibration/`. docs/external.md lists their
+real and their nominal parts.
 """
 
 import warnings
@@ -13,7 +15,13 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.datasets.dataset import FileUnits
-from deepval.datasets.logs.log import Log, LoggedTrack, differences_mps, poses_of, route_of
+from deepval.datasets.logs.log import (
+    Log,
+    LoggedTrack,
+    differences_mps,
+    poses_of,
+    route_of,
+)
 from deepval.datasets.logs.states import level, unit_of
 from deepval.errors import InputError, InputWarning, reason
 from deepval.files import reading
@@ -76,8 +84,9 @@ class MapForm(TypedDict):
 def read_lane_map(path: Path) -> LaneMap:
     """Lanes for cars, drivable areas and crosswalks of a map file, in its order.
 
-    Neighbours that lead in the same direction are one roadblock; lanes within intersections are connectors. The map
-    has no speed limits. Drivable areas cover the lanes too.
+    Neighbours that lead in the same direction are one roadblock; lanes within
+    intersections are connectors. The map has no speed limits. Drivable areas cover the
+    lanes too.
     """
     content = check_file_form(MapForm, read_json(path, "a map in JSON"), path, WHAT)
     segments: dict[str, Any] = content["lane_segments"]
@@ -88,7 +97,11 @@ def read_lane_map(path: Path) -> LaneMap:
 
 
 def _lane_map(content: dict[str, Any], segments: dict[str, Any]) -> LaneMap:
-    driven = {key: segment for key, segment in segments.items() if segment["lane_type"] in DRIVEN}
+    driven = {
+        key: segment
+        for key, segment in segments.items()
+        if segment["lane_type"] in DRIVEN
+    }
     if not driven:
         raise InputError("a map must have lanes for vehicles; found none.")
     lines = {key: _centreline_m(key, segment) for key, segment in driven.items()}
@@ -99,7 +112,10 @@ def _lane_map(content: dict[str, Any], segments: dict[str, Any]) -> LaneMap:
             centreline_m=lines[key],
             roadblock=f"rb_{blocks[key]}",
             polygon_m=np.concatenate(
-                [_points(segment["left_lane_boundary"]), _points(segment["right_lane_boundary"])[::-1]]
+                [
+                    _points(segment["left_lane_boundary"]),
+                    _points(segment["right_lane_boundary"])[::-1],
+                ]
             ),
             successors=tuple(str(after) for after in segment["successors"]),
             connector=bool(segment["is_intersection"]),
@@ -109,32 +125,50 @@ def _lane_map(content: dict[str, Any], segments: dict[str, Any]) -> LaneMap:
     crossings = content.get("pedestrian_crossings", {}).values()
     return LaneMap(
         lanes,
-        drivable_m=tuple(_points(area["area_boundary"]) for area in content.get("drivable_areas", {}).values()),
+        drivable_m=tuple(
+            _points(area["area_boundary"])
+            for area in content.get("drivable_areas", {}).values()
+        ),
         crosswalks_m=tuple(
-            np.concatenate([_points(crossing["edge1"]), _points(crossing["edge2"])[::-1]]) for crossing in crossings
+            np.concatenate(
+                [_points(crossing["edge1"]), _points(crossing["edge2"])[::-1]]
+            )
+            for crossing in crossings
         ),
     )
 
 
-def middle_m(left_m: Float[np.ndarray, "a 2"], right_m: Float[np.ndarray, "b 2"]) -> Float[np.ndarray, "point 2"]:
-    """The line midway between two boundaries: the mean of both at equal shares of their lengths."""
+def middle_m(
+    left_m: Float[np.ndarray, "a 2"], right_m: Float[np.ndarray, "b 2"]
+) -> Float[np.ndarray, "point 2"]:
+    """The line midway between two boundaries: the mean of both at equal shares of their
+    lengths.
+    """
     length_m = max(_along(left_m)[-1], _along(right_m)[-1])
     share = np.linspace(0.0, 1.0, max(int(np.ceil(length_m / SPACING_M)) + 1, 2))
     return (_at(left_m, share) + _at(right_m, share)) / 2
 
 
 def _centreline_m(key: str, segment: dict[str, Any]) -> Float[np.ndarray, "point 2"]:
-    """The map's own centreline (motion forecasting), or the line midway between the boundaries (sensor logs)."""
+    """The map's own centreline (motion forecasting), or the line midway between the
+    boundaries (sensor logs).
+    """
     if segment.get("centerline"):
         return _points(segment["centerline"])
-    left_m, right_m = (_points(segment[f"{side}_lane_boundary"]) for side in ("left", "right"))
+    left_m, right_m = (
+        _points(segment[f"{side}_lane_boundary"]) for side in ("left", "right")
+    )
     for side, line_m in (("left", left_m), ("right", right_m)):
         check_line(line_m, f"lane segment {key}: a {side} boundary")
     return middle_m(left_m, right_m)
 
 
-def _roadblocks(segments: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> dict[str, str]:
-    """For each lane, the first lane in the map's order of its group of neighbours (union-find)."""
+def _roadblocks(
+    segments: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]
+) -> dict[str, str]:
+    """For each lane, the first lane in the map's order of its group of neighbours
+    (union-find).
+    """
     group = {key: key for key in segments}
 
     def head(key: str) -> str:
@@ -146,7 +180,10 @@ def _roadblocks(segments: dict[str, dict[str, Any]], lines: dict[str, np.ndarray
     for key, segment in segments.items():
         for side in ("left_neighbor_id", "right_neighbor_id"):
             beside = str(segment.get(side))
-            if beside not in segments or segments[beside]["is_intersection"] != segment["is_intersection"]:
+            if (
+                beside not in segments
+                or segments[beside]["is_intersection"] != segment["is_intersection"]
+            ):
                 continue
             directions = [line[-1] - line[0] for line in (lines[key], lines[beside])]
             if np.dot(directions[0], directions[1]) > 0:
@@ -160,12 +197,18 @@ def _points(rows: list[dict[str, float]]) -> Float[np.ndarray, "point 2"]:
 
 
 def _along(line_m: np.ndarray) -> Float[np.ndarray, "point"]:
-    return np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line_m, axis=0), axis=1))])
+    return np.concatenate(
+        [[0.0], np.cumsum(np.linalg.norm(np.diff(line_m, axis=0), axis=1))]
+    )
 
 
-def _at(line_m: np.ndarray, share: Float[np.ndarray, "point"]) -> Float[np.ndarray, "point 2"]:
+def _at(
+    line_m: np.ndarray, share: Float[np.ndarray, "point"]
+) -> Float[np.ndarray, "point 2"]:
     along = _along(line_m)
-    return np.column_stack([np.interp(share * along[-1], along, line_m[:, axis]) for axis in (0, 1)])
+    return np.column_stack(
+        [np.interp(share * along[-1], along, line_m[:, axis]) for axis in (0, 1)]
+    )
 
 
 EVERY = 5
@@ -173,7 +216,9 @@ EVERY = 5
 
 
 def drive(unit: str, folder: Path, **parts: Any) -> Log:
-    """The log of a drive from its other parts, with the map of its folder and a route matched to its poses."""
+    """The log of a drive from its other parts, with the map of its folder and a route
+    matched to its poses.
+    """
     map_folder = folder / "map" if reading.is_folder(folder / "map") else folder
     lane_map = read_lane_map(one_file(map_folder, "log_map_archive_*.json"))
     pose = parts["world_from_ego"]
@@ -199,7 +244,11 @@ def one_file(folder: Path, pattern: str) -> Path:
 
 
 def table_columns(
-    path: Path, *, texts: tuple[str, ...] = (), numbers: tuple[str, ...] = (), whole: tuple[str, ...] = ()
+    path: Path,
+    *,
+    texts: tuple[str, ...] = (),
+    numbers: tuple[str, ...] = (),
+    whole: tuple[str, ...] = (),
 ) -> dict[str, np.ndarray]:
     """Columns of a Parquet or Feather file, each of its declared type.
 
@@ -210,17 +259,26 @@ def table_columns(
         whole: Names of the columns that hold integers.
     """
     names = (*texts, *numbers, *whole)
-    table = columns.parquet_table(path, str(path)) if path.suffix == ".parquet" else _feather(path)
+    table = (
+        columns.parquet_table(path, str(path))
+        if path.suffix == ".parquet"
+        else _feather(path)
+    )
     rows = columns.of_arrow(table, str(path), only=names)
     typed = rows.of_types(texts=texts, numbers=numbers, whole=whole)
     empty = [name for name in names if table.column(name).null_count]
     if empty:
-        raise InputError(f"{path}: every row must have a value of {empty[0]}; some have none.")
+        raise InputError(
+            f"{path}: every row must have a value of {empty[0]}; some have none."
+        )
     for name in numbers:
         odd = np.flatnonzero(~np.isfinite(typed[name]))
         if len(odd):
             location, value = columns.row_name(int(odd[0])), typed[name][odd[0]]
-            raise InputError(f"{path}: column {name!r} must hold finite numbers; {location} holds {value}.")
+            raise InputError(
+                f"{path}: column {name!r} must hold finite "
+                f"numbers; {location} holds {value}."
+            )
     return typed
 
 
@@ -233,20 +291,44 @@ def _feather(path: Path) -> Any:
     except (OSError, ValueError, pa.ArrowException) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: must be a Feather table that can be read; {reason(error)}.") from error
+        raise InputError(
+            f"{path}: must be a Feather table that can be read; {reason(error)}."
+        ) from error
 
 
 def once(step: Int[np.ndarray, "row"], track: str) -> Int[np.ndarray, "row"]:
     """The steps of a track's rows; raises where a step occurs twice."""
     if len(np.unique(step)) != len(step):
-        raise InputError(f"track {track}: every step must have one row; two rows are of the same step.")
+        raise InputError(
+            f"track {track}: every step must have one row; two "
+            "rows are of the same step."
+        )
     return step
 
 
-CAMERA = Camera(1686.0, 1686.0, 775.0, 1024.0, looking_ahead(1.63, height_m=1.72), 0.0, width_px=1550, height_px=2048)
-"""A nominal camera like ring_front_center, for scenarios, which have no camera, and logs without calibration."""
+CAMERA = Camera(
+    1686.0,
+    1686.0,
+    775.0,
+    1024.0,
+    looking_ahead(1.63, height_m=1.72),
+    0.0,
+    width_px=1550,
+    height_px=2048,
+)
+"""A nominal camera like ring_front_center, for scenarios, which have no camera, and
+logs without calibration.
+"""
 TEXTS = ("track_id", "object_type")
-NUMBERS = ("position_x", "position_y", "heading", "velocity_x", "velocity_y", "start_timestamp", "end_timestamp")
+NUMBERS = (
+    "position_x",
+    "position_y",
+    "heading",
+    "velocity_x",
+    "velocity_y",
+    "start_timestamp",
+    "end_timestamp",
+)
 WHOLE = ("timestep", "num_timestamps")
 MOST_STEPS = 100_000
 """Steps of a scenario; a published one has 110."""
@@ -262,11 +344,15 @@ SCENARIO_TYPES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "background": ("Barrier", (1.0, 1.0, 1.0)),
     "unknown": ("Misc", (3.0, 1.5, 1.9)),
 }
-"""Object type -> class and typical length, width and height (m); the files have no sizes."""
+"""Object type -> class and typical length, width and height (m); the files have no
+sizes.
+"""
 
 
 def scenario_log(folder: Path, unit: str) -> Log:
-    """A motion-forecasting scenario as a log; the position of track AV is read as its rear axle."""
+    """A motion-forecasting scenario as a log; the position of track AV is read as its
+    rear axle.
+    """
     path = one_file(folder, "scenario_*.parquet")
     table = table_columns(path, texts=TEXTS, numbers=NUMBERS, whole=WHOLE)
     if not len(table["track_id"]):
@@ -278,15 +364,26 @@ def scenario_log(folder: Path, unit: str) -> Log:
         or not seconds > 0
         or not 0 <= table["timestep"].min() <= table["timestep"].max() < steps
     ):
-        raise InputError(f"{path}: timesteps must lie in the scenario's {steps} over {seconds:g} s; they do not.")
+        raise InputError(
+            f"{path}: timesteps must lie in the scenario's {steps} over {seconds:g} "
+            "s; they do not."
+        )
     order = list(dict.fromkeys(table["track_id"].tolist()))
     if "AV" not in order:
-        raise InputError(f"{path}: a scenario must have the track AV of its ego; found none.")
-    tracks = {key: _scenario_track(table, table["track_id"] == key, steps=steps) for key in order}
+        raise InputError(
+            f"{path}: a scenario must have the track AV of its ego; found none."
+        )
+    tracks = {
+        key: _scenario_track(table, table["track_id"] == key, steps=steps)
+        for key in order
+    }
     ego = tracks.pop("AV")
     absent = np.flatnonzero(~ego.valid)
     if len(absent):
-        raise InputError(f"{path}: the ego must be logged at every step; it is not at step {absent[0]}.")
+        raise InputError(
+            f"{path}: the ego must be logged at every step; "
+            f"it is not at step {absent[0]}."
+        )
     pose = np.column_stack([ego.centre_m[:, :2], ego.heading_rad])
     return drive(
         unit,
@@ -299,10 +396,15 @@ def scenario_log(folder: Path, unit: str) -> Log:
     )
 
 
-def _scenario_track(table: dict[str, np.ndarray], is_track: Bool[np.ndarray, "row"], *, steps: int) -> LoggedTrack:
+def _scenario_track(
+    table: dict[str, np.ndarray], is_track: Bool[np.ndarray, "row"], *, steps: int
+) -> LoggedTrack:
     kind = str(table["object_type"][is_track][0])
     if kind not in SCENARIO_TYPES:
-        raise InputError(f"a scenario's object types must be among {', '.join(SCENARIO_TYPES)}; found {kind}.")
+        raise InputError(
+            "a scenario's object types "
+            f"must be among {', '.join(SCENARIO_TYPES)}; found {kind}."
+        )
     cls, size_m = SCENARIO_TYPES[kind]
     step = once(table["timestep"][is_track], str(table["track_id"][is_track][0]))
 
@@ -316,7 +418,9 @@ def _scenario_track(table: dict[str, np.ndarray], is_track: Bool[np.ndarray, "ro
     return LoggedTrack(
         id=str(table["track_id"][is_track][0]),
         cls=cls,
-        centre_m=np.column_stack([by_step("position_x", "position_y"), np.full(steps, size_m[2] / 2)]),
+        centre_m=np.column_stack(
+            [by_step("position_x", "position_y"), np.full(steps, size_m[2] / 2)]
+        ),
         heading_rad=by_step("heading")[:, 0],
         size_m=np.tile(np.array(size_m), (steps, 1)),
         velocity_mps=by_step("velocity_x", "velocity_y"),
@@ -325,19 +429,38 @@ def _scenario_track(table: dict[str, np.ndarray], is_track: Bool[np.ndarray, "ro
 
 
 AXLE_M = 0.33
-"""Nominal height above the ground of the rear axle, the origin of the data set's vehicle frame."""
+"""Nominal height above the ground of the rear axle, the origin of the data set's
+vehicle frame.
+"""
 FRONT = "ring_front_center"
 CATEGORIES: dict[str, str] = {
     **dict.fromkeys(("REGULAR_VEHICLE",), "Car"),
-    **dict.fromkeys(("LARGE_VEHICLE", "BOX_TRUCK", "TRUCK", "TRUCK_CAB", "VEHICULAR_TRAILER"), "Truck"),
+    **dict.fromkeys(
+        ("LARGE_VEHICLE", "BOX_TRUCK", "TRUCK", "TRUCK_CAB", "VEHICULAR_TRAILER"),
+        "Truck",
+    ),
     **dict.fromkeys(("BUS", "SCHOOL_BUS", "ARTICULATED_BUS"), "Bus"),
     **dict.fromkeys(("RAILED_VEHICLE",), "Tram"),
-    **dict.fromkeys(("PEDESTRIAN", "OFFICIAL_SIGNALER", "STROLLER", "WHEELCHAIR"), "Pedestrian"),
     **dict.fromkeys(
-        ("BICYCLIST", "BICYCLE", "MOTORCYCLIST", "MOTORCYCLE", "WHEELED_RIDER", "WHEELED_DEVICE"), "Cyclist"
+        ("PEDESTRIAN", "OFFICIAL_SIGNALER", "STROLLER", "WHEELCHAIR"), "Pedestrian"
     ),
-    **dict.fromkeys(("CONSTRUCTION_CONE", "CONSTRUCTION_BARREL", "BOLLARD"), "Traffic_cone"),
-    **dict.fromkeys(("SIGN", "STOP_SIGN", "MOBILE_PEDESTRIAN_CROSSING_SIGN"), "Barrier"),
+    **dict.fromkeys(
+        (
+            "BICYCLIST",
+            "BICYCLE",
+            "MOTORCYCLIST",
+            "MOTORCYCLE",
+            "WHEELED_RIDER",
+            "WHEELED_DEVICE",
+        ),
+        "Cyclist",
+    ),
+    **dict.fromkeys(
+        ("CONSTRUCTION_CONE", "CONSTRUCTION_BARREL", "BOLLARD"), "Traffic_cone"
+    ),
+    **dict.fromkeys(
+        ("SIGN", "STOP_SIGN", "MOBILE_PEDESTRIAN_CROSSING_SIGN"), "Barrier"
+    ),
     **dict.fromkeys(("MESSAGE_BOARD_TRAILER", "TRAFFIC_LIGHT_TRAILER"), "Barrier"),
     **dict.fromkeys(("DOG", "ANIMAL"), "Misc"),
 }
@@ -348,19 +471,34 @@ SIZE = ("length_m", "width_m", "height_m")
 
 
 def sensor_log(folder: Path, unit: str) -> Log:
-    """A sensor log as a log: a step per annotated sweep, velocities by differences of positions."""
+    """A sensor log as a log: a step per annotated sweep, velocities by differences of
+    positions.
+    """
     path = folder / "annotations.feather"
     rows = table_columns(
-        path, texts=("track_uuid", "category"), numbers=(*SIZE, *TURN, *SHIFT), whole=("timestamp_ns",)
+        path,
+        texts=("track_uuid", "category"),
+        numbers=(*SIZE, *TURN, *SHIFT),
+        whole=("timestamp_ns",),
     )
-    poses = table_columns(folder / "city_SE3_egovehicle.feather", numbers=(*TURN, *SHIFT), whole=("timestamp_ns",))
+    poses = table_columns(
+        folder / "city_SE3_egovehicle.feather",
+        numbers=(*TURN, *SHIFT),
+        whole=("timestamp_ns",),
+    )
     stamps = np.unique(rows["timestamp_ns"])
     if len(stamps) < 2:
-        raise InputError(f"{path}: a log must have annotations of two sweeps or more; found {len(stamps)}.")
+        raise InputError(
+            f"{path}: a log must have annotations of two "
+            f"sweeps or more; found {len(stamps)}."
+        )
     row_of = {int(stamp): number for number, stamp in enumerate(poses["timestamp_ns"])}
     without_pose = [int(stamp) for stamp in stamps if int(stamp) not in row_of]
     if without_pose:
-        raise InputError(f"{path}: every sweep must have an ego pose; the one at {without_pose[0]} ns has none.")
+        raise InputError(
+            f"{path}: every sweep must have an ego "
+            f"pose; the one at {without_pose[0]} ns has none."
+        )
     city_from_axle = poses_of_rows(poses)[[row_of[int(stamp)] for stamp in stamps]]
     time_s = (stamps - stamps[0]) / 1e9
     ground = np.eye(4)
@@ -371,9 +509,13 @@ def sensor_log(folder: Path, unit: str) -> Log:
         folder,
         time_s=time_s,
         world_from_ego=level(city_from_axle @ ground),
-        speed_mps=np.maximum((along * level(city_from_axle)[:, :2, 0]).sum(axis=1), 0.0),
+        speed_mps=np.maximum(
+            (along * level(city_from_axle)[:, :2, 0]).sum(axis=1), 0.0
+        ),
         camera=_front_camera(folder / "calibration", unit),
-        tracks=_annotated_tracks(rows, stamps, city_from_axle=city_from_axle, time_s=time_s, path=path),
+        tracks=_annotated_tracks(
+            rows, stamps, city_from_axle=city_from_axle, time_s=time_s, path=path
+        ),
     )
 
 
@@ -387,7 +529,9 @@ def _annotated_tracks(
 ) -> tuple[LoggedTrack, ...]:
     unknown = sorted(set(rows["category"].tolist()) - set(CATEGORIES))
     if unknown:
-        raise InputError(f"{path}: categories must be Argoverse 2's; found {unknown[0]}.")
+        raise InputError(
+            f"{path}: categories must be Argoverse 2's; found {unknown[0]}."
+        )
     step = np.searchsorted(stamps, rows["timestamp_ns"])
     city_from_object = city_from_axle[step] @ poses_of_rows(rows)
     heading_rad = headings_rad(city_from_object)
@@ -396,9 +540,16 @@ def _annotated_tracks(
     for key in dict.fromkeys(rows["track_uuid"].tolist()):
         here = np.flatnonzero(rows["track_uuid"] == key)
         once(step[here], str(key))
-        centre, size, heading = np.zeros((len(stamps), 3)), np.ones((len(stamps), 3)), np.zeros(len(stamps))
+        centre, size, heading = (
+            np.zeros((len(stamps), 3)),
+            np.ones((len(stamps), 3)),
+            np.zeros(len(stamps)),
+        )
         valid = np.zeros(len(stamps), dtype=bool)
-        centre[step[here]], size[step[here]] = city_from_object[here, :3, 3], size_m[here]
+        centre[step[here]], size[step[here]] = (
+            city_from_object[here, :3, 3],
+            size_m[here],
+        )
         heading[step[here]], valid[step[here]] = heading_rad[here], True
         tracks.append(
             LoggedTrack(
@@ -415,48 +566,79 @@ def _annotated_tracks(
 
 
 def _front_camera(folder: Path, unit: str) -> Camera:
-    """The calibrated front camera; the nominal one, with a note, for a log without calibration."""
+    """The calibrated front camera; the nominal one, with a note, for a log without
+    calibration.
+    """
     if not reading.exists(folder):
-        note = f"log {unit} has no folder calibration: a nominal camera like {FRONT} stands in."
+        note = (
+            f"log {unit} has no folder calibration: a "
+            f"nominal camera like {FRONT} stands in."
+        )
         warnings.warn(note, InputWarning, stacklevel=2)
         return CAMERA
     names = ("fx_px", "fy_px", "cx_px", "cy_px", "width_px", "height_px")
-    inside = table_columns(folder / "intrinsics.feather", texts=("sensor_name",), numbers=names)
-    mounted = table_columns(folder / "egovehicle_SE3_sensor.feather", texts=("sensor_name",), numbers=(*TURN, *SHIFT))
+    inside = table_columns(
+        folder / "intrinsics.feather", texts=("sensor_name",), numbers=names
+    )
+    mounted = table_columns(
+        folder / "egovehicle_SE3_sensor.feather",
+        texts=("sensor_name",),
+        numbers=(*TURN, *SHIFT),
+    )
     for table, file in ((inside, "intrinsics"), (mounted, "egovehicle_SE3_sensor")):
         if FRONT not in table["sensor_name"].tolist():
-            raise InputError(f"{folder / file}.feather: a calibration must have the sensor {FRONT}; found none.")
+            raise InputError(
+                f"{folder / file}.feather: a calibration must have the sensor "
+                f"{FRONT}; found none."
+            )
     row = inside["sensor_name"].tolist().index(FRONT)
     fx, fy, cx, cy, width, height = (float(inside[name][row]) for name in names)
     ego_from_cam = poses_of_rows(mounted)[mounted["sensor_name"].tolist().index(FRONT)]
     ego_from_cam[2, 3] += AXLE_M
-    return Camera(fx, fy, cx, cy, ego_from_cam, 0.0, width_px=int(width), height_px=int(height))
+    return Camera(
+        fx, fy, cx, cy, ego_from_cam, 0.0, width_px=int(width), height_px=int(height)
+    )
 
 
 def poses_of_rows(table: dict[str, np.ndarray]) -> Float[np.ndarray, "row 4 4"]:
     """Transforms of rows with a quaternion (w first) and a translation."""
-    turn, shift = (np.column_stack([table[part].astype(float) for part in parts]) for parts in (TURN, SHIFT))
+    turn, shift = (
+        np.column_stack([table[part].astype(float) for part in parts])
+        for parts in (TURN, SHIFT)
+    )
     return transforms(turn, shift)
 
 
 class Argoverse2(FileUnits):
-    """Argoverse 2 scenarios and sensor logs; a unit is one of them, named as its folder."""
+    """Argoverse 2 scenarios and sensor logs; a unit is one of them, named as its
+    folder.
+    """
 
     called, patterns = "argoverse2", ("scenario_*.parquet", "annotations.feather")
-    requirement = "an Argoverse 2 folder must hold scenario_*.parquet or annotations.feather"
+    requirement = (
+        "an Argoverse 2 folder must hold scenario_*.parquet or annotations.feather"
+    )
     states = staticmethod(unit_of)
 
     @property
     def paths(self) -> dict[str, Path]:
         """The main file of each unit, by the name of its folder."""
         return reading.files_by_unit(
-            self.root, self.patterns, self.requirement, name=lambda path: reading.resolve(path.parent).name
+            self.root,
+            self.patterns,
+            self.requirement,
+            name=lambda path: reading.resolve(path.parent).name,
         )
 
     def files(self, unit: str) -> dict[str, Path]:
         """All files of a unit."""
         folder = self.path_of(unit).parent
-        patterns = ("scenario_*.parquet", "*.feather", "calibration/*.feather", "log_map_archive_*.json")
+        patterns = (
+            "scenario_*.parquet",
+            "*.feather",
+            "calibration/*.feather",
+            "log_map_archive_*.json",
+        )
         paths = [
             path
             for pattern in (*patterns, "map/log_map_archive_*.json")
@@ -467,4 +649,6 @@ class Argoverse2(FileUnits):
     def read_log(self, unit: str) -> Log:
         """All steps of a unit."""
         path = self.path_of(unit)
-        return (scenario_log if path.suffix == ".parquet" else sensor_log)(path.parent, unit)
+        return (scenario_log if path.suffix == ".parquet" else sensor_log)(
+            path.parent, unit
+        )

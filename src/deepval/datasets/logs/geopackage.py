@@ -1,10 +1,12 @@
-"""GeoPackage layers (SQLite tables with geometry blobs) -> columns and lines in metres of a UTM zone.
+"""GeoPackage layers (SQLite tables with geometry blobs) -> columns and lines in metres
+of a UTM zone.
 
-A blob is a header ("GP", version, flags, reference system, envelope) and the geometry as well-known binary (WKB), which
-shapely decodes. The module reads lines and polygons, single or multiple, with or without heights; only the outer ring
-of a polygon is read. Longitude and latitude (WGS 84) become easting and northing by Krüger's series to sixth order in
-the third flattening n: Karney, "Transverse Mercator with an accuracy of a few nanometers" (J. Geodesy 85, 2011), eq. 7
-to 11 and 35.
+A blob is a header ("GP", version, flags, reference system, envelope) and the geometry
+as well-known binary (WKB), which shapely decodes. The module reads lines and polygons,
+single or multiple, with or without heights; only the outer ring of a polygon is read.
+Longitude and latitude (WGS 84) become easting and northing by Krüger's series to sixth
+order in the third flattening n: Karney, "Transverse Mercator with an accuracy of a few
+nanometers" (J. Geodesy 85, 2011), eq. 7 to 11 and 35.
 """
 
 import re
@@ -28,8 +30,17 @@ ECCENTRICITY = np.sqrt(FLATTENING * (2 - FLATTENING))
 RECTIFYING_M = SEMI_MAJOR_M / (1 + N) * (1 + N**2 / 4 + N**4 / 64 + N**6 / 256)
 """A meridian's length divided by 2 pi."""
 ALPHA = (
-    N / 2 - 2 / 3 * N**2 + 5 / 16 * N**3 + 41 / 180 * N**4 - 127 / 288 * N**5 + 7891 / 37800 * N**6,
-    13 / 48 * N**2 - 3 / 5 * N**3 + 557 / 1440 * N**4 + 281 / 630 * N**5 - 1983433 / 1935360 * N**6,
+    N / 2
+    - 2 / 3 * N**2
+    + 5 / 16 * N**3
+    + 41 / 180 * N**4
+    - 127 / 288 * N**5
+    + 7891 / 37800 * N**6,
+    13 / 48 * N**2
+    - 3 / 5 * N**3
+    + 557 / 1440 * N**4
+    + 281 / 630 * N**5
+    - 1983433 / 1935360 * N**6,
     61 / 240 * N**3 - 103 / 140 * N**4 + 15061 / 26880 * N**5 + 167603 / 181440 * N**6,
     49561 / 161280 * N**4 - 179 / 168 * N**5 + 6601661 / 7257600 * N**6,
     34729 / 80640 * N**5 - 3418889 / 1995840 * N**6,
@@ -40,7 +51,9 @@ ALPHA = (
 def utm_m(
     lon_lat_deg: Float[np.ndarray, "*batch 2"], zone: int, *, south: bool = False
 ) -> Float[np.ndarray, "*batch 2"]:
-    """Easting and northing in a UTM zone (1 to 60) of points in longitude and latitude (degrees)."""
+    """Easting and northing in a UTM zone (1 to 60) of points in longitude and latitude
+    (degrees).
+    """
     ahead = np.radians(lon_lat_deg[..., 0] - (6 * zone - 183))
     tan = np.tan(np.radians(lon_lat_deg[..., 1]))
     # tan of the conformal latitude.
@@ -67,34 +80,54 @@ class Database:
     connection: sqlite3.Connection
 
     def tables(self) -> frozenset[str]:
-        """Names of its tables, without views: reading a view would run a query stored in the file."""
-        return frozenset(name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'"))
+        """Names of its tables, without views: reading a view would run a query stored
+        in the file.
+        """
+        return frozenset(
+            name
+            for (name,) in self.rows(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            )
+        )
 
     def columns(self, table: str) -> tuple[str, ...]:
         """Names of a table's columns."""
-        return tuple(row[1] for row in self.rows(f"PRAGMA table_info({sql_name(table)})"))
+        return tuple(
+            row[1] for row in self.rows(f"PRAGMA table_info({sql_name(table)})")
+        )
 
     def require(self, needed: dict[str, Sequence[str]]) -> None:
         """Raise unless the tables and their columns are there."""
         for table, columns in needed.items():
             if table not in self.tables():
-                raise InputError(f"{self.path}: must have a table {table}; it has none: check that the file is whole.")
+                raise InputError(
+                    f"{self.path}: must have a table {table}; it has none: check that "
+                    "the file is whole."
+                )
             missing = sorted(set(columns) - set(self.columns(table)))
             if missing:
-                raise InputError(f"{self.path}: table {table} must have a column {missing[0]}; it has none.")
+                raise InputError(
+                    f"{self.path}: table {table} must "
+                    f"have a column {missing[0]}; it has none."
+                )
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query."""
         return [row for batch in self.batches(query, values) for row in batch]
 
-    def batches(self, query: str, values: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
+    def batches(
+        self, query: str, values: Sequence[Any] = ()
+    ) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a query in batches, for tables that do not fit into memory."""
         try:
             cursor = self.connection.execute(query, values)
             while batch := cursor.fetchmany(BATCH):
                 yield batch
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{self.path}: must be a whole SQLite file; {error}: get the file again.") from error
+            raise InputError(
+                f"{self.path}: must be a whole SQLite "
+                f"file; {error}: get the file again."
+            ) from error
 
 
 def sql_name(name: str) -> str:
@@ -106,11 +139,16 @@ def sql_name(name: str) -> str:
 def open_database(path: Path, *, what: str) -> Iterator[Database]:
     """A SQLite file, read only."""
     if not reading.is_file(path):
-        raise InputError(f"{what} must be at {path}; there is no such file: check the data set's folder.")
+        raise InputError(
+            f"{what} must be at {path}; there is no such file: "
+            "check the data set's folder."
+        )
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     except sqlite3.Error as error:
-        raise InputError(f"{path}: must be a SQLite file that can be read; {error}.") from error
+        raise InputError(
+            f"{path}: must be a SQLite file that can be read; {error}."
+        ) from error
     with closing(connection):
         database = Database(path, connection)
         database.rows("PRAGMA trusted_schema = OFF")
@@ -127,7 +165,9 @@ Part = Float[np.ndarray, "_ 2"]
 
 
 class Features(NamedTuple):
-    """Rows of a layer: the requested columns, and the parts of each row's geometry in metres."""
+    """Rows of a layer: the requested columns, and the parts of each row's geometry in
+    metres.
+    """
 
     columns: list[tuple[Any, ...]]
     parts: list[list[Part]]
@@ -149,30 +189,45 @@ class UtmZone:
     def of(cls, epsg: int) -> "UtmZone | None":
         """The zone of an EPSG number; None where the number is not a UTM zone."""
         south, number = divmod(epsg - 32600, 100)
-        return cls(number, bool(south)) if south in (0, 1) and 1 <= number <= 60 else None
+        return (
+            cls(number, bool(south)) if south in (0, 1) and 1 <= number <= 60 else None
+        )
 
 
 def zone_of_file(database: Database) -> UtmZone | None:
-    """The zone under projectedCoordSystem in the file's table `meta`; None where the file has no such row."""
+    """The zone under projectedCoordSystem in the file's table `meta`; None where the
+    file has no such row.
+    """
     if "meta" not in database.tables():
         return None
     database.require({"meta": ("key", "value")})
-    for (value,) in database.rows("SELECT value FROM meta WHERE key = 'projectedCoordSystem'"):
+    for (value,) in database.rows(
+        "SELECT value FROM meta WHERE key = 'projectedCoordSystem'"
+    ):
         number = re.fullmatch(r"(?i)\s*epsg:+(\d+)\s*", str(value))
         zone = UtmZone.of(int(number[1])) if number else None
         if zone is None:
             raise InputError(
-                f"{database.path}: projectedCoordSystem must be a UTM zone such as EPSG:32619; it is {value}."
+                f"{database.path}: projectedCoordSystem must be a UTM zone such as "
+                f"EPSG:32619; it is {value}."
             )
         return zone
     return None
 
 
-def features(database: Database, layer: str, columns: Sequence[str], *, zone: UtmZone) -> Features:
+def features(
+    database: Database, layer: str, columns: Sequence[str], *, zone: UtmZone
+) -> Features:
     """All rows of a layer in the file's order, in metres of the zone."""
-    database.require({"gpkg_geometry_columns": ("table_name", "column_name", "srs_id"), layer: columns})
+    database.require(
+        {
+            "gpkg_geometry_columns": ("table_name", "column_name", "srs_id"),
+            layer: columns,
+        }
+    )
     geometry_columns = database.rows(
-        "SELECT column_name, srs_id FROM gpkg_geometry_columns WHERE table_name = ?", (layer,)
+        "SELECT column_name, srs_id FROM gpkg_geometry_columns WHERE table_name = ?",
+        (layer,),
     )
     if len(geometry_columns) != 1:
         raise InputError(
@@ -183,39 +238,60 @@ def features(database: Database, layer: str, columns: Sequence[str], *, zone: Ut
     database.require({layer: (shape,)})
     selected = ", ".join(sql_name(name) for name in (shape, *columns))
     rows = database.rows(f"SELECT {selected} FROM {sql_name(layer)} ORDER BY rowid")
-    parts = [_parts(row[0], f"{database.path}: layer {layer}, row {number}") for number, row in enumerate(rows, 1)]
+    parts = [
+        _parts(row[0], f"{database.path}: layer {layer}, row {number}")
+        for number, row in enumerate(rows, 1)
+    ]
     return Features(
         [row[1:] for row in rows],
-        _in_metres(parts, _epsg(database, srs), zone=zone, source=f"{layer} of {database.path}"),
+        _in_metres(
+            parts, _epsg(database, srs), zone=zone, source=f"{layer} of {database.path}"
+        ),
     )
 
 
 def _epsg(database: Database, srs: Any) -> int | None:
-    """EPSG number of a reference system of the file; None where another organization defines it."""
-    database.require({"gpkg_spatial_ref_sys": ("srs_id", "organization", "organization_coordsys_id")})
-    query = "SELECT organization, organization_coordsys_id FROM gpkg_spatial_ref_sys WHERE srs_id = ?"
+    """EPSG number of a reference system of the file; None where another organization
+    defines it.
+    """
+    database.require(
+        {"gpkg_spatial_ref_sys": ("srs_id", "organization", "organization_coordsys_id")}
+    )
+    query = (
+        "SELECT organization, organization_coordsys_id FROM gpkg_spatial_ref_sys "
+        "WHERE srs_id = ?"
+    )
     for organization, number in database.rows(query, (srs,)):
         if str(organization).upper() == "EPSG" and isinstance(number, int):
             return number
     return None
 
 
-def _in_metres(parts: list[list[Part]], epsg: int | None, *, zone: UtmZone, source: str) -> list[list[Part]]:
+def _in_metres(
+    parts: list[list[Part]], epsg: int | None, *, zone: UtmZone, source: str
+) -> list[list[Part]]:
     if epsg == zone.epsg:
         return parts
     if epsg != WGS84:
         raise InputError(
-            f"layer {source} must be in longitude and latitude (EPSG:{WGS84}) or EPSG:{zone.epsg}; found {epsg}."
+            f"layer {source} must be in longitude and latitude (EPSG:{WGS84}) or "
+            f"EPSG:{zone.epsg}; found {epsg}."
         )
-    # One projection of all points together, then cut into the parts again: a call per part would be slow.
+    # One projection of all points together, then cut into the parts again: a call per
+    # part would be slow.
     flat = [part for shape in parts for part in shape]
     points = np.concatenate([*flat, np.zeros((0, 2))])
     if not ((np.abs(points[:, 1]) < 90) & (np.abs(points[:, 0]) <= 180)).all():
         raise InputError(
-            f"layer {source} must be in degrees; found points beyond 180 degrees east or 90 degrees north."
+            f"layer {source} must be in degrees; found points beyond 180 degrees east "
+            "or 90 degrees north."
         )
     ends = np.cumsum([len(part) for part in flat])
-    moved = iter(np.split(utm_m(points, zone.number, south=zone.south), ends[:-1]) if flat else [])
+    moved = iter(
+        np.split(utm_m(points, zone.number, south=zone.south), ends[:-1])
+        if flat
+        else []
+    )
     return [[next(moved) for _ in shape] for shape in parts]
 
 
@@ -226,20 +302,26 @@ def _parts(blob: Any, source: str) -> list[Part]:
     flags = blob[3]
     envelope = flags >> 1 & 7
     if envelope >= len(ENVELOPE_BYTES):
-        raise InputError(f"{source}: a geometry's envelope must be of kind 0 to 4; found {envelope}.")
+        raise InputError(
+            f"{source}: a geometry's envelope must be of kind 0 to 4; found {envelope}."
+        )
     if flags & 0x10:
         return []
     wkb = blob[8 + ENVELOPE_BYTES[envelope] :]
     kind = _kind(wkb, source)
     if kind in (LINES, POLYGONS):
         _check_parts(wkb, source)
-    shapely = library("shapely", purpose="Reading the lane map of a GeoPackage", extra="planners")
+    shapely = library(
+        "shapely", purpose="Reading the lane map of a GeoPackage", extra="planners"
+    )
     try:
         with np.errstate(invalid="ignore"):  # NaN is refused below
             singles = shapely.get_parts(shapely.from_wkb(wkb))
     except shapely.errors.GEOSException as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{source}: a geometry must be whole; {reason}: get the file again.") from error
+        raise InputError(
+            f"{source}: a geometry must be whole; {reason}: get the file again."
+        ) from error
     if kind in (POLYGON, POLYGONS):
         singles = shapely.get_exterior_ring(singles[~shapely.is_empty(singles)])
     parts = [shapely.get_coordinates(single) for single in singles]
@@ -251,7 +333,8 @@ def _parts(blob: Any, source: str) -> list[Part]:
 def _check_parts(wkb: bytes, source: str) -> None:
     """Raise unless all parts of a multiple geometry are single lines or polygons.
 
-    The library reads nested geometries by recursion: a blob of 110 kB would overflow the stack.
+    The library reads nested geometries by recursion: a blob of 110 kB would overflow
+    the stack.
     """
 
     def count(at: int) -> int:
@@ -262,7 +345,10 @@ def _check_parts(wkb: bytes, source: str) -> None:
         start, end = end, end + 5
         kind = _kind(wkb[start:end], source)
         if kind not in (LINE, POLYGON):
-            raise InputError(f"{source}: parts of a geometry must be single lines or polygons; found type {kind}.")
+            raise InputError(
+                f"{source}: parts of a geometry must be single "
+                f"lines or polygons; found type {kind}."
+            )
         flags = count(start + 1)
         thousands = (flags & SHAPE) // 1000
         axes = 2 + (flags >> 31 | thousands & 1) + (flags >> 30 & 1 | thousands >> 1)
@@ -272,15 +358,23 @@ def _check_parts(wkb: bytes, source: str) -> None:
         for _ in range(rings):
             end += 4 + 8 * axes * count(end)
             if end > len(wkb):
-                raise InputError(f"{source}: a geometry must be whole; it ends early: get the file again.")
+                raise InputError(
+                    f"{source}: a geometry must be whole; it ends "
+                    "early: get the file again."
+                )
 
 
 def _kind(wkb: bytes, source: str) -> int:
     """Type of a geometry in well-known binary, without its heights and measures."""
     if len(wkb) < 5 or wkb[0] > 1:
-        raise InputError(f"{source}: a geometry must start with its byte order (0 or 1) and type; found {wkb[:5]!r}.")
+        raise InputError(
+            f"{source}: a geometry must start with its byte order "
+            f"(0 or 1) and type; found {wkb[:5]!r}."
+        )
     kind = int.from_bytes(wkb[1:5], "little" if wkb[0] else "big") & SHAPE
     kind = kind % 1000 if kind < 4000 else kind  # heights add 1000, measures 2000
     if kind not in (LINE, POLYGON, LINES, POLYGONS):
-        raise InputError(f"{source}: a geometry must be lines or polygons; found one of type {kind}.")
+        raise InputError(
+            f"{source}: a geometry must be lines or polygons; found one of type {kind}."
+        )
     return kind

@@ -1,4 +1,5 @@
-"""ScenarioNet records -> logs, and the scenes and truths of their keyframes, a scene as a unit.
+"""ScenarioNet records -> logs, and the scenes and truths of their keyframes, a scene as
+a unit.
 
 docs/external.md lists their real and their nominal parts.
 """
@@ -11,7 +12,12 @@ import numpy as np
 from deepval.arrays import Bool, Float
 from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import Log, LoggedTrack, poses_of, route_of
-from deepval.datasets.logs.scenarionet_records import CAMERA, lane_map_of, read_record, records_below
+from deepval.datasets.logs.scenarionet_records import (
+    CAMERA,
+    lane_map_of,
+    read_record,
+    records_below,
+)
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.geometry.classes import NUSCENES_CLASSES
@@ -45,29 +51,40 @@ CATEGORIES: dict[str, str] = {
 
 
 def log_of(record: dict[str, Any], unit: str) -> Log:
-    """A record as a log: all tracks but the ego in the record's order, a matched route, a state at each keyframe."""
+    """A record as a log: all tracks but the ego in the record's order, a matched route,
+    a state at each keyframe.
+    """
     time_s = _times(record, unit)
     ego = _track(record, unit, _ego_id(record, unit), steps=len(time_s))
     absent = np.flatnonzero(~ego.valid)
     if len(absent):
-        raise InputError(f"unit {unit}: the ego must be logged at every step; it is not at step {absent[0]}.")
+        raise InputError(
+            f"unit {unit}: the ego must be logged at every step; "
+            f"it is not at step {absent[0]}."
+        )
     nuscenes = (record["metadata"].get("dataset") or "").startswith("nuscenes")
     length_m, width_m = float(ego.size_m[0, 0]), float(ego.size_m[0, 1])
     vehicle = ZOE if nuscenes else vehicle_like(length_m, width_m)
     pose = np.column_stack([ego.centre_m[:, :2], ego.heading_rad])
     if not nuscenes:
-        pose[:, :2] -= vehicle.centre_m * np.column_stack([np.cos(pose[:, 2]), np.sin(pose[:, 2])])
+        pose[:, :2] -= vehicle.centre_m * np.column_stack(
+            [np.cos(pose[:, 2]), np.sin(pose[:, 2])]
+        )
     lane_map = lane_map_of(record)
     route = route_of(lane_map, pose)
     return Log(
         unit=unit,
         time_s=time_s,
-        world_from_ego=poses_of(pose, height_m=ego.centre_m[:, 2] if nuscenes else None),
+        world_from_ego=poses_of(
+            pose, height_m=ego.centre_m[:, 2] if nuscenes else None
+        ),
         speed_mps=np.linalg.norm(ego.velocity_mps, axis=1),
         vehicle=vehicle,
         camera=CAMERA,
         tracks=tuple(
-            _track(record, unit, key, steps=len(time_s)) for key in record["tracks"] if key != _ego_id(record, unit)
+            _track(record, unit, key, steps=len(time_s))
+            for key in record["tracks"]
+            if key != _ego_id(record, unit)
         ),
         lane_map=lane_map,
         route=route.roadblocks,
@@ -79,27 +96,45 @@ def log_of(record: dict[str, Any], unit: str) -> Log:
 def _ego_id(record: dict[str, Any], unit: str) -> str:
     ego = record["metadata"].get("sdc_id")
     if ego not in record["tracks"]:
-        raise InputError(f"unit {unit}: a record must have the track of its ego (sdc_id); there is no track {ego!r}.")
+        raise InputError(
+            f"unit {unit}: a record must have the track of its ego "
+            f"(sdc_id); there is no track {ego!r}."
+        )
     return ego
 
 
 def _times(record: dict[str, Any], unit: str) -> Float[np.ndarray, "step"]:
     stamps = record["metadata"].get("ts")
-    if not (isinstance(stamps, np.ndarray) and stamps.ndim == 1 and stamps.dtype.kind in "fiu" and len(stamps)):
-        raise InputError(f"unit {unit}: a record must have a time stamp per step (metadata ts); found none.")
+    if not (
+        isinstance(stamps, np.ndarray)
+        and stamps.ndim == 1
+        and stamps.dtype.kind in "fiu"
+        and len(stamps)
+    ):
+        raise InputError(
+            f"unit {unit}: a record must have a time stamp per "
+            "step (metadata ts); found none."
+        )
     return stamps.astype(float)
 
 
 def _class(track: dict[str, Any]) -> str:
     category = track.get("metadata", {}).get("type") or ""
     name = next(
-        (benchmark_name for begins, benchmark_name in CATEGORIES.items() if f"{category}.".startswith(f"{begins}.")),
+        (
+            benchmark_name
+            for begins, benchmark_name in CATEGORIES.items()
+            if f"{category}.".startswith(f"{begins}.")
+        ),
         None,
     )
     if name is not None:
         return NUSCENES_CLASSES[name]
     if track.get("type") not in TYPES:
-        raise InputError(f"a track's type must be one of {', '.join(TYPES)}; found {track.get('type')!r}.")
+        raise InputError(
+            "a track's type must "
+            f"be one of {', '.join(TYPES)}; found {track.get('type')!r}."
+        )
     return TYPES[track["type"]]
 
 
@@ -109,15 +144,24 @@ def _track(record: dict[str, Any], unit: str, key: str, *, steps: int) -> Logged
 
     def column(part: str, width: int) -> Float[np.ndarray, "step width"]:
         values = state.get(part)
-        if not (isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and values.ndim in (1, 2)):
-            raise InputError(f"unit {unit}: track {key} must have numbers as {part}; found none.")
+        if not (
+            isinstance(values, np.ndarray)
+            and values.dtype.kind in "biuf"
+            and values.ndim in (1, 2)
+        ):
+            raise InputError(
+                f"unit {unit}: track {key} must have numbers as {part}; found none."
+            )
         if len(values) != steps:
             raise InputError(
-                f"unit {unit}: track {key} must have {steps} rows of {part}, one per step; found {len(values)}."
+                f"unit {unit}: track {key} must have {steps} rows of {part}, one per "
+                f"step; found {len(values)}."
             )
         rows = values.reshape(steps, -1).astype(float)
         if rows.shape[1] < width:
-            raise InputError(f"unit {unit}: track {key} must have {width} numbers a step as {part}.")
+            raise InputError(
+                f"unit {unit}: track {key} must have {width} numbers a step as {part}."
+            )
         return rows[:, :width]
 
     valid: Bool[np.ndarray, "step"] = column("valid", 1)[:, 0] > 0
@@ -126,7 +170,9 @@ def _track(record: dict[str, Any], unit: str, key: str, *, steps: int) -> Logged
         cls=_class(track),
         centre_m=column("position", 3),
         heading_rad=column("heading", 1)[:, 0],
-        size_m=np.column_stack([column(part, 1) for part in ("length", "width", "height")]),
+        size_m=np.column_stack(
+            [column(part, 1) for part in ("length", "width", "height")]
+        ),
         velocity_mps=column("velocity", 2),
         valid=valid,
     )
@@ -136,7 +182,11 @@ class ScenarioNet(FileUnits):
     """The records `sd_*.pkl` at any depth below a folder; a unit is a scene."""
 
     called = "scenarionet"
-    content, log, states = staticmethod(read_record), staticmethod(log_of), staticmethod(unit_of)
+    content, log, states = (
+        staticmethod(read_record),
+        staticmethod(log_of),
+        staticmethod(unit_of),
+    )
 
     @property
     def paths(self) -> dict[str, Path]:

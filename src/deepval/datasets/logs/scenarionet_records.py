@@ -1,4 +1,6 @@
-"""ScenarioNet records (one pickle per scene) -> their checked content and lane maps, which nuScenes takes too."""
+"""ScenarioNet records (one pickle per scene) -> their checked content and lane maps,
+which nuScenes takes too.
+"""
 
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -15,10 +17,15 @@ from deepval.geometry.camera import Camera, looking_ahead
 from deepval.world.lanes import Lane, LaneMap
 
 SPEED_LIMIT_MPS = 13.0
-"""Speed limit of every lane: the limits in nuScenes records (100 km/h on connectors, none on lanes) are not real."""
+"""Speed limit of every lane: the limits in nuScenes records (100 km/h on connectors,
+none on lanes) are not real.
+"""
 CONNECTOR_HALF_WIDTH_M = 2.0
 LANE_TYPES = ("LANE_SURFACE_STREET", "LANE_FREEWAY", "LANE_SURFACE_UNSTRUCTURE")
-DIVIDERS = {"road": "ROAD_LINE_SOLID_SINGLE_YELLOW", "lane": "ROAD_LINE_BROKEN_SINGLE_WHITE"}
+DIVIDERS = {
+    "road": "ROAD_LINE_SOLID_SINGLE_YELLOW",
+    "lane": "ROAD_LINE_BROKEN_SINGLE_WHITE",
+}
 """The painted lines that divide roads, and those that divide lanes."""
 CONNECTOR = "LANE_SURFACE_UNSTRUCTURE"
 Word = int | str
@@ -62,15 +69,28 @@ class RecordForm(TypedDict):
 
 
 CAMERA = Camera(
-    1266.0, 1266.0, 816.0, 491.0, looking_ahead(1.70, height_m=1.51), road_z_m=0.0, width_px=1600, height_px=900
+    1266.0,
+    1266.0,
+    816.0,
+    491.0,
+    looking_ahead(1.70, height_m=1.51),
+    road_z_m=0.0,
+    width_px=1600,
+    height_px=900,
 )
-"""A nominal front camera like nuScenes' CAM_FRONT, looking level; records have no calibration."""
+"""A nominal front camera like nuScenes' CAM_FRONT, looking level; records have no
+calibration.
+"""
 
 
 def records_below(root: Path | str) -> dict[str, Path]:
-    """The record of each scene, such as scene-0103; its name follows the last underscore of the file's name."""
+    """The record of each scene, such as scene-0103; its name follows the last
+    underscore of the file's name.
+    """
     requirement = "a ScenarioNet folder must hold records sd_*.pkl"
-    return reading.files_by_unit(root, ("sd_*.pkl",), requirement, name=lambda path: path.stem.rsplit("_", 1)[-1])
+    return reading.files_by_unit(
+        root, ("sd_*.pkl",), requirement, name=lambda path: path.stem.rsplit("_", 1)[-1]
+    )
 
 
 def read_record(path: Path | str) -> dict[str, Any]:
@@ -80,22 +100,32 @@ def read_record(path: Path | str) -> dict[str, Any]:
 
 
 def lane_map_of(record: dict[str, Any]) -> LaneMap:
-    """Lanes of a record in its order, each a roadblock of its own (`rb_` and its id), and its crosswalks.
+    """Lanes of a record in its order, each a roadblock of its own (`rb_` and its id),
+    and its crosswalks.
 
-    Drivable areas of a record outline all lanes together, not ground beside them, and are left out.
+    Drivable areas of a record outline all lanes together, not ground beside them, and
+    are left out.
     """
     features = record["map_features"]
     lanes = {
-        str(key): _lane(str(key), feature) for key, feature in features.items() if feature.get("type") in LANE_TYPES
+        str(key): _lane(str(key), feature)
+        for key, feature in features.items()
+        if feature.get("type") in LANE_TYPES
     }
     if not lanes:
-        raise InputError(f"a record's map must have lanes; {record.get('id', 'this one')} has none.")
+        raise InputError(
+            f"a record's map must have lanes; {record.get('id', 'this one')} has none."
+        )
     crosswalks = tuple(
-        _points(key, feature, "polygon") for key, feature in features.items() if feature.get("type") == "CROSSWALK"
+        _points(key, feature, "polygon")
+        for key, feature in features.items()
+        if feature.get("type") == "CROSSWALK"
     )
     dividers = {
         kind: tuple(
-            _points(key, feature, "polyline") for key, feature in features.items() if feature.get("type") == line
+            _points(key, feature, "polyline")
+            for key, feature in features.items()
+            if feature.get("type") == line
         )
         for kind, line in DIVIDERS.items()
     }
@@ -103,7 +133,9 @@ def lane_map_of(record: dict[str, Any]) -> LaneMap:
 
 
 def _lane(key: str, feature: dict[str, Any]) -> Lane:
-    outline = _points(key, feature, "polygon") if "polygon" in feature else np.zeros((0, 2))
+    outline = (
+        _points(key, feature, "polygon") if "polygon" in feature else np.zeros((0, 2))
+    )
     return Lane(
         id=key,
         centreline_m=distinct_m(_points(key, feature, "polyline")),
@@ -116,8 +148,18 @@ def _lane(key: str, feature: dict[str, Any]) -> Lane:
     )
 
 
-def _points(key: str, feature: dict[str, Any], part: str) -> Float[np.ndarray, "point 2"]:
+def _points(
+    key: str, feature: dict[str, Any], part: str
+) -> Float[np.ndarray, "point 2"]:
     points = feature.get(part)
-    if not (isinstance(points, np.ndarray) and points.ndim == 2 and points.shape[1] >= 2 and points.dtype.kind == "f"):
-        raise InputError(f"map feature {key}: its {part} must be rows of x and y; found {type(points).__name__}.")
+    if not (
+        isinstance(points, np.ndarray)
+        and points.ndim == 2
+        and points.shape[1] >= 2
+        and points.dtype.kind == "f"
+    ):
+        raise InputError(
+            f"map feature {key}: its {part} must be rows "
+            f"of x and y; found {type(points).__name__}."
+        )
     return points[:, :2].astype(float)

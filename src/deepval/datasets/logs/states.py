@@ -30,7 +30,9 @@ class TrackColumns(NamedTuple):
 
 
 class LoggedObjects(NamedTuple):
-    """Objects at steps, in the ego frames of states, with the heights that Objects leave out."""
+    """Objects at steps, in the ego frames of states, with the heights that Objects
+    leave out.
+    """
 
     objects: Objects
     bottom_m: Float[np.ndarray, "obj"]
@@ -44,7 +46,9 @@ def unit_of(log: Log) -> tuple[Scene, Truth]:
 
 
 def scene_of(log: Log) -> Scene:
-    """The scene at the states of a log; the ego frame is level, at the rear axle on the ground."""
+    """The scene at the states of a log; the ego frame is level, at the rear axle on the
+    ground.
+    """
     states = log.states
     frame_ids = log.frame_ids or tuple(f"{step:06d}" for step in states)
     return Scene(
@@ -57,23 +61,35 @@ def scene_of(log: Log) -> Scene:
         lane_map=log.lane_map,
         route=log.route,
         route_starts=None if log.route_starts is None else log.route_starts[states],
-        red_lights=tuple(log.red_lights[step] for step in states) if log.red_lights else (),
+        red_lights=tuple(log.red_lights[step] for step in states)
+        if log.red_lights
+        else (),
         vehicle=log.vehicle,
-        ego_acceleration_mps2=None if log.acceleration_mps2 is None else log.acceleration_mps2[states],
+        ego_acceleration_mps2=None
+        if log.acceleration_mps2 is None
+        else log.acceleration_mps2[states],
     )
 
 
 def truth_of(log: Log, dt_s: Float[np.ndarray, "state"]) -> Truth:
-    """The tracks logged at each state, in the log's order, and their future; `dt_s` is the time between states."""
+    """The tracks logged at each state, in the log's order, and their future; `dt_s` is
+    the time between states.
+    """
     columns = track_columns(log)
     pose = level(log.world_from_ego[log.states])
     logged = logged_objects(columns, log.states, pose=pose)
     objects = logged.objects
-    closing_mps = track_closing_mps(objects.frame, objects.track, range_m=objects.near_m, dt_s=dt_s)
+    closing_mps = track_closing_mps(
+        objects.frame, objects.track, range_m=objects.near_m, dt_s=dt_s
+    )
     objects = replace(objects, closing_mps=closing_mps)
-    cuboids_m = cuboid_corners_m(objects.corners_m, bottom_m=logged.bottom_m, height_m=logged.height_m)
+    cuboids_m = cuboid_corners_m(
+        objects.corners_m, bottom_m=logged.bottom_m, height_m=logged.height_m
+    )
     box_px = image_boxes_px(log.camera, cuboids_m)
-    away_m = np.linalg.norm(objects.corners_m.mean(axis=1) - log.camera.ego_from_cam[:2, 3], axis=-1)
+    away_m = np.linalg.norm(
+        objects.corners_m.mean(axis=1) - log.camera.ego_from_cam[:2, 3], axis=-1
+    )
     return Truth(
         unit=log.unit,
         objects=objects,
@@ -85,15 +101,23 @@ def truth_of(log: Log, dt_s: Float[np.ndarray, "state"]) -> Truth:
     )
 
 
-def future_of(log: Log, columns: TrackColumns, *, pose: Float[np.ndarray, "state 4 4"]) -> Future:
-    """Poses of the ego and of all other agents 0.5 to 4 s after each state, in the ego frame of the state."""
-    steps = log.states[:, None] + np.arange(1, len(AHEAD_S) + 1) * steps_per_half_second(log)
+def future_of(
+    log: Log, columns: TrackColumns, *, pose: Float[np.ndarray, "state 4 4"]
+) -> Future:
+    """Poses of the ego and of all other agents 0.5 to 4 s after each state, in the ego
+    frame of the state.
+    """
+    steps = log.states[:, None] + np.arange(
+        1, len(AHEAD_S) + 1
+    ) * steps_per_half_second(log)
     valid = steps < len(log.time_s)
     world_from_later = level(log.world_from_ego)[np.where(valid, steps, 0)]
     relative = np.linalg.inv(pose)[:, None] @ world_from_later
     driven = ground_poses(relative)
     others = tuple(
-        logged_objects(columns, steps[:, ahead], pose=pose, valid=valid[:, ahead]).objects
+        logged_objects(
+            columns, steps[:, ahead], pose=pose, valid=valid[:, ahead]
+        ).objects
         for ahead in range(len(AHEAD_S))
     )
     return Future(AHEAD_S, np.where(valid[..., None], driven, np.nan), valid, others)
@@ -105,7 +129,8 @@ def steps_per_half_second(log: Log) -> int:
     count = round(0.5 / step_s)
     if count < 1 or abs(count * step_s - 0.5) > step_s / 4:
         raise InputError(
-            f"unit {log.unit}: half a second must be a whole number of steps; its steps are {step_s:g} s apart."
+            f"unit {log.unit}: half a second must be a whole number of steps; its "
+            f"steps are {step_s:g} s apart."
         )
     return count
 
@@ -146,14 +171,18 @@ def logged_objects(
     pose: Float[np.ndarray, "state 4 4"],
     valid: Bool[np.ndarray, "state"] | None = None,
 ) -> LoggedObjects:
-    """The objects logged at one step per state (none where it is not `valid`), in the ego frame of that state."""
+    """The objects logged at one step per state (none where it is not `valid`), in the
+    ego frame of that state.
+    """
     valid = np.ones(len(steps), dtype=bool) if valid is None else valid
     safe_steps = np.where(valid, steps, 0)
     frame, track = np.nonzero((columns.valid[:, safe_steps] & valid).T)
     step = safe_steps[frame]
     ego_from_world = np.linalg.inv(pose)[frame]
     turn = ego_from_world[:, :2, :2]
-    centre_m = np.einsum("oij,oj->oi", ego_from_world[:, :3, :3], columns.centre_m[track, step])
+    centre_m = np.einsum(
+        "oij,oj->oi", ego_from_world[:, :3, :3], columns.centre_m[track, step]
+    )
     centre_m += ego_from_world[:, :3, 3]
     yaw_rad = columns.heading_rad[track, step] - headings_rad(pose)[frame]
     size_m = columns.size_m[track, step]

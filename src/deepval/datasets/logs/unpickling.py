@@ -1,7 +1,9 @@
-"""Pickle files -> plain containers and NumPy arrays, without running any code that a file names.
+"""Pickle files -> plain containers and NumPy arrays, without running any code that a
+file names.
 
-A pickle is a program. `Machine` interprets it with the few operations that values, containers and NumPy arrays need.
-Names are looked up in a table of this module and never imported; any other name is refused.
+A pickle is a program. `Machine` interprets it with the few operations that values,
+containers and NumPy arrays need. Names are looked up in a table of this module and
+never imported; any other name is refused.
 """
 
 import math
@@ -18,34 +20,58 @@ from deepval.errors import InputError
 from deepval.files import reading
 
 MOST_BYTES = 1 << 30
-"""A larger file is refused before it is read; the values of a file cannot become much larger than the file."""
+"""A larger file is refused before it is read; the values of a file cannot become much
+larger than the file.
+"""
 MOST_AXES = 32
 ARRAY_TYPES = re.compile(r"[biufSU][0-9]{1,9}")
-"""Bool, integers, floats and text. Arrays of objects are refused: their elements would be another program."""
+"""Bool, integers, floats and text.
+
+Arrays of objects are refused: their elements would be another program.
+"""
 VALUES = frozenset(
     (
         *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"),
-        *("FLOAT", "BINFLOAT", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
+        *(
+            "FLOAT",
+            "BINFLOAT",
+            "UNICODE",
+            "SHORT_BINUNICODE",
+            "BINUNICODE",
+            "BINUNICODE8",
+        ),
         *("SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8"),
     )
 )
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple, "EMPTY_SET": set}
-LISTS = tuple(f"nuplan.database.common.data_types.{name}" for name in ("Translation", "Rotation", "CameraIntrinsic"))
+EMPTY: dict[str, Callable[[], Any]] = {
+    "EMPTY_DICT": dict,
+    "EMPTY_LIST": list,
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_SET": set,
+}
+LISTS = tuple(
+    f"nuplan.database.common.data_types.{name}"
+    for name in ("Translation", "Rotation", "CameraIntrinsic")
+)
 """nuPlan's classes for lists of numbers, as its databases name them."""
 SHORT_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name that a pickle may use, as text; the object behind the name is never loaded."""
+    """A name that a pickle may use, as text; the object behind the name is never
+    loaded.
+    """
 
     text: str
 
 
 @dataclass
 class ElementType:
-    """A NumPy element type; a later step of the pickle may set `order`, its byte order."""
+    """A NumPy element type; a later step of the pickle may set `order`, its byte
+    order.
+    """
 
     code: str
     order: str = "|"
@@ -67,32 +93,62 @@ MARK = object()
 
 
 def _allowed_name(module: str, name: str) -> Name:
-    """The full name if plain containers or NumPy arrays need it; raises for any other name."""
-    full_name = f"{module.replace('numpy._core', 'numpy.core').replace('__builtin__', 'builtins')}.{name}"
-    if full_name not in MAKERS and full_name not in ("builtins.int", "numpy.ndarray", *LISTS):
+    """The full name if plain containers or NumPy arrays need it; raises for any other
+    name.
+    """
+    full_name = (
+        f"{module.replace('numpy._core', 'numpy.core').replace('__builtin__', 'builtins')}"  # noqa: E501
+        f".{name}"
+    )
+    if full_name not in MAKERS and full_name not in (
+        "builtins.int",
+        "numpy.ndarray",
+        *LISTS,
+    ):
         raise InputError(
-            f"it asks for {module}.{name}; only plain containers and NumPy arrays are read, and nothing was run"
+            f"it asks for {module}.{name}; only plain containers and NumPy arrays are "
+            "read, and nothing was run"
         )
     return Name(full_name)
 
 
 def _array(shape: Any, element: Any, *, content: Any, fortran: Any) -> np.ndarray:
     """An array of a shape from its bytes."""
-    if not isinstance(element, ElementType) or not isinstance(content, bytes | bytearray):
-        raise InputError("it holds an array of objects; only numbers and text are read, and nothing was run")
-    if not (isinstance(shape, tuple) and len(shape) <= MOST_AXES and all(type(size) is int for size in shape)):
+    if not isinstance(element, ElementType) or not isinstance(
+        content, bytes | bytearray
+    ):
+        raise InputError(
+            "it holds an array of objects; only numbers and text are read, and "
+            "nothing was run"
+        )
+    if not (
+        isinstance(shape, tuple)
+        and len(shape) <= MOST_AXES
+        and all(type(size) is int for size in shape)
+    ):
         raise InputError("it holds an array without a proper shape")
-    if min(shape, default=0) < 0 or math.prod(shape) * element.dtype.itemsize != len(content):
-        raise InputError(f"it holds an array whose shape does not fit its {len(content)} bytes")
-    # A view, not a copy: a file that refers to the same bytes a thousand times does not fill the memory.
-    flat = np.frombuffer(content, dtype=element.dtype) if len(content) else np.zeros(0, dtype=element.dtype)
+    if min(shape, default=0) < 0 or math.prod(shape) * element.dtype.itemsize != len(
+        content
+    ):
+        raise InputError(
+            f"it holds an array whose shape does not fit its {len(content)} bytes"
+        )
+    # A view, not a copy: a file that refers to the same bytes a thousand times does not
+    # fill the memory.
+    flat = (
+        np.frombuffer(content, dtype=element.dtype)
+        if len(content)
+        else np.zeros(0, dtype=element.dtype)
+    )
     return flat.reshape(shape, order="F" if fortran else "C")
 
 
 def _element_type(code: Any, *_: Any) -> ElementType:
     if not (isinstance(code, str) and ARRAY_TYPES.fullmatch(code)):
         kind = code if isinstance(code, str) else type(code).__name__
-        raise InputError(f"it holds an array of element type {kind}; only numbers and text are read")
+        raise InputError(
+            f"it holds an array of element type {kind}; only numbers and text are read"
+        )
     return ElementType(code)
 
 
@@ -106,12 +162,15 @@ def _from_buffer(content: Any, element: Any, shape: Any, order: Any) -> np.ndarr
 
 def _shell(kind: Any, *_: Any) -> Shell:
     if kind != Name("numpy.ndarray"):
-        raise InputError("it holds an array of a class of its own; only NumPy's arrays are read")
+        raise InputError(
+            "it holds an array of a class of its own; only NumPy's arrays are read"
+        )
     return Shell()
 
 
 def _empty(*_: Any) -> dict[Any, Any]:
-    # Arguments are ignored; items follow one by one. Copying a container could double its content at every step.
+    # Arguments are ignored; items follow one by one. Copying a container could double
+    # its content at every step.
     return {}
 
 
@@ -123,14 +182,21 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "collections.defaultdict": _empty,
     "collections.OrderedDict": _empty,
 }
-"""The replacement of each name that a pickle may call: functions of this module only."""
+"""The replacement of each name that a pickle may call: functions of this module
+only.
+"""
 
 
 def _keys(items: list[Any]) -> list[Any]:
-    """The items, if all may be keys: plain values and flat tuples, since hashing a deep one could exhaust the stack."""
+    """The items, if all may be keys: plain values and flat tuples, since hashing a deep
+    one could exhaust the stack.
+    """
     for item in items:
         parts = item if isinstance(item, tuple) else (item,)
-        if not all(part is None or isinstance(part, str | bytes | int | float) for part in parts):
+        if not all(
+            part is None or isinstance(part, str | bytes | int | float)
+            for part in parts
+        ):
             raise InputError("it holds a key that is no plain value")
     return items
 
@@ -143,7 +209,9 @@ class Machine:
     memory: dict[int, Any] = field(default_factory=dict)
 
     def pop_marked(self) -> list[Any]:
-        """Remove the last mark and the items above it from the stack; return the items."""
+        """Remove the last mark and the items above it from the stack; return the
+        items.
+        """
         index = len(self.stack) - 1
         while self.stack[index] is not MARK:
             index -= 1
@@ -154,9 +222,13 @@ class Machine:
         return items
 
     def add(self, items: list[Any]) -> None:
-        """Put items into the list, set or dict (keys and values in turn) on top of the stack."""
+        """Put items into the list, set or dict (keys and values in turn) on top of the
+        stack.
+        """
         if any(isinstance(item, Shell | ElementType | Name) for item in items):
-            raise InputError("it holds a name or an unfinished array where a value is needed")
+            raise InputError(
+                "it holds a name or an unfinished array where a value is needed"
+            )
         into = self.stack[-1]
         if isinstance(into, list):
             into.extend(items)
@@ -165,14 +237,25 @@ class Machine:
         elif isinstance(into, dict):
             into.update(zip(_keys(items[::2]), items[1::2], strict=True))
         else:
-            raise InputError(f"it puts items into {type(into).__name__}, which is no container")
+            raise InputError(
+                f"it puts items into {type(into).__name__}, which is no container"
+            )
 
     def make(self) -> None:
-        """Replace a name and its arguments on the stack by the result of the name's replacement in `MAKERS`."""
+        """Replace a name and its arguments on the stack by the result of the name's
+        replacement in `MAKERS`.
+        """
         arguments, name = self.stack.pop(), self.stack.pop()
-        if not (isinstance(name, Name) and name.text in MAKERS and isinstance(arguments, tuple)):
+        if not (
+            isinstance(name, Name)
+            and name.text in MAKERS
+            and isinstance(arguments, tuple)
+        ):
             called = name.text if isinstance(name, Name) else type(name).__name__
-            raise InputError(f"it calls {called}; only plain containers and NumPy arrays are read, and nothing was run")
+            raise InputError(
+                f"it calls {called}; only plain containers and NumPy arrays are read, "
+                "and nothing was run"
+            )
         self.stack.append(MAKERS[name.text](*arguments))
 
     def fill(self) -> None:
@@ -181,17 +264,28 @@ class Machine:
         if isinstance(thing, Shell) and isinstance(state, tuple) and len(state) == 5:
             thing.value = _array(state[1], state[2], content=state[4], fortran=state[3])
             self.stack[-1] = thing.value
-        elif isinstance(thing, ElementType) and isinstance(state, tuple) and state[2:5] == (None, None, None):
+        elif (
+            isinstance(thing, ElementType)
+            and isinstance(state, tuple)
+            and state[2:5] == (None, None, None)
+        ):
             if state[1] not in ("<", ">", "|", "="):
                 raise InputError("it holds an array of an unknown byte order")
             thing.order = state[1]
         else:
-            raise InputError(f"it sets the state of {type(thing).__name__}; only NumPy arrays may have one")
+            raise InputError(
+                f"it sets the state of {type(thing).__name__}; "
+                "only NumPy arrays may have one"
+            )
 
     def recall(self, slot: int) -> None:
         """Push the value of a memory slot."""
         thing = self.memory[slot]
-        self.stack.append(thing.value if isinstance(thing, Shell) and thing.value is not None else thing)
+        self.stack.append(
+            thing.value
+            if isinstance(thing, Shell) and thing.value is not None
+            else thing
+        )
 
     def carry_out(self, code: str, argument: Any) -> None:
         """Run one step of the program other than pushing a value."""
@@ -207,7 +301,10 @@ class Machine:
         elif code in STEPS:
             STEPS[code](self, argument)
         else:
-            raise InputError(f"it uses {code}; only plain containers and NumPy arrays are read, and nothing was run")
+            raise InputError(
+                f"it uses {code}; only plain containers and NumPy arrays are read, "
+                "and nothing was run"
+            )
 
 
 def _tuple(machine: Machine, _: Any) -> None:
@@ -236,7 +333,8 @@ def _new_list(machine: Machine, _: Any) -> None:
     arguments, name = machine.stack.pop(), machine.stack.pop()
     if not (isinstance(name, Name) and name.text in LISTS and arguments == ()):
         raise InputError(
-            f"it uses NEWOBJ on {name!r}; only plain containers and NumPy arrays are read, and nothing was run"
+            f"it uses NEWOBJ on {name!r}; only plain containers and NumPy arrays are "
+            "read, and nothing was run"
         )
     machine.stack.append([])
 
@@ -273,7 +371,9 @@ STEPS: dict[str, Callable[[Machine, Any], Any]] = {
     "GET": lambda machine, slot: machine.recall(slot),
     "BINGET": lambda machine, slot: machine.recall(slot),
     "LONG_BINGET": lambda machine, slot: machine.recall(slot),
-    "GLOBAL": lambda machine, name: machine.stack.append(_allowed_name(*name.split(" ", 1))),
+    "GLOBAL": lambda machine, name: machine.stack.append(
+        _allowed_name(*name.split(" ", 1))
+    ),
     "STACK_GLOBAL": _stack_name,
     "REDUCE": lambda machine, _: machine.make(),
     "NEWOBJ": _new_list,
@@ -282,7 +382,9 @@ STEPS: dict[str, Callable[[Machine, Any], Any]] = {
 
 
 def unpickle(content: bytes) -> Any:
-    """The value of a pickle of plain containers, numbers, text and NumPy arrays; raises for others and runs nothing."""
+    """The value of a pickle of plain containers, numbers, text and NumPy arrays; raises
+    for others and runs nothing.
+    """
     machine = Machine()
     try:
         for code, argument, _ in pickletools.genops(content):
@@ -304,4 +406,6 @@ def read_pickle(path: Path) -> Any:
     try:
         return unpickle(content)
     except InputError as error:
-        raise InputError(f"{path}: must be a pickle of plain containers and NumPy arrays; {error}.") from error
+        raise InputError(
+            f"{path}: must be a pickle of plain containers and NumPy arrays; {error}."
+        ) from error

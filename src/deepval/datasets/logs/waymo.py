@@ -1,17 +1,21 @@
 """Waymo motion scenarios in JSON form -> scenes and truths, a scenario as a unit.
 
-A file holds one `Scenario` message as protobuf's JSON writes it, with field names in either manner (scenarioId or
-scenario_id), enumerations by name or number, and 64-bit numbers as text or numbers. A missing number is 0, as in
-protobuf. A file with a list `objects` is in GPUDrive's form (see `message_of`). Steps are 0.1 s; every fifth step with
-4 s ahead of it is a state.
+A file holds one `Scenario` message as protobuf's JSON writes it, with field names in
+either manner (scenarioId or scenario_id), enumerations by name or number, and 64-bit
+numbers as text or numbers. A missing number is 0, as in protobuf. A file with a list
+`objects` is in GPUDrive's form (see `message_of`). Steps are 0.1 s; every fifth step
+with 4 s ahead of it is a state.
 
-The files lack a camera (a nominal one stands in), lane outlines (every lane is 3.5 m wide), a route (it is matched to
-the driven path) and the positions of the axles (at the same shares of the length as those of nuScenes' Zoe).
+The files lack a camera (a nominal one stands in), lane outlines (every lane is 3.5 m
+wide), a route (it is matched to the driven path) and the positions of the axles (at the
+same shares of the length as those of nuScenes' Zoe).
 
-GPUDrive's form (`objects`, `roads`, `tl_states`): objects have lists of positions, headings, velocities and valid
-flags, and one size. Lanes have only their lines: a lane leads to the lanes that begin where it ends, and lanes side by
-side are neighbours. There are no speed limits. Headings are in radians; older files have them in degrees. Older files
-do not name the ego either: it is the last vehicle that is always valid, since Waymo lists the ego last.
+GPUDrive's form (`objects`, `roads`, `tl_states`): objects have lists of positions,
+headings, velocities and valid flags, and one size. Lanes have only their lines: a lane
+leads to the lanes that begin where it ends, and lanes side by side are neighbours.
+There are no speed limits. Headings are in radians; older files have them in degrees.
+Older files do not name the ego either: it is the last vehicle that is always valid,
+since Waymo lists the ego last.
 """
 
 import re
@@ -24,7 +28,15 @@ import numpy as np
 
 from deepval.arrays import Bool, Float
 from deepval.datasets.dataset import FileUnits
-from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, headings, poses_of, roadblocks_of, route_of
+from deepval.datasets.logs.log import (
+    Log,
+    LoggedTrack,
+    distinct_m,
+    headings,
+    poses_of,
+    roadblocks_of,
+    route_of,
+)
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError, InputWarning
 from deepval.files.canonical import read_json
@@ -45,7 +57,17 @@ CLASSES = {
 }
 BIKE_LANES = ("TYPE_BIKE_LANE", 3)
 STOPS = ("LANE_STATE_ARROW_STOP", 1, "LANE_STATE_STOP", 4)
-STATE = ("centerX", "centerY", "centerZ", "length", "width", "height", "heading", "velocityX", "velocityY")
+STATE = (
+    "centerX",
+    "centerY",
+    "centerZ",
+    "length",
+    "width",
+    "height",
+    "heading",
+    "velocityX",
+    "velocityY",
+)
 NOMINAL = Camera(
     fx_px=2055.0,
     fy_px=2055.0,
@@ -56,14 +78,18 @@ NOMINAL = Camera(
     width_px=1920,
     height_px=1280,
 )
-"""Motion scenarios have no pictures: approximate pose and intrinsics of Waymo's front camera."""
+"""Motion scenarios have no pictures: approximate pose and intrinsics of Waymo's front
+camera.
+"""
 
 
 def read_scenario(path: Path) -> dict[str, Any]:
     """The scenario in a file, with its three main lists checked."""
     scenario = read_json(path)
     if not isinstance(scenario, dict):
-        raise InputError(f"{path}: must hold one Waymo scenario; found {type(scenario).__name__}.")
+        raise InputError(
+            f"{path}: must hold one Waymo scenario; found {type(scenario).__name__}."
+        )
     if isinstance(scenario.get("objects"), list):
         try:
             return message_of(scenario, path.stem)
@@ -71,15 +97,24 @@ def read_scenario(path: Path) -> dict[str, Any]:
             raise InputError(f"{path}: {error}") from error
     for name in ("timestampsSeconds", "tracks", "mapFeatures"):
         if not isinstance(field_value(scenario, name), list):
-            raise InputError(f"{path}: a Waymo scenario must have a list {name}; it has none.")
+            raise InputError(
+                f"{path}: a Waymo scenario must have a list {name}; it has none."
+            )
     return scenario
 
 
 def field_value(message: Any, name: str, default: Any = None) -> Any:
-    """A field by its JSON name (scenarioId) or its name in the message's definition (scenario_id)."""
+    """A field by its JSON name (scenarioId) or its name in the message's definition
+    (scenario_id).
+    """
     if not isinstance(message, Mapping):
         return default
-    return message.get(name, message.get(re.sub("([A-Z])", lambda capital: f"_{capital[1].lower()}", name), default))
+    return message.get(
+        name,
+        message.get(
+            re.sub("([A-Z])", lambda capital: f"_{capital[1].lower()}", name), default
+        ),
+    )
 
 
 def field_list(message: Any, name: str) -> list[Any]:
@@ -98,17 +133,24 @@ def log_of(scenario: dict[str, Any], unit: str) -> Log:
     logged_tracks = [_track(track, len(time_s)) for track in tracks]
     driven = logged_tracks.pop(ego)
     if not driven.valid.all():
-        raise InputError(f"the ego (track {ego}) must be valid at every step; it is not at {np.argmin(driven.valid)}.")
+        raise InputError(
+            f"the ego (track {ego}) must be valid at every "
+            f"step; it is not at {np.argmin(driven.valid)}."
+        )
     vehicle = vehicle_like(*np.median(driven.size_m[:, :2], axis=0).tolist())
     forward = np.column_stack([np.cos(driven.heading_rad), np.sin(driven.heading_rad)])
     # Waymo's positions are box centres; the ego frame is at the rear axle.
-    rear_axle = np.column_stack([driven.centre_m[:, :2] - vehicle.centre_m * forward, driven.heading_rad])
+    rear_axle = np.column_stack(
+        [driven.centre_m[:, :2] - vehicle.centre_m * forward, driven.heading_rad]
+    )
     lane_map = lane_map_of(scenario)
     route = route_of(lane_map, rear_axle)
     return Log(
         unit=unit,
         time_s=time_s,
-        world_from_ego=poses_of(rear_axle, height_m=driven.centre_m[:, 2] - driven.size_m[:, 2] / 2),
+        world_from_ego=poses_of(
+            rear_axle, height_m=driven.centre_m[:, 2] - driven.size_m[:, 2] / 2
+        ),
         speed_mps=np.maximum((driven.velocity_mps * forward).sum(axis=1), 0.0),
         vehicle=vehicle,
         camera=NOMINAL,
@@ -122,7 +164,8 @@ def log_of(scenario: dict[str, Any], unit: str) -> Log:
 
 
 def lane_map_of(scenario: dict[str, Any]) -> LaneMap:
-    """Lanes for cars in the scenario's order, in roadblocks of neighbours; driveways, crosswalks.
+    """Lanes for cars in the scenario's order, in roadblocks of neighbours; driveways,
+    crosswalks.
 
     A lane of a single point, as some scenarios have, leads nowhere and is left out.
     """
@@ -134,7 +177,9 @@ def lane_map_of(scenario: dict[str, Any]) -> LaneMap:
         for kind, outlines in areas.items():
             if field_value(feature, kind) is not None:
                 outlines.append(_points(field_value(feature, kind), "polygon"))
-    lines = {key: distinct_m(_points(lane, "polyline")) for key, lane in car_lanes.items()}
+    lines = {
+        key: distinct_m(_points(lane, "polyline")) for key, lane in car_lanes.items()
+    }
     car_lanes = {key: lane for key, lane in car_lanes.items() if len(lines[key]) > 1}
     roadblocks = roadblocks_of(
         {key: set(_ids(lane, "exitLanes")) for key, lane in car_lanes.items()},
@@ -161,25 +206,31 @@ def lane_map_of(scenario: dict[str, Any]) -> LaneMap:
     }
     if not lanes:
         raise InputError("its map must have lanes for cars; it has none.")
-    return LaneMap(lanes, drivable_m=tuple(areas["driveway"]), crosswalks_m=tuple(areas["crosswalk"]))
+    return LaneMap(
+        lanes,
+        drivable_m=tuple(areas["driveway"]),
+        crosswalks_m=tuple(areas["crosswalk"]),
+    )
 
 
 def _times_s(scenario: dict[str, Any]) -> Float[np.ndarray, "step"]:
     try:
-        time_s = np.array(field_value(scenario, "timestampsSeconds"), dtype=float).reshape(-1)
+        time_s = np.array(
+            field_value(scenario, "timestampsSeconds"), dtype=float
+        ).reshape(-1)
     except (TypeError, ValueError) as error:
         raise InputError(f"timestampsSeconds must be numbers; {error}.") from error
     if len(time_s) <= FUTURE_STEPS:
         raise InputError(
-            f"a scenario must have more than {FUTURE_STEPS} steps, so that one has 4 s ahead; it has {len(time_s)}: "
-            "take the training or validation set."
+            f"a scenario must have more than {FUTURE_STEPS} steps, so that one has 4 "
+            f"s ahead; it has {len(time_s)}: take the training or validation set."
         )
     wrong = np.flatnonzero(~(np.abs(np.diff(time_s) - STEP_S) <= LATE_S))
     if len(wrong):
         step = int(wrong[0])
         raise InputError(
-            f"timestampsSeconds must be {STEP_S:g} s apart; from {step} to {step + 1} there are "
-            f"{time_s[step + 1] - time_s[step]:g} s."
+            f"timestampsSeconds must be {STEP_S:g} s apart; from {step} to {step + 1} "
+            f"there are {time_s[step + 1] - time_s[step]:g} s."
         )
     return time_s
 
@@ -187,7 +238,10 @@ def _times_s(scenario: dict[str, Any]) -> Float[np.ndarray, "step"]:
 def _ego_number(scenario: dict[str, Any], tracks: int) -> int:
     number = field_value(scenario, "sdcTrackIndex")
     if not (isinstance(number, int) and 0 <= number < tracks):
-        raise InputError(f"sdcTrackIndex must be the number of one of {tracks} tracks; found {number!r}.")
+        raise InputError(
+            "sdcTrackIndex must be the number of one "
+            f"of {tracks} tracks; found {number!r}."
+        )
     return number
 
 
@@ -199,10 +253,18 @@ def _track(track: Any, steps: int) -> LoggedTrack:
     )
     kind = tuple(CLASSES)[kind] if kind in range(len(CLASSES)) else str(kind)
     if kind not in CLASSES:
-        raise InputError(f"track {name}: objectType must be one of {', '.join(CLASSES)}; found {kind!r}.")
+        raise InputError(
+            f"track {name}: objectType must "
+            f"be one of {', '.join(CLASSES)}; found {kind!r}."
+        )
     if len(states) != steps:
-        raise InputError(f"track {name}: states must be {steps}, one per time stamp; found {len(states)}.")
-    valid: Bool[np.ndarray, "step"] = np.array([field_value(state, "valid", default=False) is True for state in states])
+        raise InputError(
+            f"track {name}: states must be {steps}, one "
+            f"per time stamp; found {len(states)}."
+        )
+    valid: Bool[np.ndarray, "step"] = np.array(
+        [field_value(state, "valid", default=False) is True for state in states]
+    )
     columns = np.full((steps, len(STATE)), np.nan)
     for step in np.flatnonzero(valid):
         columns[step] = [_number(states[step], field) for field in STATE]
@@ -220,7 +282,10 @@ def _track(track: Any, steps: int) -> LoggedTrack:
 def _red_lights(scenario: dict[str, Any], steps: int) -> tuple[frozenset[str], ...]:
     by_step = field_list(scenario, "dynamicMapStates")
     if by_step and len(by_step) != steps:
-        raise InputError(f"dynamicMapStates must be {steps}, one per time stamp, or none; found {len(by_step)}.")
+        raise InputError(
+            f"dynamicMapStates must be {steps}, one per time "
+            f"stamp, or none; found {len(by_step)}."
+        )
     return tuple(
         frozenset(
             str(field_value(light, "lane"))
@@ -247,7 +312,10 @@ def _number(message: Any, name: str) -> float:
 
 
 def _points(message: Any, name: str) -> Float[np.ndarray, "point 2"]:
-    points = [(_number(point, "x"), _number(point, "y")) for point in field_list(message, name)]
+    points = [
+        (_number(point, "x"), _number(point, "y"))
+        for point in field_list(message, name)
+    ]
     return np.array(points, dtype=float).reshape(-1, 2)
 
 
@@ -256,7 +324,11 @@ class Waymo(FileUnits):
 
     called, patterns = "waymo", ("*.json",)
     requirement = "a folder of Waymo scenarios must hold JSON files"
-    content, log, states = staticmethod(read_scenario), staticmethod(log_of), staticmethod(unit_of)
+    content, log, states = (
+        staticmethod(read_scenario),
+        staticmethod(log_of),
+        staticmethod(unit_of),
+    )
 
 
 STEP_S = 0.1
@@ -270,41 +342,59 @@ MOVING_MPS = 1.0
 
 
 def message_of(content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The scenario of that name as the fields of Waymo's message that the reader uses; it checks their values."""
+    """The scenario of that name as the fields of Waymo's message that the reader uses;
+    it checks their values.
+    """
     objects, roads = (_records(content, part) for part in ("objects", "roads"))
     steps = max((len(_items(one, "valid")) for one in objects), default=0)
     unit = _radians_per_unit(objects)
     return {
         "timestampsSeconds": (np.arange(steps) * STEP_S).tolist(),
         "sdcTrackIndex": _gpudrive_ego(content, objects, name),
-        "tracks": [_gpudrive_track(one, number, radians=unit) for number, one in enumerate(objects)],
+        "tracks": [
+            _gpudrive_track(one, number, radians=unit)
+            for number, one in enumerate(objects)
+        ],
         "mapFeatures": _features(roads),
         "dynamicMapStates": _lights(content.get("tl_states") or {}, steps),
     }
 
 
-def _gpudrive_ego(content: Mapping[str, Any], objects: list[Mapping[str, Any]], name: str) -> int:
+def _gpudrive_ego(
+    content: Mapping[str, Any], objects: list[Mapping[str, Any]], name: str
+) -> int:
     metadata = content.get("metadata")
     number = metadata.get("sdc_track_index") if isinstance(metadata, Mapping) else None
     if number is None:
-        drivers = [number for number, one in enumerate(objects) if one.get("type") == "vehicle" and all(one["valid"])]
+        drivers = [
+            number
+            for number, one in enumerate(objects)
+            if one.get("type") == "vehicle" and all(one["valid"])
+        ]
         if not drivers:
             raise InputError(
-                "a file without metadata.sdc_track_index must have a vehicle that is always valid, as ego."
+                "a file without metadata.sdc_track_index must have a vehicle that is "
+                "always valid, as ego."
             )
-        note = f"{name} does not name the ego: object {drivers[-1]}, the last vehicle that is always valid, stands in."
+        note = (
+            f"{name} does not name the ego: object {drivers[-1]}, the last vehicle "
+            "that is always valid, stands in."
+        )
         warnings.warn(note, InputWarning, stacklevel=2)
         return drivers[-1]
     if not isinstance(number, int) or not 0 <= number < len(objects):
         raise InputError(
-            f"metadata.sdc_track_index must be the number of one of {len(objects)} objects; found {number!r}."
+            f"metadata.sdc_track_index must be the number of one of {len(objects)} "
+            f"objects; found {number!r}."
         )
     return number
 
 
 def _records(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     records = content.get(name)
-    if not isinstance(records, list) or not all(isinstance(one, Mapping) for one in records):
+    if not isinstance(records, list) or not all(
+        isinstance(one, Mapping) for one in records
+    ):
         raise InputError(f"{name} must be a list of objects; it is not.")
     return records
 
@@ -316,21 +406,43 @@ def _items(one: Any, name: str) -> list[Any]:
     return items
 
 
-def _gpudrive_track(one: Mapping[str, Any], number: int, *, radians: float) -> dict[str, Any]:
-    columns = [_items(one, name) for name in ("position", "heading", "velocity", "valid")]
+def _gpudrive_track(
+    one: Mapping[str, Any], number: int, *, radians: float
+) -> dict[str, Any]:
+    columns = [
+        _items(one, name) for name in ("position", "heading", "velocity", "valid")
+    ]
     if len({len(column) for column in columns}) > 1:
-        raise InputError(f"object {number}: position, heading, velocity and valid must be equally long; they are not.")
+        raise InputError(
+            f"object {number}: position, heading, velocity and valid must be equally "
+            "long; they are not."
+        )
     size = {name: one.get(name) for name in ("length", "width", "height")}
     states = []
     for position, heading, velocity, valid in zip(*columns, strict=True):
         if not valid:
             states.append({"valid": False})
             continue
-        values = {"heading": _value(heading, "heading") * radians, "valid": True, **size}
-        values |= {f"center{axis.upper()}": position.get(axis, 0.0) for axis in "xyz"} if _is_point(position) else {}
-        values |= {f"velocity{axis.upper()}": velocity.get(axis) for axis in "xy"} if _is_point(velocity) else {}
+        values = {
+            "heading": _value(heading, "heading") * radians,
+            "valid": True,
+            **size,
+        }
+        values |= (
+            {f"center{axis.upper()}": position.get(axis, 0.0) for axis in "xyz"}
+            if _is_point(position)
+            else {}
+        )
+        values |= (
+            {f"velocity{axis.upper()}": velocity.get(axis) for axis in "xy"}
+            if _is_point(velocity)
+            else {}
+        )
         if len(values) < 10:
-            raise InputError(f"object {number}: positions and velocities must have x and y; one does not.")
+            raise InputError(
+                f"object {number}: positions and velocities must "
+                "have x and y; one does not."
+            )
         states.append(values)
     kind = str(one.get("type", "unset")).upper()
     return {"id": one.get("id", number), "objectType": f"TYPE_{kind}", "states": states}
@@ -341,17 +453,26 @@ def _is_point(point: Any) -> bool:
 
 
 def _value(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e8:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not abs(value) <= 1e8
+    ):
         raise InputError(f"{what} must be a finite number; found {value!r}.")
     return float(value)
 
 
 def _radians_per_unit(objects: list[Mapping[str, Any]]) -> float:
-    """The unit in which headings agree better with the directions of motion; without motion, radians up to 2 pi."""
+    """The unit in which headings agree better with the directions of motion; without
+    motion, radians up to 2 pi.
+    """
     headings, directions = [0.0], []
     for one in objects:
         for heading, velocity, valid in zip(
-            _items(one, "heading"), _items(one, "velocity"), _items(one, "valid"), strict=False
+            _items(one, "heading"),
+            _items(one, "velocity"),
+            _items(one, "valid"),
+            strict=False,
         ):
             if not (valid and _is_point(velocity)):
                 continue
@@ -362,7 +483,10 @@ def _radians_per_unit(objects: list[Mapping[str, Any]]) -> float:
     if not directions:
         return 1.0 if max(map(abs, headings)) <= 2 * np.pi + 1e-6 else np.pi / 180
     heading, direction = np.array(directions).T
-    return min((1.0, np.pi / 180), key=lambda unit: float(np.median(np.abs(wrap_rad(heading * unit - direction)))))
+    return min(
+        (1.0, np.pi / 180),
+        key=lambda unit: float(np.median(np.abs(wrap_rad(heading * unit - direction)))),
+    )
 
 
 def _features(roads: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -374,7 +498,10 @@ def _features(roads: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
             continue
         line = _items(road, "geometry")
         if not all(map(_is_point, line)):
-            raise InputError(f"road {key}: every point of its geometry must have x and y; one does not.")
+            raise InputError(
+                f"road {key}: every point of its geometry must have "
+                "x and y; one does not."
+            )
         points = [(_value(point["x"], "x"), _value(point["y"], "y")) for point in line]
         if kind != "lane":
             features.append({"id": key, kind: {"polygon": line}})
@@ -390,31 +517,53 @@ def _features(roads: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _connect(lanes: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> None:
     keys = list(lines)
-    starts, ends = (np.array([line[index] for line in lines.values()]) for index in (0, -1))
+    starts, ends = (
+        np.array([line[index] for line in lines.values()]) for index in (0, -1)
+    )
     middles = np.array([line[len(line) // 2] for line in lines.values()])
     first, last = (
-        np.array([headings(line[index])[0] for line in lines.values()]) for index in (slice(0, 2), slice(-2, None))
+        np.array([headings(line[index])[0] for line in lines.values()])
+        for index in (slice(0, 2), slice(-2, None))
     )
-    other_along = np.array([headings(line)[min(len(line) // 2, len(line) - 2)] for line in lines.values()])
+    other_along = np.array(
+        [headings(line)[min(len(line) // 2, len(line) - 2)] for line in lines.values()]
+    )
     for number, key in enumerate(keys):
         near = np.linalg.norm(starts - ends[number], axis=1) <= SAME_M
         near &= np.abs(wrap_rad(first - last[number])) < ALIGNED_RAD
-        lanes[key]["exitLanes"] = [keys[other] for other in np.flatnonzero(near) if other != number]
+        lanes[key]["exitLanes"] = [
+            keys[other] for other in np.flatnonzero(near) if other != number
+        ]
         away = np.linalg.norm(lines[key][:, None] - middles, axis=-1)
         gap_m, vertex = away.min(axis=0), away.argmin(axis=0)
         along = headings(lines[key])[np.minimum(vertex, len(lines[key]) - 2)]
-        beside = (gap_m >= BESIDE_M[0]) & (gap_m <= BESIDE_M[1]) & (np.abs(wrap_rad(along - other_along)) < ALIGNED_RAD)
-        lanes[key]["leftNeighbors"] = [{"featureId": keys[other]} for other in np.flatnonzero(beside)]
+        beside = (
+            (gap_m >= BESIDE_M[0])
+            & (gap_m <= BESIDE_M[1])
+            & (np.abs(wrap_rad(along - other_along)) < ALIGNED_RAD)
+        )
+        lanes[key]["leftNeighbors"] = [
+            {"featureId": keys[other]} for other in np.flatnonzero(beside)
+        ]
 
 
 def _lights(lights: Any, steps: int) -> list[dict[str, Any]]:
     """For each step the states of the lights, by lane."""
     if not isinstance(lights, Mapping):
-        raise InputError(f"tl_states must be an object of lanes; found {type(lights).__name__}.")
+        raise InputError(
+            f"tl_states must be an object of lanes; found {type(lights).__name__}."
+        )
     by_step: list[dict[str, Any]] = [{"laneStates": []} for _ in range(steps)]
     for lane, light in lights.items():
-        for index, state in zip(_items(light, "time_index"), _items(light, "state"), strict=False):
+        for index, state in zip(
+            _items(light, "time_index"), _items(light, "state"), strict=False
+        ):
             if not isinstance(index, int) or not 0 <= index < steps:
-                raise InputError(f"tl_states of lane {lane}: time_index must be in 0..{steps - 1}; found {index!r}.")
-            by_step[index]["laneStates"].append({"lane": lane, "state": f"LANE_STATE_{str(state).upper()}"})
+                raise InputError(
+                    f"tl_states of lane {lane}: time_index "
+                    f"must be in 0..{steps - 1}; found {index!r}."
+                )
+            by_step[index]["laneStates"].append(
+                {"lane": lane, "state": f"LANE_STATE_{str(state).upper()}"}
+            )
     return by_step if lights else []

@@ -1,4 +1,6 @@
-"""Road users and scenery as shaded solids: cars with cabins, windows and lights, walkers, cyclists, trees, houses."""
+"""Road users and scenery as shaded solids: cars with cabins, windows and lights,
+walkers, cyclists, trees, houses.
+"""
 
 import math
 from dataclasses import dataclass
@@ -15,9 +17,11 @@ RGB = tuple[float, float, float]
 
 
 class Weather(NamedTuple):
-    """A kind of light or weather: frequency, colours of sky and horizon, light on the ground, sight, noise.
+    """A kind of light or weather: frequency, colours of sky and horizon, light on the
+    ground, sight, noise.
 
-    `shift`, `haze_per_m` and `phantoms` are its effects on a detector's latent scores and phantoms.
+    `shift`, `haze_per_m` and `phantoms` are its effects on a detector's latent scores
+    and phantoms.
     """
 
     share: float
@@ -32,12 +36,24 @@ class Weather(NamedTuple):
 
 
 WEATHERS: dict[str, Weather] = {
-    "sun": Weather(0.42, (96, 148, 214), (196, 216, 232), 1.0, 900.0, 2.0, 0.1, 0.0, 1.0),
-    "cloud": Weather(0.26, (150, 160, 172), (200, 205, 210), 0.8, 500.0, 2.5, 0.0, 0.0, 0.9),
-    "rain": Weather(0.12, (112, 120, 130), (150, 156, 164), 0.55, 160.0, 5.0, -0.3, 0.006, 1.3),
-    "fog": Weather(0.08, (182, 186, 190), (190, 194, 198), 0.75, 55.0, 3.0, -0.2, 0.016, 0.8),
-    "dusk": Weather(0.07, (70, 72, 104), (206, 140, 96), 0.42, 350.0, 5.0, -0.35, 0.0, 1.2),
-    "night": Weather(0.05, (12, 14, 24), (26, 28, 40), 0.2, 250.0, 5.0, -0.7, 0.004, 1.5),
+    "sun": Weather(
+        0.42, (96, 148, 214), (196, 216, 232), 1.0, 900.0, 2.0, 0.1, 0.0, 1.0
+    ),
+    "cloud": Weather(
+        0.26, (150, 160, 172), (200, 205, 210), 0.8, 500.0, 2.5, 0.0, 0.0, 0.9
+    ),
+    "rain": Weather(
+        0.12, (112, 120, 130), (150, 156, 164), 0.55, 160.0, 5.0, -0.3, 0.006, 1.3
+    ),
+    "fog": Weather(
+        0.08, (182, 186, 190), (190, 194, 198), 0.75, 55.0, 3.0, -0.2, 0.016, 0.8
+    ),
+    "dusk": Weather(
+        0.07, (70, 72, 104), (206, 140, 96), 0.42, 350.0, 5.0, -0.35, 0.0, 1.2
+    ),
+    "night": Weather(
+        0.05, (12, 14, 24), (26, 28, 40), 0.2, 250.0, 5.0, -0.7, 0.004, 1.5
+    ),
 }
 
 
@@ -70,7 +86,9 @@ def pack(rgb: Shaped[np.ndarray, "*batch 3"]) -> Shaped[np.ndarray, "*batch"]:
 def unpack(canvas: Canvas) -> Shaped[np.ndarray, "height width 3"]:
     """A canvas as a picture: height, width, RGB, uint8."""
     little = np.ascontiguousarray(canvas, dtype="<u4")
-    return np.ascontiguousarray(little.view(np.uint8).reshape(*canvas.shape, 4)[..., :3])
+    return np.ascontiguousarray(
+        little.view(np.uint8).reshape(*canvas.shape, 4)[..., :3]
+    )
 
 
 def fill_spans(
@@ -81,17 +99,25 @@ def fill_spans(
     right_px: Float[np.ndarray, "row"],
     colour: int,
 ) -> None:
-    """Fill the pixels whose middle lies between left and right, in rows from `top` on."""
+    """Fill the pixels whose middle lies between left and right, in rows from `top`
+    on.
+    """
     width = canvas.shape[1]
     first = np.ceil(np.maximum(left_px, 0.0) - 0.5).astype(int)
     last = np.ceil(np.minimum(right_px, width) - 0.5).astype(int)
-    for row, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True), start=top):
+    for row, (begin, end) in enumerate(
+        zip(first.tolist(), last.tolist(), strict=True), start=top
+    ):
         if end > begin:
             canvas[row, begin:end] = colour
 
 
-def fill_few_rows(canvas: Canvas, corners: list[list[float]], low: int, high: int, *, colour: int) -> None:
-    """Fill a convex polygon row by row in plain Python, which is faster than NumPy for few rows."""
+def fill_few_rows(
+    canvas: Canvas, corners: list[list[float]], low: int, high: int, *, colour: int
+) -> None:
+    """Fill a convex polygon row by row in plain Python, which is faster than NumPy for
+    few rows.
+    """
     width = canvas.shape[1]
     for row in range(low, high):
         y, left, right = row + 0.5, float(width), 0.0
@@ -104,12 +130,17 @@ def fill_few_rows(canvas: Canvas, corners: list[list[float]], low: int, high: in
             canvas[row, begin:end] = colour
 
 
-def fill_polygon(canvas: Canvas, points_px: Float[np.ndarray, "point 2"], colour: int) -> None:
+def fill_polygon(
+    canvas: Canvas, points_px: Float[np.ndarray, "point 2"], colour: int
+) -> None:
     """Fill a convex polygon, row by row between its leftmost and rightmost edge."""
     height, width = canvas.shape
     corners = points_px.tolist()
     across, down = zip(*corners, strict=True)
-    low, high = max(math.ceil(min(down) - 0.5), 0), min(math.ceil(max(down) - 0.5), height)
+    low, high = (
+        max(math.ceil(min(down) - 0.5), 0),
+        min(math.ceil(max(down) - 0.5), height),
+    )
     if high <= low or max(across) < 0 or min(across) >= width:
         return
     if high - low <= FEW_ROWS:
@@ -127,7 +158,12 @@ def fill_polygon(canvas: Canvas, points_px: Float[np.ndarray, "point 2"], colour
     fill_spans(canvas, low, left_px=left, right_px=right, colour=colour)
 
 
-def fill_ellipse(canvas: Canvas, centre_px: tuple[float, float], radius_px: tuple[float, float], colour: int) -> None:
+def fill_ellipse(
+    canvas: Canvas,
+    centre_px: tuple[float, float],
+    radius_px: tuple[float, float],
+    colour: int,
+) -> None:
     """Fill an upright ellipse."""
     (u, v), (a, b) = centre_px, (max(radius_px[0], 0.3), max(radius_px[1], 0.3))
     height, width = canvas.shape
@@ -138,8 +174,16 @@ def fill_ellipse(canvas: Canvas, centre_px: tuple[float, float], radius_px: tupl
     fill_spans(canvas, low, left_px=u - half, right_px=u + half, colour=colour)
 
 
-GLASS, TYRE, DARK = np.array([44.0, 54.0, 64.0]), np.array([26.0, 26.0, 28.0]), np.array([40.0, 40.0, 42.0])
-TAIL, HEAD, SKIN = np.array([190.0, 26.0, 24.0]), np.array([250.0, 246.0, 224.0]), np.array([196.0, 150.0, 122.0])
+GLASS, TYRE, DARK = (
+    np.array([44.0, 54.0, 64.0]),
+    np.array([26.0, 26.0, 28.0]),
+    np.array([40.0, 40.0, 42.0]),
+)
+TAIL, HEAD, SKIN = (
+    np.array([190.0, 26.0, 24.0]),
+    np.array([250.0, 246.0, 224.0]),
+    np.array([196.0, 150.0, 122.0]),
+)
 NEAREST_M = 0.4
 HEADLIGHT_M = 32.0
 
@@ -148,8 +192,9 @@ HEADLIGHT_M = 32.0
 class Brush:
     """The camera and the light: the look of a colour at a distance.
 
-    Colours stay `margin` away from black and white, and are packed with that margin subtracted. Grain of 0 to twice the
-    margin is added to the packed pixels at the end, so no byte overflows.
+    Colours stay `margin` away from black and white, and are packed with that margin
+    subtracted. Grain of 0 to twice the margin is added to the packed pixels at the end,
+    so no byte overflows.
     """
 
     camera: Camera
@@ -166,21 +211,38 @@ class Brush:
         """Colour of the horizon, towards which haze fades everything."""
         return np.array(self.weather.horizon) * self.brightness
 
-    def haze(self, distance_m: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
+    def haze(
+        self, distance_m: Float[np.ndarray, "*batch"]
+    ) -> Float[np.ndarray, "*batch"]:
         """Share of the horizon's colour at a distance."""
         return 1 - np.exp(-np.maximum(distance_m, 0.0) / self.weather.sight_m)
 
-    def lit(self, distance_m: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
+    def lit(
+        self, distance_m: Float[np.ndarray, "*batch"]
+    ) -> Float[np.ndarray, "*batch"]:
         """Light on a body at a distance: daylight, and headlights where it is dark."""
-        beam = max(0.5 - self.weather.light, 0.0) * 1.6 * np.exp(-distance_m / HEADLIGHT_M)
+        beam = (
+            max(0.5 - self.weather.light, 0.0) * 1.6 * np.exp(-distance_m / HEADLIGHT_M)
+        )
         return (self.weather.light + beam) * self.brightness
 
     def pixel(self, rgb: Float[np.ndarray, "*batch 3"]) -> np.ndarray:
         """Colours as packed pixels."""
-        return pack(np.clip(rgb - self.margin, 0, 255 - 2 * self.margin).astype(np.uint8))
+        return pack(
+            np.clip(rgb - self.margin, 0, 255 - 2 * self.margin).astype(np.uint8)
+        )
 
-    def colour(self, rgb: np.ndarray, distance_m: float, *, shade: float = 1.0, glows: bool = False) -> int:
-        """A colour as it looks at a distance, as a packed pixel; lamps glow at night."""
+    def colour(
+        self,
+        rgb: np.ndarray,
+        distance_m: float,
+        *,
+        shade: float = 1.0,
+        glows: bool = False,
+    ) -> int:
+        """A colour as it looks at a distance, as a packed pixel; lamps glow at
+        night.
+        """
         away = max(distance_m, 0.0)
         beam = max(0.5 - self.weather.light, 0.0) * 1.6 * math.exp(-away / HEADLIGHT_M)
         light = (self.weather.light + beam) * self.brightness
@@ -189,33 +251,54 @@ class Brush:
         most = 255 - 2 * self.margin
         mixed = zip(rgb.tolist(), self.horizon.tolist(), strict=True)
         red, green, blue = (
-            min(max(int(c * shade * light * (1 - haze) + h * haze) - self.margin, 0), most) for c, h in mixed
+            min(
+                max(int(c * shade * light * (1 - haze) + h * haze) - self.margin, 0),
+                most,
+            )
+            for c, h in mixed
         )
         return red | green << 8 | blue << 16
 
-    def pixels(self, points_m: Float[np.ndarray, "point 3"]) -> Float[np.ndarray, "point 2"]:
-        """Points in the picture; those behind the camera are moved just in front. The camera looks straight ahead."""
+    def pixels(
+        self, points_m: Float[np.ndarray, "point 3"]
+    ) -> Float[np.ndarray, "point 2"]:
+        """Points in the picture; those behind the camera are moved just in front.
+
+        The camera looks straight ahead.
+        """
         ahead = points_m - self.camera.ego_from_cam[:3, 3]
         depth_m = np.maximum(ahead[:, 0], NEAREST_M)
         u = self.camera.cx_px - self.camera.fx_px * ahead[:, 1] / depth_m
-        return np.stack([u, self.camera.cy_px - self.camera.fy_px * ahead[:, 2] / depth_m], axis=-1)
+        return np.stack(
+            [u, self.camera.cy_px - self.camera.fy_px * ahead[:, 2] / depth_m], axis=-1
+        )
 
 
-def solid(corners_m: Float[np.ndarray, "4 2"], low_m: float, high_m: float) -> Float[np.ndarray, "8 3"]:
+def solid(
+    corners_m: Float[np.ndarray, "4 2"], low_m: float, high_m: float
+) -> Float[np.ndarray, "8 3"]:
     """The corners of a solid over a ground quadrilateral, between two heights."""
     bottom = np.column_stack([corners_m, np.full(4, low_m)])
     return np.concatenate([bottom, np.column_stack([corners_m, np.full(4, high_m)])])
 
 
-def inset(corners_m: Float[np.ndarray, "4 2"], *, front: float, rear: float, side: float) -> Float[np.ndarray, "4 2"]:
-    """A ground quadrilateral reduced by shares of its length and width; corners 0 and 1 are the front."""
+def inset(
+    corners_m: Float[np.ndarray, "4 2"], *, front: float, rear: float, side: float
+) -> Float[np.ndarray, "4 2"]:
+    """A ground quadrilateral reduced by shares of its length and width; corners 0 and 1
+    are the front.
+    """
     ahead, across = corners_m[0] - corners_m[3], corners_m[0] - corners_m[1]
     inward = np.array([[-front, -side], [-front, side], [rear, side], [rear, -side]])
     return corners_m + inward[:, :1] * ahead + inward[:, 1:] * across
 
 
-def patch(face_px: Float[np.ndarray, "4 2"], area: tuple[float, float, float, float]) -> Float[np.ndarray, "4 2"]:
-    """Part of a face (left bottom, right bottom, right top, left top): from (a, b) to (c, d) across and up."""
+def patch(
+    face_px: Float[np.ndarray, "4 2"], area: tuple[float, float, float, float]
+) -> Float[np.ndarray, "4 2"]:
+    """Part of a face (left bottom, right bottom, right top, left top): from (a, b) to
+    (c, d) across and up.
+    """
     a, b, c, d = area
     u, v = np.array([a, c, c, a])[:, None], np.array([b, b, d, d])[:, None]
     lb, rb, rt, lt = face_px
@@ -242,7 +325,9 @@ def paint_solid(
     brush: Brush,
     distance_m: float,
 ) -> list[tuple[int, Float[np.ndarray, "4 2"]]]:
-    """Paint the visible sides and the visible top; returns the painted sides, for details."""
+    """Paint the visible sides and the visible top; returns the painted sides, for
+    details.
+    """
     z = brush.camera.road_z_m
     pixel = brush.pixels(solid(corners_m, z + heights_m[0], z + heights_m[1]))
     eye = brush.camera.ego_from_cam[:3, 3]
@@ -259,9 +344,18 @@ def paint_solid(
 
 
 def paint_vehicle(
-    picture: Canvas, corners_m: np.ndarray, height_m: float, *, kind: str, rgb: np.ndarray, brush: Brush, away: bool
+    picture: Canvas,
+    corners_m: np.ndarray,
+    height_m: float,
+    *,
+    kind: str,
+    rgb: np.ndarray,
+    brush: Brush,
+    away: bool,
 ) -> None:
-    """Paint a body on wheels with a cabin of glass and lamps at the ends; `away`: its rear faces the camera."""
+    """Paint a body on wheels with a cabin of glass and lamps at the ends; `away`: its
+    rear faces the camera.
+    """
     distance = float(np.hypot(*corners_m.mean(axis=0)))
     z = brush.camera.road_z_m
     shadow = inset(corners_m, front=-0.05, rear=-0.05, side=-0.08)
@@ -269,7 +363,14 @@ def paint_vehicle(
     fill_polygon(picture, floor, brush.colour(DARK, distance, shade=0.8))
     boxy = kind in ("Truck", "Bus", "Van", "Misc")
     belt = height_m * (0.6 if not boxy else 0.98)
-    sides = paint_solid(picture, corners_m, (0.18 * height_m, belt), rgb=rgb, brush=brush, distance_m=distance)
+    sides = paint_solid(
+        picture,
+        corners_m,
+        (0.18 * height_m, belt),
+        rgb=rgb,
+        brush=brush,
+        distance_m=distance,
+    )
     dark, tyre = brush.colour(GLASS, distance), brush.colour(TYRE, distance)
     lamp = brush.colour(TAIL if away else HEAD, distance, glows=True)
     for side, face in sides:
@@ -280,14 +381,20 @@ def paint_vehicle(
                 fill_polygon(picture, patch(face, (area[0], low, area[2], high)), lamp)
             if boxy:
                 fill_polygon(picture, patch(face, (0.1, 0.6, 0.9, 0.92)), dark)
-            fill_polygon(picture, patch(face, (0.38, 0.3, 0.62, 0.42)), brush.colour(HEAD, distance, shade=0.8))
+            fill_polygon(
+                picture,
+                patch(face, (0.38, 0.3, 0.62, 0.42)),
+                brush.colour(HEAD, distance, shade=0.8),
+            )
         elif boxy and kind != "Truck":
             fill_polygon(picture, patch(face, (0.05, 0.58, 0.95, 0.9)), dark)
         if side % 2 == 1:
             paint_wheels(picture, face, tyre)
     if not boxy:
         cabin = inset(corners_m, front=0.27, rear=0.1, side=0.09)
-        over = paint_solid(picture, cabin, (belt, height_m), rgb=rgb, brush=brush, distance_m=distance)
+        over = paint_solid(
+            picture, cabin, (belt, height_m), rgb=rgb, brush=brush, distance_m=distance
+        )
         for _, face in over:
             fill_polygon(picture, patch(face, (0.07, 0.1, 0.93, 0.82)), dark)
 
@@ -295,16 +402,28 @@ def paint_vehicle(
 def paint_wheels(picture: Canvas, face_px: np.ndarray, rgb: int) -> None:
     """Paint two wheels at the foot of a vehicle's side."""
     tall = abs(face_px[3, 1] - face_px[0, 1]) * 0.34
-    narrow = min(1.0, abs(face_px[1, 0] - face_px[0, 0]) / max(abs(face_px[3, 1] - face_px[0, 1]) * 2.2, 1e-6))
+    narrow = min(
+        1.0,
+        abs(face_px[1, 0] - face_px[0, 0])
+        / max(abs(face_px[3, 1] - face_px[0, 1]) * 2.2, 1e-6),
+    )
     for share in (0.18, 0.82):
         u, v = face_px[0] * (1 - share) + face_px[1] * share
         fill_ellipse(picture, (float(u), float(v)), (tall * narrow, tall), rgb)
 
 
 def paint_person(
-    picture: Canvas, corners_m: np.ndarray, height_m: float, *, kind: str, rgb: np.ndarray, brush: Brush
+    picture: Canvas,
+    corners_m: np.ndarray,
+    height_m: float,
+    *,
+    kind: str,
+    rgb: np.ndarray,
+    brush: Brush,
 ) -> None:
-    """Paint a pedestrian (legs, coat and head) or a cyclist (the same on two wheels)."""
+    """Paint a pedestrian (legs, coat and head) or a cyclist (the same on two
+    wheels).
+    """
     distance = float(np.hypot(*corners_m.mean(axis=0)))
     centre, z = corners_m.mean(axis=0), brush.camera.road_z_m
     span = corners_m[:, 1].max() - corners_m[:, 1].min()
@@ -321,15 +440,27 @@ def paint_person(
     lift = 0.0
     if kind == "Cyclist":
         for offset in (-0.55, 0.55):
-            fill_ellipse(picture, (u + offset * wide, low - 0.19 * tall), (0.35 * wide, 0.19 * tall), trousers)
+            fill_ellipse(
+                picture,
+                (u + offset * wide, low - 0.19 * tall),
+                (0.35 * wide, 0.19 * tall),
+                trousers,
+            )
         lift = 0.12
     for leg in (-0.4, 0.08):
         fill_polygon(picture, box(leg, lift, leg + 0.32, 0.5), trousers)
     fill_polygon(picture, box(-0.5, 0.45, 0.5, 0.84), coat)
-    fill_ellipse(picture, (u, low - 0.92 * tall), (0.075 * tall, 0.085 * tall), brush.colour(SKIN, distance))
+    fill_ellipse(
+        picture,
+        (u, low - 0.92 * tall),
+        (0.075 * tall, 0.085 * tall),
+        brush.colour(SKIN, distance),
+    )
 
 
-def paint_windows(picture: Canvas, face_px: np.ndarray, *, height_m: float, rgb: int) -> None:
+def paint_windows(
+    picture: Canvas, face_px: np.ndarray, *, height_m: float, rgb: int
+) -> None:
     """Paint rows of windows on a wall, where they are large enough to be visible."""
     wide, tall = abs(face_px[1, 0] - face_px[0, 0]), abs(face_px[3, 1] - face_px[0, 1])
     columns, rows = min(5, int(wide // 18)), min(int(height_m // 3), int(tall // 14))
@@ -339,7 +470,9 @@ def paint_windows(picture: Canvas, face_px: np.ndarray, *, height_m: float, rgb:
     u = ((column + np.array([0.28, 0.74, 0.74, 0.28])) / columns)[..., None]
     v = ((row + np.array([0.35, 0.35, 0.77, 0.77])) / rows)[..., None]
     lb, rb, rt, lt = face_px
-    for window in lb * (1 - u) * (1 - v) + rb * u * (1 - v) + rt * u * v + lt * (1 - u) * v:
+    for window in (
+        lb * (1 - u) * (1 - v) + rb * u * (1 - v) + rt * u * v + lt * (1 - u) * v
+    ):
         fill_polygon(picture, window, rgb)
 
 
@@ -357,21 +490,50 @@ def paint_body(
     distance = float(np.hypot(*corners_m.mean(axis=0)))
     if kind == "tree":
         centre, z = corners_m.mean(axis=0), brush.camera.road_z_m
-        (u, low), (_, high) = brush.pixels(np.array([[*centre, z], [*centre, z + height_m]]))
+        (u, low), (_, high) = brush.pixels(
+            np.array([[*centre, z], [*centre, z + height_m]])
+        )
         tall = low - high
         trunk = np.array(
-            [(u - 0.03 * tall, low), (u + 0.03 * tall, low), (u + 0.02 * tall, high), (u - 0.02 * tall, high)]
+            [
+                (u - 0.03 * tall, low),
+                (u + 0.03 * tall, low),
+                (u + 0.02 * tall, high),
+                (u - 0.02 * tall, high),
+            ]
         )
-        fill_polygon(picture, trunk, brush.colour(np.array([72.0, 56.0, 42.0]), distance))
+        fill_polygon(
+            picture, trunk, brush.colour(np.array([72.0, 56.0, 42.0]), distance)
+        )
         for shade, size, lift in ((0.8, 0.3, 0.62), (1.0, 0.24, 0.7)):
             leaves = brush.colour(rgb, distance, shade=shade)
-            fill_ellipse(picture, (u, low - lift * tall), (size * tall, size * 1.15 * tall), leaves)
+            fill_ellipse(
+                picture,
+                (u, low - lift * tall),
+                (size * tall, size * 1.15 * tall),
+                leaves,
+            )
     elif kind == "building":
-        sides = paint_solid(picture, corners_m, (0.0, height_m), rgb=rgb, brush=brush, distance_m=distance)
+        sides = paint_solid(
+            picture,
+            corners_m,
+            (0.0, height_m),
+            rgb=rgb,
+            brush=brush,
+            distance_m=distance,
+        )
         glass = brush.colour(GLASS, distance)
         for _, face in sides:
             paint_windows(picture, face, height_m=height_m, rgb=glass)
     elif kind in ("Pedestrian", "Cyclist"):
         paint_person(picture, corners_m, height_m, kind=kind, rgb=rgb, brush=brush)
     else:
-        paint_vehicle(picture, corners_m, height_m, kind=kind, rgb=rgb, brush=brush, away=not oncoming)
+        paint_vehicle(
+            picture,
+            corners_m,
+            height_m,
+            kind=kind,
+            rgb=rgb,
+            brush=brush,
+            away=not oncoming,
+        )

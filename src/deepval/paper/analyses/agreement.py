@@ -1,6 +1,8 @@
-"""Cells -> how far perception gain and decision value agree in sign: docs/definitions.md, Agreement.
+"""Cells -> how far perception gain and decision value agree in sign:
+docs/definitions.md, Agreement.
 
-Perception gain (E1 to E8) against decision value: rank correlation, harm where perception improves, signs that differ.
+Perception gain (E1 to E8) against decision value: rank correlation, harm where
+perception improves, signs that differ.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,10 +42,15 @@ from deepval.tables.keys import positions
 class GainRow(CellColumns):
     """One perception gain beside the decision value of a cell's inputs."""
 
-    loss: str = column("The perception loss whose decrease is the gain: E1 to E8", "perception gain", loss_title)
+    loss: str = column(
+        "The perception loss whose decrease is the gain: E1 to E8",
+        "perception gain",
+        loss_title,
+    )
     affected: int = column("Inputs with a decision value other than 0")
     spearman: float | None = column(
-        "Rank correlation of gain and decision value over the affected inputs; None if either is constant",
+        "Rank correlation of gain and decision value over the affected inputs; None "
+        "if either is constant",
         "Spearman",
         decimals(2),
     )
@@ -53,8 +60,12 @@ class GainRow(CellColumns):
     )
     harm_given_gain_lo: float | None = low(heading="95 %", form=share)
     harm_given_gain_hi: float | None = high()
-    both: int = column("Inputs on which neither gain nor decision value is 0", "both not 0", count)
-    disagree: float | None = column("Share of these inputs on which the two signs differ", "disagree", share)
+    both: int = column(
+        "Inputs on which neither gain nor decision value is 0", "both not 0", count
+    )
+    disagree: float | None = column(
+        "Share of these inputs on which the two signs differ", "disagree", share
+    )
     disagree_lo: float | None = low(heading="95 %", form=share)
     disagree_hi: float | None = high()
 
@@ -72,14 +83,19 @@ def rows(
     for name, cell in watch(list(cells.items()), "agreement"):
         table = loss_table(cell, units)
         at = positions(table.input, cell.table.input)
-        gains = {loss: gain[at] for loss, gain in perception_gains(*cell.evidence.losses).items()}
+        gains = {
+            loss: gain[at]
+            for loss, gain in perception_gains(*cell.evidence.losses).items()
+        }
         drawn = make_draws(len(table.unit_ids), draws, seed)
         values, size = table.decision_values, table.tolerance
         changed, harmed = affected(values, tolerance=size), values < -size
         for loss, gain in gains.items():
             improved, moved = changed & (gain > size), changed & (np.abs(gain) > size)
             harmed_part = ratio(table, improved & harmed, improved, draws=drawn)
-            opposite_part = ratio(table, moved & ((gain > 0) == harmed), moved, draws=drawn)
+            opposite_part = ratio(
+                table, moved & ((gain > 0) == harmed), moved, draws=drawn
+            )
             records.append(
                 GainRow(
                     **cell_columns(name, cell),
@@ -97,15 +113,31 @@ def rows(
 
 def table(rows: Sequence[GainRow]) -> Table:
     """The rows as a table."""
-    order = ("cell", "loss", "spearman", "improved", "harm_given_gain", "harm_given_gain_lo")
+    order = (
+        "cell",
+        "loss",
+        "spearman",
+        "improved",
+        "harm_given_gain",
+        "harm_given_gain_lo",
+    )
     order = (*order, "both", "disagree", "disagree_lo")
     notes = ("Over inputs whose loss escalation changes.",)
-    return declared_table(GainRow, rows, "Perception gain against decision value", notes=notes, order=order)
+    return declared_table(
+        GainRow,
+        rows,
+        "Perception gain against decision value",
+        notes=notes,
+        order=order,
+    )
 
 
 def chart(rows: Sequence[GainRow]) -> Chart:
     """Share of inputs whose signs differ, for each perception loss of each cell."""
-    dots = (Dot(row.cell, row.loss, row.disagree, row.disagree_lo, row.disagree_hi) for row in rows)
+    dots = (
+        Dot(row.cell, row.loss, row.disagree, row.disagree_lo, row.disagree_hi)
+        for row in rows
+    )
     return shares("Perception gain and decision value of opposite sign", dots, line=0.5)
 
 

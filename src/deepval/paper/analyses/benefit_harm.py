@@ -1,9 +1,12 @@
-"""Results of several cells -> the benefit that allocators capture and the harm that they incur, against random.
+"""Results of several cells -> the benefit that allocators capture and the harm that
+they incur, against random.
 
-docs/definitions.md, Where the gap goes: gap = missed benefit + selected harm - benefit that even the oracle must leave
-under the budget. Differences with random are paired; means over cells use the joint bootstrap (Means over cells).
+docs/definitions.md, Where the gap goes: gap = missed benefit + selected harm - benefit
+that even the oracle must leave under the budget. Differences with random are paired;
+means over cells use the joint bootstrap (Means over cells).
 
-Benefit captured and harm incurred against random, by cell and as means over cells, and the gap to the oracle by sign.
+Benefit captured and harm incurred against random, by cell and as means over cells, and
+the gap to the oracle by sign.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +19,35 @@ from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.paper.analysis import declare
-from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, mean_of_all
+from deepval.paper.row_columns import (
+    BudgetColumns,
+    column,
+    declared_table,
+    high,
+    low,
+    mean_of_all,
+)
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.figures import style
 from deepval.report.figures.gain_figures import stacked
-from deepval.report.text_tables import Table, TableCell, interval, mark_of, percent, quantity
-from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined, lists_by_key, share_of
+from deepval.report.text_tables import (
+    Table,
+    TableCell,
+    interval,
+    mark_of,
+    percent,
+    quantity,
+)
+from deepval.results import (
+    HEADLINE,
+    BudgetKey,
+    Gap,
+    Result,
+    Row,
+    joined,
+    lists_by_key,
+    share_of,
+)
 from deepval.tables.scores import REFERENCES
 
 SHOWN = ("oracle", "random")
@@ -35,38 +61,63 @@ class ScopeColumns:
 
     cell: str | None = column("The cell; None in the mean over cells")
     cells: int = column("Number of cells")
-    allocator: str = column("The allocator; `oracle` and `random` have no differences with random", "allocator")
+    allocator: str = column(
+        "The allocator; `oracle` and `random` have no differences with random",
+        "allocator",
+    )
 
 
 @dataclass(frozen=True)
 class BenefitHarmRow(BudgetColumns, ScopeColumns):
-    """One allocator under one budget, in a cell or as the equal-weight mean; shares of the all-cheap loss."""
+    """One allocator under one budget, in a cell or as the equal-weight mean; shares of
+    the all-cheap loss.
+    """
 
     benefit: float | None = column("Positive value captured", default=None)
-    harm: float | None = column("Harm selected, a positive number", "selected harm", percent, default=None)
-    benefit_difference: float | None = column("Benefit less that of random", default=None)
-    benefit_difference_lo: float | None = low("Lower end of its paired 95 % interval", default=None)
+    harm: float | None = column(
+        "Harm selected, a positive number", "selected harm", percent, default=None
+    )
+    benefit_difference: float | None = column(
+        "Benefit less that of random", default=None
+    )
+    benefit_difference_lo: float | None = low(
+        "Lower end of its paired 95 % interval", default=None
+    )
     benefit_difference_hi: float | None = high(default=None)
-    benefit_verdict: str | None = column("more, less or unresolved; None without an interval", default=None)
+    benefit_verdict: str | None = column(
+        "more, less or unresolved; None without an interval", default=None
+    )
     harm_difference: float | None = column("Harm less that of random", default=None)
-    harm_difference_lo: float | None = low("Lower end of its paired 95 % interval", default=None)
+    harm_difference_lo: float | None = low(
+        "Lower end of its paired 95 % interval", default=None
+    )
     harm_difference_hi: float | None = high(default=None)
-    harm_verdict: str | None = column("less, more or unresolved; None without an interval", default=None)
+    harm_verdict: str | None = column(
+        "less, more or unresolved; None without an interval", default=None
+    )
     gap: float | None = column(
-        "Gain of the oracle less that of the allocator; None for references and per-mode scores",
+        "Gain of the oracle less that of the allocator; None for references and "
+        "per-mode scores",
         "gap",
         percent,
         default=None,
     )
-    missed: float | None = column("Benefit that is not escalated", "missed", percent, default=None)
+    missed: float | None = column(
+        "Benefit that is not escalated", "missed", percent, default=None
+    )
     left_out: float | None = column(
-        "Benefit that even the oracle must leave under the budget: gap = missed + harm - left_out",
+        "Benefit that even the oracle must leave under the budget: gap = missed + "
+        "harm - left_out",
         "left out",
         percent,
         default=None,
     )
-    more_benefit: int = column("Cells with significantly more benefit than random", default=0)
-    less_benefit: int = column("Cells with significantly less benefit than random", default=0)
+    more_benefit: int = column(
+        "Cells with significantly more benefit than random", default=0
+    )
+    less_benefit: int = column(
+        "Cells with significantly less benefit than random", default=0
+    )
     less_harm: int = column("Cells with significantly less harm than random", default=0)
     more_harm: int = column("Cells with significantly more harm than random", default=0)
     draws: int = column("Number of draws", default=0)
@@ -77,50 +128,91 @@ class BenefitHarmRow(BudgetColumns, ScopeColumns):
 class HarmCounts(BudgetColumns):
     """Pairs of allocator and cell under one budget, by their difference with random."""
 
-    allocators: int = column("Allocators that are neither references nor diagnostics", "allocators")
-    pairs: int = column("Pairs of such an allocator and a cell that have both intervals", "pairs")
-    less_harm: int = column("Pairs with significantly less harm than random", "less harm")
+    allocators: int = column(
+        "Allocators that are neither references nor diagnostics", "allocators"
+    )
+    pairs: int = column(
+        "Pairs of such an allocator and a cell that have both intervals", "pairs"
+    )
+    less_harm: int = column(
+        "Pairs with significantly less harm than random", "less harm"
+    )
     more_harm: int = column("Pairs with significantly more harm", "more harm")
     more_benefit: int = column("Pairs with significantly more benefit", "more benefit")
     less_benefit: int = column("Pairs with significantly less benefit", "less benefit")
 
 
 def rows(results: Mapping[str, Result]) -> list[BenefitHarmRow]:
-    """Per budget and allocator: the mean over the cells that judge it, then each cell. Results need their samples."""
+    """Per budget and allocator: the mean over the cells that judge it, then each cell.
+
+    Results need their samples.
+    """
     if not results:
         raise InputError("Benefit and harm need at least one result; found none.")
     rows_of = {cell: _by_allocator(result) for cell, result in results.items()}
-    names = list(dict.fromkeys(allocator for own in rows_of.values() for allocator in own))
+    names = list(
+        dict.fromkeys(allocator for own in rows_of.values() for allocator in own)
+    )
     by_budget: dict[BudgetKey, list[BenefitHarmRow]] = {}
-    for name in (*(name for name in SHOWN if name in names), *(name for name in names if name not in REFERENCES)):
-        judged = {cell: result for cell, result in results.items() if name in rows_of[cell]}
-        alone = [row for cell, result in judged.items() for row in _cell_rows(cell, result, rows_of[cell][name])]
+    for name in (
+        *(name for name in SHOWN if name in names),
+        *(name for name in names if name not in REFERENCES),
+    ):
+        judged = {
+            cell: result for cell, result in results.items() if name in rows_of[cell]
+        }
+        alone = [
+            row
+            for cell, result in judged.items()
+            for row in _cell_rows(cell, result, rows_of[cell][name])
+        ]
         over = {} if name in REFERENCES else _over(judged, name)
         for budget in dict.fromkeys(row.budget for row in alone):
             members = [row for row in alone if row.budget == budget]
-            by_budget.setdefault(budget, []).extend([_mean(members, over.get(budget)), *members])
+            by_budget.setdefault(budget, []).extend(
+                [_mean(members, over.get(budget)), *members]
+            )
     return [row for members in by_budget.values() for row in members]
 
 
 def _by_allocator(result: Result) -> dict[str, list[Row]]:
-    """Rows of plain scores and of the references that are shown; per-mode scores are left out."""
-    listed = (row for row in result.rows if row.allocator in SHOWN or row.allocator not in REFERENCES)
-    return lists_by_key((row.allocator, row) for row in listed if row.oracle == "oracle")
+    """Rows of plain scores and of the references that are shown; per-mode scores are
+    left out.
+    """
+    listed = (
+        row
+        for row in result.rows
+        if row.allocator in SHOWN or row.allocator not in REFERENCES
+    )
+    return lists_by_key(
+        (row.allocator, row) for row in listed if row.oracle == "oracle"
+    )
 
 
-def _differences(result: Result, name: str) -> dict[BudgetKey, tuple[Comparison, Comparison]]:
+def _differences(
+    result: Result, name: str
+) -> dict[BudgetKey, tuple[Comparison, Comparison]]:
     """Benefit and harm against random, budget by budget; empty for a reference."""
     if name in REFERENCES:
         return {}
-    parts = [{c.budget: c for c in compare(result, name, "random", of=of)} for of in ("benefit", "harm")]
+    parts = [
+        {c.budget: c for c in compare(result, name, "random", of=of)}
+        for of in ("benefit", "harm")
+    ]
     return {budget: (parts[0][budget], parts[1][budget]) for budget in parts[0]}
 
 
-def _cell_rows(cell: str, result: Result, own: Sequence[Row]) -> Iterator[BenefitHarmRow]:
+def _cell_rows(
+    cell: str, result: Result, own: Sequence[Row]
+) -> Iterator[BenefitHarmRow]:
     differences = _differences(result, own[0].allocator)
     gaps = {(gap.allocator, gap.budget): gap for gap in result.gaps}
     for row in own:
-        against_random = _against_random(*differences[row.budget]) if row.budget in differences else {}
+        against_random = (
+            _against_random(*differences[row.budget])
+            if row.budget in differences
+            else {}
+        )
         gap = gaps.get((row.allocator, row.budget))
         yield BenefitHarmRow(
             cell=cell,
@@ -138,11 +230,19 @@ def _cell_rows(cell: str, result: Result, own: Sequence[Row]) -> Iterator[Benefi
 
 def _gap(gap: Gap | None, loss: float | None) -> dict[str, Any]:
     names = ("gap", "missed", "left_out")
-    return dict.fromkeys(names) if gap is None else {name: share_of(gap[name], loss) for name in names}
+    return (
+        dict.fromkeys(names)
+        if gap is None
+        else {name: share_of(gap[name], loss) for name in names}
+    )
 
 
-def _against_random(benefit: Comparison | PooledComparison, harm: Comparison | PooledComparison) -> dict[str, Any]:
-    """Both differences with random and their verdicts: better means more benefit, or less harm."""
+def _against_random(
+    benefit: Comparison | PooledComparison, harm: Comparison | PooledComparison
+) -> dict[str, Any]:
+    """Both differences with random and their verdicts: better means more benefit, or
+    less harm.
+    """
     words = {
         "benefit": {"better": "more", "worse": "less", "unresolved": "unresolved"},
         "harm": {"better": "less", "worse": "more", "unresolved": "unresolved"},
@@ -153,13 +253,17 @@ def _against_random(benefit: Comparison | PooledComparison, harm: Comparison | P
             f"{part}_difference": difference.difference,
             f"{part}_difference_lo": difference.lo,
             f"{part}_difference_hi": difference.hi,
-            f"{part}_verdict": None if difference.verdict is None else words[part].get(difference.verdict),
+            f"{part}_verdict": None
+            if difference.verdict is None
+            else words[part].get(difference.verdict),
         }
     return columns
 
 
 def _counts(differences: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    benefit, harm = ([item.get(f"{part}_verdict") for item in differences] for part in PARTS)
+    benefit, harm = (
+        [item.get(f"{part}_verdict") for item in differences] for part in PARTS
+    )
     return {
         "more_benefit": benefit.count("more"),
         "less_benefit": benefit.count("less"),
@@ -168,13 +272,22 @@ def _counts(differences: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _over(results: Mapping[str, Result], name: str) -> dict[BudgetKey, tuple[PooledComparison, PooledComparison]]:
-    """Benefit and harm against random as means over cells, under the budgets that all of these cells judge."""
-    benefit, harm = (compare_over(results, name, "random", of=of) for of in ("benefit", "harm"))
+def _over(
+    results: Mapping[str, Result], name: str
+) -> dict[BudgetKey, tuple[PooledComparison, PooledComparison]]:
+    """Benefit and harm against random as means over cells, under the budgets that all
+    of these cells judge.
+    """
+    benefit, harm = (
+        compare_over(results, name, "random", of=of) for of in ("benefit", "harm")
+    )
     return {one.budget: (one, other) for one, other in zip(benefit, harm, strict=True)}
 
 
-def _mean(members: Sequence[BenefitHarmRow], over: tuple[PooledComparison, PooledComparison] | None) -> BenefitHarmRow:
+def _mean(
+    members: Sequence[BenefitHarmRow],
+    over: tuple[PooledComparison, PooledComparison] | None,
+) -> BenefitHarmRow:
     """The mean over cells; `over` has its differences with random."""
     first = members[0]
     means: dict[str, Any] = {}
@@ -193,26 +306,52 @@ def _mean(members: Sequence[BenefitHarmRow], over: tuple[PooledComparison, Poole
 
 
 def counts(rows: Sequence[BenefitHarmRow]) -> list[HarmCounts]:
-    """One row per budget, over all pairs of cell and allocator; diagnostics are not deployable and do not count."""
+    """One row per budget, over all pairs of cell and allocator; diagnostics are not
+    deployable and do not count.
+    """
     apart, records = {*REFERENCES, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS}, []
     for budget in dict.fromkeys(row.budget for row in rows):
-        own = [row for row in rows if row.budget == budget and row.cell and row.allocator not in apart]
+        own = [
+            row
+            for row in rows
+            if row.budget == budget and row.cell and row.allocator not in apart
+        ]
         resolved = [row for row in own if row.benefit_verdict and row.harm_verdict]
         number_of = len({row.allocator for row in own})
-        records.append(HarmCounts(**vars(budget), allocators=number_of, pairs=len(resolved), **_counts(resolved)))
+        records.append(
+            HarmCounts(
+                **vars(budget),
+                allocators=number_of,
+                pairs=len(resolved),
+                **_counts(resolved),
+            )
+        )
     return records
 
 
 def table(rows: Sequence[BenefitHarmRow]) -> Table:
     """The means over cells, a section for each budget."""
-    header = ("budget", "allocator", "cells", "benefit", "benefit vs random", "harm", "harm vs random")
+    header = (
+        "budget",
+        "allocator",
+        "cells",
+        "benefit",
+        "benefit vs random",
+        "harm",
+        "harm vs random",
+    )
     header = (*header, "more / less benefit", "less / more harm")
     sections = []
-    for budget, group in groupby((row for row in rows if row.cell is None), key=lambda row: row.budget.label):
-        sections.append(tuple(_line(row, budget if i == 0 else "") for i, row in enumerate(group)))
+    for budget, group in groupby(
+        (row for row in rows if row.cell is None), key=lambda row: row.budget.label
+    ):
+        sections.append(
+            tuple(_line(row, budget if i == 0 else "") for i, row in enumerate(group))
+        )
     notes = (
-        "Means over cells, of the all-cheap loss; intervals are of the paired difference with random, which + and bold "
-        "mark where it is resolved for the better, an asterisk for the worse. On the right: cells that resolve it.",
+        "Means over cells, of the all-cheap loss; intervals are of the paired "
+        "difference with random, which + and bold mark where it is resolved for the "
+        "better, an asterisk for the worse. On the right: cells that resolve it.",
     )
     return Table(
         "Benefit captured and harm incurred",
@@ -230,8 +369,15 @@ def _line(row: BenefitHarmRow, budget: str) -> tuple[TableCell, ...]:
         cell
         for part in PARTS
         for cell in (
-            TableCell(percent(row[part]) + "+" * (marks[part] == "better"), mark_of(marks[part])),
-            TableCell(interval(row[f"{part}_difference_lo"], row[f"{part}_difference_hi"], percent)),
+            TableCell(
+                percent(row[part]) + "+" * (marks[part] == "better"),
+                mark_of(marks[part]),
+            ),
+            TableCell(
+                interval(
+                    row[f"{part}_difference_lo"], row[f"{part}_difference_hi"], percent
+                )
+            ),
         )
     ]
     alone = row.allocator in REFERENCES
@@ -239,11 +385,21 @@ def _line(row: BenefitHarmRow, budget: str) -> tuple[TableCell, ...]:
         "" if alone else f"{row.more_benefit} / {row.less_benefit}",
         "" if alone else f"{row.less_harm} / {row.more_harm}",
     )
-    return (*map(TableCell, (budget, row.allocator, str(row.cells))), *parts, *map(TableCell, counted))
+    return (
+        *map(TableCell, (budget, row.allocator, str(row.cells))),
+        *parts,
+        *map(TableCell, counted),
+    )
 
 
 def _better(verdict: str | None, good: str) -> str | None:
-    return "better" if verdict == good else "worse" if verdict in ("more", "less") else None
+    return (
+        "better"
+        if verdict == good
+        else "worse"
+        if verdict in ("more", "less")
+        else None
+    )
 
 
 def counts_table(rows: Sequence[BenefitHarmRow]) -> Table:
@@ -255,7 +411,10 @@ def counts_table(rows: Sequence[BenefitHarmRow]) -> Table:
 def gap_table(rows: Sequence[BenefitHarmRow]) -> Table:
     """The gap to the oracle by sign, as means over cells."""
     notes = (
-        "gap = missed + selected harm - left out, which the budget forces even the oracle to leave; means over cells.",
+        (
+            "gap = missed + selected harm - left out, which the budget forces even the "
+            "oracle to leave; means over cells."
+        ),
     )
     return declared_table(
         BenefitHarmRow,
@@ -273,11 +432,29 @@ def tables(rows: Sequence[BenefitHarmRow]) -> list[Table]:
 
 
 def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
-    """Benefit and harm of each allocator less those of random: means over cells at the headline selection budget."""
-    selected = [row for row in rows if row.cell is None and row.kind == "selection" and row.allocator not in REFERENCES]
-    at = min((row.alpha for row in selected), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    """Benefit and harm of each allocator less those of random: means over cells at the
+    headline selection budget.
+    """
+    selected = [
+        row
+        for row in rows
+        if row.cell is None
+        and row.kind == "selection"
+        and row.allocator not in REFERENCES
+    ]
+    at = min(
+        (row.alpha for row in selected),
+        key=lambda alpha: (abs(alpha - HEADLINE), alpha),
+        default=HEADLINE,
+    )
     dots = [
-        Dot(row.allocator, part, row[f"{part}_difference"], row[f"{part}_difference_lo"], row[f"{part}_difference_hi"])
+        Dot(
+            row.allocator,
+            part,
+            row[f"{part}_difference"],
+            row[f"{part}_difference_lo"],
+            row[f"{part}_difference_hi"],
+        )
         for row in selected
         if row.alpha == at
         for part in PARTS
@@ -286,12 +463,27 @@ def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
 
 
 def figure(rows: Sequence[BenefitHarmRow]) -> Any:
-    """Benefit, harm and net gain of each allocator: means over cells at the headline selection budget."""
-    means = at_headline([row for row in rows if row.cell is None and row.kind == "selection" and row.harm is not None])
+    """Benefit, harm and net gain of each allocator: means over cells at the headline
+    selection budget.
+    """
+    means = at_headline(
+        [
+            row
+            for row in rows
+            if row.cell is None and row.kind == "selection" and row.harm is not None
+        ]
+    )
     means.sort(key=lambda row: (row["harm"] - row["benefit"], row.allocator))
     colours = {"benefit captured": style.HELPED, "harm selected": style.HARMED}
-    entries = {row.allocator: dict(zip(colours, (row["benefit"], -row["harm"]), strict=True)) for row in means}
-    at = f"At {percent(means[0].alpha, 0)}, mean over {quantity(means[0].cells, 'cell')}" if means else ""
+    entries = {
+        row.allocator: dict(zip(colours, (row["benefit"], -row["harm"]), strict=True))
+        for row in means
+    }
+    at = (
+        f"At {percent(means[0].alpha, 0)}, mean over {quantity(means[0].cells, 'cell')}"
+        if means
+        else ""
+    )
     return stacked(entries, at, colours, total="Net gain")
 
 

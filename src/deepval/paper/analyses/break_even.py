@@ -1,10 +1,12 @@
-"""Scores on cells and their costs -> what a ranking may cost per input and still reach random's gain.
+"""Scores on cells and their costs -> what a ranking may cost per input and still reach
+random's gain.
 
-Decision values are signed, so the costs that qualify may form several intervals: docs/definitions.md. Rankings are
-scored at every capacity, including rankings of allocators that cannot pay for themselves.
+Decision values are signed, so the costs that qualify may form several intervals:
+docs/definitions.md. Rankings are scored at every capacity, including rankings of
+allocators that cannot pay for themselves.
 
-The costs per input at which a ranking still reaches random's gain, by cell; medians over cells, and whether the
-measured cost is among them.
+The costs per input at which a ranking still reaches random's gain, by cell; medians
+over cells, and whether the measured cost is among them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,17 +45,25 @@ class BreakEvenRow(BudgetColumns, AllocatorName, CellName):
     """What one allocator may cost on one cell."""
 
     largest: float | None = column(
-        "Largest cost per input at which its ranking reaches random's gain; None if there is no such cost",
+        "Largest cost per input at which its ranking reaches random's gain; None if "
+        "there is no such cost",
         "largest",
         of_row=lambda row: cost(row.largest, row.convention),
     )
     spans: tuple[tuple[float, float], ...] = column(
-        "All costs that qualify, as intervals (above, up to]; an interval from 0 includes 0",
+        "All costs that qualify, as intervals (above, up to]; "
+        "an interval from 0 includes 0",
         "costs that qualify",
         of_row=lambda row: _intervals(row.spans, row.convention),
     )
-    cost: float | None = column("Its measured cost; None if it was not measured", "measured", shortest)
-    inside: bool | None = column("Whether the measured cost qualifies; None if it was not measured", "inside", yes_no)
+    cost: float | None = column(
+        "Its measured cost; None if it was not measured", "measured", shortest
+    )
+    inside: bool | None = column(
+        "Whether the measured cost qualifies; None if it was not measured",
+        "inside",
+        yes_no,
+    )
 
 
 @dataclass(frozen=True)
@@ -61,32 +71,44 @@ class AffordableRow(BudgetColumns, AllocatorName):
     """What one allocator may cost, over cells."""
 
     cells: int = column("Number of cells", "cells")
-    never: int = column("Cells in which its ranking does not reach random's gain even for free", "never")
-    several: int = column("Cells in which the costs that qualify are more than one interval", "several")
+    never: int = column(
+        "Cells in which its ranking does not reach random's gain even for free", "never"
+    )
+    several: int = column(
+        "Cells in which the costs that qualify are more than one interval", "several"
+    )
     median: float | None = column(
-        "Median over all cells of the largest cost that qualifies; cells without one count as the lowest, and None "
-        "means that the median falls on such a cell",
+        "Median over all cells of the largest cost that qualifies; cells without one "
+        "count as the lowest, and None means that the median falls on such a cell",
         "median",
         of_row=lambda row: cost(row.median, row.convention),
     )
-    reaching_median: float | None = column("The same median over the cells that have such a cost")
+    reaching_median: float | None = column(
+        "The same median over the cells that have such a cost"
+    )
     lowest: float | None = column(
         "Smallest over the cells of the largest cost that qualifies",
         "range",
         of_row=lambda row: (
             MISSING
             if row.lowest is None
-            else f"{cost(row.lowest, row.convention)} to {cost(row.highest, row.convention)}"
+            else (
+                f"{cost(row.lowest, row.convention)} "
+                f"to {cost(row.highest, row.convention)}"
+            )
         ),
     )
     highest: float | None = column("Largest over the cells of the same cost")
-    cost: float | None = column("Median over cells of its measured cost", "measured", shortest)
+    cost: float | None = column(
+        "Median over cells of its measured cost", "measured", shortest
+    )
     priced: int = column("Cells with a measured cost")
     inside: int = column(
         "Cells in which the measured cost is among those that qualify",
         "inside",
         of_row=lambda row: (
-            f"{row.inside} of {row.priced}" + (f" ({percent(row.inside / row.priced, 0)})" if row.priced else "")
+            f"{row.inside} of {row.priced}"
+            + (f" ({percent(row.inside / row.priced, 0)})" if row.priced else "")
         ),
     )
     times: float | None = column("cost / median", "times", decimals(1))
@@ -117,7 +139,11 @@ def rows(
         charged = figures(name, cell.table, costs, "a break-even cost")
         inside = positions(cell.table.input, table.input) >= 0
         for allocator, source in scores.get(name, {}).items():
-            whole = source.over(cell.table) if isinstance(source, Scored) else align(cell.table, allocator, source)
+            whole = (
+                source.over(cell.table)
+                if isinstance(source, Scored)
+                else align(cell.table, allocator, source)
+            )
             part = whole.keep(inside)
             if part.modes or part.kind == "diagnostic":
                 continue
@@ -143,10 +169,15 @@ def rows(
 def over_cells(rows: Sequence[BreakEvenRow]) -> list[AffordableRow]:
     """One row per budget and allocator, in order of appearance."""
     members_by_key = lists_by_key(((row.budget, row.allocator), row) for row in rows)
-    return [_over(budget, allocator, members) for (budget, allocator), members in members_by_key.items()]
+    return [
+        _over(budget, allocator, members)
+        for (budget, allocator), members in members_by_key.items()
+    ]
 
 
-def _over(budget: BudgetKey, allocator: str, members: Sequence[BreakEvenRow]) -> AffordableRow:
+def _over(
+    budget: BudgetKey, allocator: str, members: Sequence[BreakEvenRow]
+) -> AffordableRow:
     largest = [row.largest for row in members if row.largest is not None]
     costs = [row.cost for row in members if row.cost is not None]
     middle = _median(largest, len(members))
@@ -169,7 +200,9 @@ def _over(budget: BudgetKey, allocator: str, members: Sequence[BreakEvenRow]) ->
 
 
 def _median(numbers: Sequence[float], number: int) -> float | None:
-    """The median of `number` figures; those that are missing from `numbers` count as the lowest."""
+    """The median of `number` figures; those that are missing from `numbers` count as
+    the lowest.
+    """
     ordered = [None] * (number - len(numbers)) + sorted(numbers)
     low, high = ordered[(number - 1) // 2], ordered[number // 2]
     return None if low is None or high is None else (low + high) / 2
@@ -178,35 +211,69 @@ def _median(numbers: Sequence[float], number: int) -> float | None:
 def table(rows: Sequence[BreakEvenRow]) -> Table:
     """The rows as a table."""
     order = ("cell", "kind", "allocator", "spans", "largest", "cost", "inside")
-    return declared_table(BreakEvenRow, rows, "What a ranking may cost and still reach random's gain", order=order)
+    return declared_table(
+        BreakEvenRow,
+        rows,
+        "What a ranking may cost and still reach random's gain",
+        order=order,
+    )
 
 
 def _intervals(spans: Sequence[tuple[float, float]], unit: str | None) -> str:
     parts = [f"{cost(low, unit)} to {cost(high, unit)}" for low, high in spans]
-    return " and ".join(parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "") or "none"
+    return (
+        " and ".join(parts[:3])
+        + (f" and {len(parts) - 3} more" if len(parts) > 3 else "")
+        or "none"
+    )
 
 
 def over_cells_table(rows: Sequence[AffordableRow]) -> Table:
     """The summary as a table."""
-    order = ("kind", "allocator", "cells", "never", "median", "lowest", "cost", "inside", "times", "several")
-    notes = (
-        "median: largest cost that qualifies, over all cells; cells where none does (never) are the lowest.",
-        "times: measured cost over that median. several: cells in which the costs are more than one interval.",
+    order = (
+        "kind",
+        "allocator",
+        "cells",
+        "never",
+        "median",
+        "lowest",
+        "cost",
+        "inside",
+        "times",
+        "several",
     )
-    return declared_table(AffordableRow, rows, "Break-even cost over cells", notes=notes, order=order)
+    notes = (
+        (
+            "median: largest cost that qualifies, over all cells; cells where none "
+            "does (never) are the lowest."
+        ),
+        (
+            "times: measured cost over that median. several: cells in which the costs "
+            "are more than one interval."
+        ),
+    )
+    return declared_table(
+        AffordableRow, rows, "Break-even cost over cells", notes=notes, order=order
+    )
 
 
 def chart(rows: Sequence[BreakEvenRow]) -> Chart:
-    """What each allocator may cost (median and range over the cells with such a cost), and what it does cost."""
+    """What each allocator may cost (median and range over the cells with such a cost),
+    and what it does cost.
+    """
     over = over_cells(at_headline(rows))
     several = len({row.budget for row in over}) > 1
     dots = []
     for row in over:
         label = f"{row.allocator}, {row.budget.label}" if several else row.allocator
-        dots.append(Dot(label, "may cost", row.reaching_median, row.lowest, row.highest))
+        dots.append(
+            Dot(label, "may cost", row.reaching_median, row.lowest, row.highest)
+        )
         dots.append(Dot(label, "costs", row.cost))
     units = " or ".join(dict.fromkeys(UNITS[row.convention or ""] for row in rows))
-    return plain(f"Cost per input ({units}), median and range over cells", dots, line=0.0)
+    return plain(
+        f"Cost per input ({units}), median and range over cells", dots, line=0.0
+    )
 
 
 BREAK_EVEN = declare(

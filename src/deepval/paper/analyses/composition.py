@@ -1,4 +1,5 @@
-"""Cells -> what benefit and harm are made of, loss term by loss term, from a cell's terms.parquet.
+"""Cells -> what benefit and harm are made of, loss term by loss term, from a cell's
+terms.parquet.
 
 Total benefit and total harm of each loss term.
 """
@@ -32,23 +33,37 @@ class CompositionRow(CellColumns):
     term: str = column("The loss term", "term")
     weight: float = column("Its weight", "weight", shortest)
     benefit: float = column(
-        "Its weighted decrease, summed over helped inputs; negative if the term rises on them", "benefit", number
+        "Its weighted decrease, summed over helped inputs; negative "
+        "if the term rises on them",
+        "benefit",
+        number,
     )
     benefit_share: float | None = column(
         "Its share of the total benefit; None without any benefit", "of benefit", share
     )
-    harm: float = column("Its weighted increase, summed over harmed inputs", "harm", number)
-    harm_share: float | None = column("Its share of the total harm; None without any harm", "of harm", share)
+    harm: float = column(
+        "Its weighted increase, summed over harmed inputs", "harm", number
+    )
+    harm_share: float | None = column(
+        "Its share of the total harm; None without any harm", "of harm", share
+    )
 
 
-def rows(cells: Mapping[str, BuiltCell], *, units: Units = "all", watch: Watch = unwatched) -> list[CompositionRow]:
-    """One row per cell and loss term; the terms of a cell add up to its benefit and its harm."""
+def rows(
+    cells: Mapping[str, BuiltCell], *, units: Units = "all", watch: Watch = unwatched
+) -> list[CompositionRow]:
+    """One row per cell and loss term; the terms of a cell add up to its benefit and its
+    harm.
+    """
     records = []
     for name, cell in watch(list(cells.items()), "composition"):
         table = loss_table(cell, units)
         terms = align(table, cell.terms)
         parts = composition(table.decision_values, terms)
-        benefit, harm = math.fsum(parts.benefit.values()), math.fsum(parts.harm.values())
+        benefit, harm = (
+            math.fsum(parts.benefit.values()),
+            math.fsum(parts.harm.values()),
+        )
         for term, weight in terms.weights.items():
             benefit_part, harm_part = parts.benefit[term], parts.harm[term]
             records.append(
@@ -68,7 +83,9 @@ def rows(cells: Mapping[str, BuiltCell], *, units: Units = "all", watch: Watch =
 def table(rows: Sequence[CompositionRow]) -> Table:
     """The rows as a table."""
     order = ("cell", "term", "weight", "benefit", "benefit_share", "harm", "harm_share")
-    return declared_table(CompositionRow, rows, "Benefit and harm by loss term", order=order)
+    return declared_table(
+        CompositionRow, rows, "Benefit and harm by loss term", order=order
+    )
 
 
 def chart(rows: Sequence[CompositionRow]) -> Chart:
@@ -76,7 +93,10 @@ def chart(rows: Sequence[CompositionRow]) -> Chart:
     dots = [
         Dot(f"{row.cell}: {row.term}", series, part)
         for row in rows
-        for series, part in (("of the harm", row.harm_share), ("of the benefit", row.benefit_share))
+        for series, part in (
+            ("of the harm", row.harm_share),
+            ("of the benefit", row.benefit_share),
+        )
     ]
     return shares("Share of the term", dots, line=0.0)
 

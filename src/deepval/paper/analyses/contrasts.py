@@ -1,9 +1,11 @@
-"""Built cells, recipes and labels -> judgements of each recipe fitted on each label, and differences between labels.
+"""Built cells, recipes and labels -> judgements of each recipe fitted on each label,
+and differences between labels.
 
-Only the label differs: inputs, settings, seed and fit units are the same. A label has two forms: numbers for recipes
-that regress, and 0 or 1 for recipes that classify. The allocators are named `RECIPE on LABEL`. Contrasts are paired;
-rows
-of single cells and the mean over cells have the same form, and the mean is joint, draw by draw (judging/over_cells.py).
+Only the label differs: inputs, settings, seed and fit units are the same. A label has
+two forms: numbers for recipes that regress, and 0 or 1 for recipes that classify. The
+allocators are named `RECIPE on LABEL`. Contrasts are paired; rows of single cells and
+the mean over cells have the same form, and the mean is joint, draw by draw
+(judging/over_cells.py).
 """
 
 import warnings
@@ -19,7 +21,14 @@ from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.fit_targets import TARGETS, Gain, RoutingObjective
 from deepval.judging.allowances import Selection
 from deepval.judging.over_cells import compare_bases, together
-from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, share
+from deepval.paper.row_columns import (
+    BudgetColumns,
+    column,
+    declared_table,
+    high,
+    low,
+    share,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.text_tables import Table, TableCell, interval, number, percent
@@ -35,7 +44,8 @@ class Label:
     Attributes:
         name: Name of the label.
         regressed: The target of recipes that regress.
-        classified: The target of recipes that classify; None if the label has no such form.
+        classified: The target of recipes that classify; None if the label has no such
+            form.
     """
 
     name: str
@@ -43,15 +53,22 @@ class Label:
     classified: str | None = None
 
     def target(self, recipe: Recipe) -> str:
-        """The form of the label that a recipe needs: numbers if it regresses, classes if it classifies."""
+        """The form of the label that a recipe needs: numbers if it regresses, classes
+        if it classifies.
+        """
         if not TARGETS[recipe.target].classifies:
             return self.regressed
         if self.classified is None:
-            raise InputError(f"{recipe.name} classifies, and {self.name} is a number: leave the recipe out.")
+            raise InputError(
+                f"{recipe.name} classifies, and {self.name} is "
+                "a number: leave the recipe out."
+            )
         return self.classified
 
     def lacking(self, cell: BuiltCell) -> str | None:
-        """The first evidence column that the label needs and the cell does not have; None if it has all."""
+        """The first evidence column that the label needs and the cell does not have;
+        None if it has all.
+        """
         objective = TARGETS[self.regressed].objective
         needed = (
             {objective.column}
@@ -64,11 +81,16 @@ class Label:
 
 
 VALUE = Label("value", "value", "value-binary")
-GAINS = tuple(Label(f"gain-{loss}", f"gain-{loss}", f"gain-{loss}-binary") for loss in ("E1", "E5", "E8"))
+GAINS = tuple(
+    Label(f"gain-{loss}", f"gain-{loss}", f"gain-{loss}-binary")
+    for loss in ("E1", "E5", "E8")
+)
 """Perception gains: objects missed, errors of all kinds, risk."""
-PUBLISHED = tuple(Label(name, f"{name}-cdf", f"{name}-binary") for name in ("oric", "ap-swap"))
-"""Objectives of published detector routers in their published form: share of fit values not above, or whether
-positive."""
+PUBLISHED = tuple(
+    Label(name, f"{name}-cdf", f"{name}-binary") for name in ("oric", "ap-swap")
+)
+"""Objectives of published detector routers in their published form: share of fit values
+not above, or whether positive."""
 RANK, SIGNED_CDF = (Label(name, name) for name in ("value-rank", "value-signed-cdf"))
 """Decision value under another transform."""
 LABELS = (VALUE, *GAINS, *PUBLISHED, RANK, SIGNED_CDF)
@@ -90,23 +112,36 @@ def recipe_and_label(name: str) -> tuple[str, str] | None:
 
 
 def known_labels(cell: BuiltCell, labels: Sequence[Label]) -> list[Label]:
-    """The labels for which a cell has the evidence; a warning names the missing column of each of the others."""
+    """The labels for which a cell has the evidence; a warning names the missing column
+    of each of the others.
+    """
     available = []
     for label in labels:
         lacking = label.lacking(cell)
         if lacking is None:
             available.append(label)
         else:
-            message = f"{cell.folder.name}: {label.name} left out, because the cell has no column {lacking!r}."
+            message = (
+                f"{cell.folder.name}: {label.name} left out, because "
+                f"the cell has no column {lacking!r}."
+            )
             warnings.warn(InputWarning(message), stacklevel=2)
     return available
 
 
 def scored_on_labels(
-    cell: BuiltCell, labels: Mapping[Any, Sequence[Label]], *, seed: int = 0, watch: Watch = unwatched
+    cell: BuiltCell,
+    labels: Mapping[Any, Sequence[Label]],
+    *,
+    seed: int = 0,
+    watch: Watch = unwatched,
 ) -> dict[str, Scored]:
-    """Scores of the test inputs, for every recipe and each of its labels; labels that cannot be learnt are left out."""
-    every = list(dict.fromkeys(label for of_recipe in labels.values() for label in of_recipe))
+    """Scores of the test inputs, for every recipe and each of its labels; labels that
+    cannot be learnt are left out.
+    """
+    every = list(
+        dict.fromkeys(label for of_recipe in labels.values() for label in of_recipe)
+    )
     pairs = [
         (recipe_by_name(recipe) if isinstance(recipe, str) else recipe, label)
         for label in known_labels(cell, every)
@@ -119,7 +154,10 @@ def scored_on_labels(
         try:
             fitted = fit_on(cell, recipe, target=label.target(recipe), seed=seed)
         except NothingToLearnError as error:
-            warnings.warn(InputWarning(f"{cell.folder.name}, {name} left out: {error}"), stacklevel=2)
+            warnings.warn(
+                InputWarning(f"{cell.folder.name}, {name} left out: {error}"),
+                stacklevel=2,
+            )
             continue
         scores[name] = replace(score_on(cell, fitted), name=name)
     return scores
@@ -136,7 +174,8 @@ def judged_on_labels(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> Iterator[tuple[str, Result]]:
-    """The judgement of every recipe on every label on the test units of each cell; the cell's ledger counts it.
+    """The judgement of every recipe on every label on the test units of each cell; the
+    cell's ledger counts it.
 
     Args:
         cells: Cells by name; those with the same test units share their draws.
@@ -151,7 +190,18 @@ def judged_on_labels(
     seeds, budgets = shared_seeds(cells, seed), [Selection(alpha) for alpha in alphas]
     for name, cell in cells.items():
         scores = scored_on_labels(cell, dict.fromkeys(recipes, labels), watch=watch)
-        yield name, judge(cell, scores, budgets, command=by, draws=draws, seed=seeds[name], missing="worst")
+        yield (
+            name,
+            judge(
+                cell,
+                scores,
+                budgets,
+                command=by,
+                draws=draws,
+                seed=seeds[name],
+                missing="worst",
+            ),
+        )
 
 
 ALL = "all cells"
@@ -170,60 +220,102 @@ class LabelColumns:
 
 @dataclass(frozen=True)
 class Contrast(BudgetColumns, LabelColumns):
-    """One recipe fitted on one label against the same recipe on another, in one cell or as the mean over cells."""
+    """One recipe fitted on one label against the same recipe on another, in one cell or
+    as the mean over cells.
+    """
 
-    difference: float | None = column("(gain with label - gain with against) / all-cheap loss", "gain", share)
-    lo: float | None = low("Lower end of its paired 95 % interval over all draws", "95 %", share)
+    difference: float | None = column(
+        "(gain with label - gain with against) / all-cheap loss", "gain", share
+    )
+    lo: float | None = low(
+        "Lower end of its paired 95 % interval over all draws", "95 %", share
+    )
     hi: float | None = high()
     ndg_difference: float | None = column("The same difference in nDG", "nDG", number)
     ndg_lo: float | None = low(
-        "Lower end of its 95 % interval; draws in which some cell has a small prize are left out", "nDG 95 %"
+        "Lower end of its 95 % interval; draws in which some cell "
+        "has a small prize are left out",
+        "nDG 95 %",
     )
     ndg_hi: float | None = high()
-    verdict: str | None = column("better, worse or unresolved: the label against the other one, by the difference")
-    versus_random: str | None = column("Verdict of the recipe on the label against random; None for a mean")
-    against_versus_random: str | None = column("Verdict of the recipe on the other label against random")
+    verdict: str | None = column(
+        "better, worse or unresolved: the label against "
+        "the other one, by the difference"
+    )
+    versus_random: str | None = column(
+        "Verdict of the recipe on the label against random; None for a mean"
+    )
+    against_versus_random: str | None = column(
+        "Verdict of the recipe on the other label against random"
+    )
     draws: int = column("Number of draws")
     dropped: int = column("Draws that cannot be compared")
     reason: str | None = column("Why something is None")
 
 
-def label_contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]) -> list[Contrast]:
-    """Per recipe, pair of labels and budget: the mean over the cells that have both labels, then each of these cells.
+def label_contrasts(
+    results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]
+) -> list[Contrast]:
+    """Per recipe, pair of labels and budget: the mean over the cells that have both
+    labels, then each of these cells.
 
     Args:
-        results: Results by cell, with samples. Cells with the same units need the same draws.
+        results: Results by cell, with samples. Cells with the same units need the same
+            draws.
         pairs: Label and the label that it is compared with.
     """
     bases = together(results)
     verdicts = {
-        cell: {(row.allocator, row.budget): row.verdict for row in result.rows} for cell, result in results.items()
+        cell: {(row.allocator, row.budget): row.verdict for row in result.rows}
+        for cell, result in results.items()
     }
     named = {cell: {name for name, _ in known} for cell, known in verdicts.items()}
-    every = dict.fromkeys(name for result in results.values() for name in (row.allocator for row in result.rows))
-    recipes = dict.fromkeys(pair[0] for name in every if (pair := recipe_and_label(name)) is not None)
+    every = dict.fromkeys(
+        name
+        for result in results.values()
+        for name in (row.allocator for row in result.rows)
+    )
+    recipes = dict.fromkeys(
+        pair[0] for name in every if (pair := recipe_and_label(name)) is not None
+    )
     records = []
     for recipe in recipes:
         for label, against in pairs:
             one, other = fit_name(recipe, label), fit_name(recipe, against)
-            inside = {cell: item for cell, item in bases.items() if {one, other} <= named[cell]}
+            inside = {
+                cell: item
+                for cell, item in bases.items()
+                if {one, other} <= named[cell]
+            }
             if not inside:
                 continue
-            alone = {cell: compare_bases({cell: item}, one, other) for cell, item in inside.items()}
+            alone = {
+                cell: compare_bases({cell: item}, one, other)
+                for cell, item in inside.items()
+            }
             fitted = {"recipe": recipe, "label": label, "against": against}
             for mean in compare_bases(inside, one, other):
                 undefined = {"versus_random": None, "against_versus_random": None}
-                records.append(row_from(mean, Contrast, **fitted, cell=ALL, **undefined))
+                records.append(
+                    row_from(mean, Contrast, **fitted, cell=ALL, **undefined)
+                )
                 for cell, rows in alone.items():
                     own = next(row for row in rows if row.budget == mean.budget)
-                    verdict, against_verdict = (verdicts[cell][name, own.budget] for name in (one, other))
-                    judged = {"versus_random": verdict, "against_versus_random": against_verdict}
-                    records.append(row_from(own, Contrast, **fitted, cell=cell, **judged))
+                    verdict, against_verdict = (
+                        verdicts[cell][name, own.budget] for name in (one, other)
+                    )
+                    judged = {
+                        "versus_random": verdict,
+                        "against_versus_random": against_verdict,
+                    }
+                    records.append(
+                        row_from(own, Contrast, **fitted, cell=cell, **judged)
+                    )
     if not records:
         names = ", ".join(dict.fromkeys(name for pair in pairs for name in pair))
         raise InputError(
-            f"Labels are compared in results that judge a recipe on two of them, named 'RECIPE on LABEL'; none of "
-            f"{', '.join(results)} has two of {names}."
+            "Labels are compared in results that judge a recipe on two of them, named "
+            f"'RECIPE on LABEL'; none of {', '.join(results)} has two of {names}."
         )
     return records
 
@@ -233,12 +325,16 @@ def single(rows: Sequence[Contrast]) -> list[Contrast]:
     return [row for row in rows if row.cell != ALL]
 
 
-def pooled_table(title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()) -> Table:
+def pooled_table(
+    title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()
+) -> Table:
     """The means over cells, with the number of cells in which either label is ahead."""
     header = ("labels", "budget", "recipe", "cells", "gain", "95 %", "nDG", "nDG 95 %")
     counts = {}
     for row in single(rows):
-        ahead = counts.setdefault((row.recipe, row.label, row.against, row.budget), [0, 0])
+        ahead = counts.setdefault(
+            (row.recipe, row.label, row.against, row.budget), [0, 0]
+        )
         ahead[0] += row.verdict == "better"
         ahead[1] += row.verdict == "worse"
     sections: dict[tuple[str, str], list[tuple[TableCell, ...]]] = {}
@@ -253,15 +349,18 @@ def pooled_table(title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()
         texts = (number(row.ndg_difference), interval(row.ndg_lo, row.ndg_hi))
         lines.append(
             (
-                *map(TableCell, (*first, row.recipe, f"{ahead}, {behind} of {row.cells}")),
+                *map(
+                    TableCell, (*first, row.recipe, f"{ahead}, {behind} of {row.cells}")
+                ),
                 TableCell(share(row.difference), mark),
                 TableCell(interval(row.lo, row.hi, share)),
                 *map(TableCell, texts),
             )
         )
     sentences = (
-        "gain, nDG: with the label less with the other, mean over cells; gain as a share of the all-cheap loss. cells: "
-        "those in which the paired interval of the gain lies above 0, and below, of all.",
+        "gain, nDG: with the label less with the other, mean over cells; gain as a "
+        "share of the all-cheap loss. cells: those in which the paired interval of "
+        "the gain lies above 0, and below, of all.",
         *notes,
     )
     return Table(title, header, tuple(map(tuple, sections.values())), sentences)
@@ -270,14 +369,35 @@ def pooled_table(title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()
 def cell_table(title: str, rows: Sequence[Contrast]) -> Table:
     """The rows of single cells."""
     alone = sorted(single(rows), key=lambda row: row.cell)
-    order = ("cell", "kind", "recipe", "label", "against", "difference", "lo", "ndg_difference", "ndg_lo")
+    order = (
+        "cell",
+        "kind",
+        "recipe",
+        "label",
+        "against",
+        "difference",
+        "lo",
+        "ndg_difference",
+        "ndg_lo",
+    )
     return declared_table(Contrast, alone, title, order=order)
 
 
 def pooled_chart(rows: Sequence[Contrast]) -> Chart:
-    """Differences of gain as means over cells at the headline budget: a row per pair of labels, a series per recipe."""
+    """Differences of gain as means over cells at the headline budget: a row per pair of
+    labels, a series per recipe.
+    """
     at = at_headline([row for row in rows if row.cell == ALL])
-    dots = (Dot(f"{row.label} less {row.against}", row.recipe, row.difference, row.lo, row.hi) for row in at)
+    dots = (
+        Dot(
+            f"{row.label} less {row.against}",
+            row.recipe,
+            row.difference,
+            row.lo,
+            row.hi,
+        )
+        for row in at
+    )
     words = " or ".join(dict.fromkeys(percent(row.alpha, 0) for row in at))
     return shares(f"Difference in gain share at {words}", dots, line=0.0)
 

@@ -1,12 +1,16 @@
-"""Cells and times of passes -> gain of allocators under an average budget and under deadlines, and their two orders.
+"""Cells and times of passes -> gain of allocators under an average budget and under
+deadlines, and their two orders.
 
-The average budget is a latency budget; its ranking takes the highest scores of all judged units. Under deadlines the
-same scores are replayed by the clock (docs/definitions.md, Deadlines) with a threshold on the same units. Thresholds
-stay the same in every draw of units. Losses of old outputs are those of the cell's own rule with the objects of an
-earlier frame, not moved; where it has no such rule, an old output is worth the cheap loss.
+The average budget is a latency budget; its ranking takes the highest scores of all
+judged units. Under deadlines the same scores are replayed by the clock
+(docs/definitions.md, Deadlines) with a threshold on the same units. Thresholds stay the
+same in every draw of units. Losses of old outputs are those of the cell's own rule with
+the objects of an earlier frame, not moved; where it has no such rule, an old output is
+worth the cheap loss.
 
-Gain under an average budget and if every frame has a deadline that late full outputs miss, whether the order of
-allocators is the same, and response times. Allocators are fitted out of fold.
+Gain under an average budget and if every frame has a deadline that late full outputs
+miss, whether the order of allocators is the same, and response times. Allocators are
+fitted out of fold.
 """
 
 import warnings
@@ -51,29 +55,57 @@ from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 
 OLDEST = 10
-"""Age in frames up to which the losses of old outputs are computed; older ones are worth the cheap loss."""
+"""Age in frames up to which the losses of old outputs are computed; older ones are
+worth the cheap loss.
+"""
 PERIODS_MS = (33.0, 50.0, 100.0)
 KEEP = ("rate", "p95", "threshold")
 
 
 @dataclass(frozen=True)
 class DeadlineRow(BudgetColumns, AllocatorName, CellName):
-    """One allocator of a cell, or of all cells together, under one budget and one period."""
+    """One allocator of a cell, or of all cells together, under one budget and one
+    period.
+    """
 
-    period_ms: float = column("Time from one frame to the next in ms", "period", shortest)
-    average: float = column("Gain under the average budget, as a share of the all-cheap loss", "average", percent)
+    period_ms: float = column(
+        "Time from one frame to the next in ms", "period", shortest
+    )
+    average: float = column(
+        "Gain under the average budget, as a share of the all-cheap loss",
+        "average",
+        percent,
+    )
     average_lo: float | None = low(heading="95 %", form=percent)
     average_hi: float | None = high()
-    gain: float = column("Gain under deadlines, as a share of the all-cheap loss", "deadlines", percent)
+    gain: float = column(
+        "Gain under deadlines, as a share of the all-cheap loss", "deadlines", percent
+    )
     gain_lo: float | None = low(heading="95 %", form=percent)
     gain_hi: float | None = high()
-    verdict: str | None = column("Gain under deadlines against the average budget: better, worse or unresolved")
-    oracle_average: float = column("The oracle's gain with as many escalations and no deadline, allocator free")
-    oracle: float = column("The oracle's gain with as many escalations under deadlines", "oracle", percent)
-    escalated: float = column("Share of the inputs escalated under deadlines", "escalated", percent)
-    late: float | None = column("Share of the escalations whose output missed its own frame", "late", percent)
-    p95_ms: float = column("Response time in ms that 95 % of the frames do not exceed", "p95", shortest)
-    tau: float | None = column("Kendall's tau-b of the allocators' gains, average against deadlines", "tau", number)
+    verdict: str | None = column(
+        "Gain under deadlines against the average budget: better, worse or unresolved"
+    )
+    oracle_average: float = column(
+        "The oracle's gain with as many escalations and no deadline, allocator free"
+    )
+    oracle: float = column(
+        "The oracle's gain with as many escalations under deadlines", "oracle", percent
+    )
+    escalated: float = column(
+        "Share of the inputs escalated under deadlines", "escalated", percent
+    )
+    late: float | None = column(
+        "Share of the escalations whose output missed its own frame", "late", percent
+    )
+    p95_ms: float = column(
+        "Response time in ms that 95 % of the frames do not exceed", "p95", shortest
+    )
+    tau: float | None = column(
+        "Kendall's tau-b of the allocators' gains, average against deadlines",
+        "tau",
+        number,
+    )
     tau_lo: float | None = low(heading="95 %")
     tau_hi: float | None = high()
 
@@ -82,8 +114,16 @@ def _check(keep: str) -> str:
     return word(keep, KEEP, "--keep")
 
 
-Keep = Annotated[str, Option("What thresholds keep: rate, p95 (and rate), or threshold of the average.", read=_check)]
-Switch = Annotated[float, Option("Time in ms to change modes and back.", ("--switch",), (0.0, 1e6))]
+Keep = Annotated[
+    str,
+    Option(
+        "What thresholds keep: rate, p95 (and rate), or threshold of the average.",
+        read=_check,
+    ),
+]
+Switch = Annotated[
+    float, Option("Time in ms to change modes and back.", ("--switch",), (0.0, 1e6))
+]
 
 
 def rows(
@@ -101,17 +141,20 @@ def rows(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> list[DeadlineRow]:
-    """One row per budget, period and allocator: over all cells if there are several of the same units, then by cell.
+    """One row per budget, period and allocator: over all cells if there are several of
+    the same units, then by cell.
 
     Args:
         cells: Cells by name.
-        costs: Times of modes and allocators; the cell's own where None. Allocators without a time are left out.
+        costs: Times of modes and allocators; the cell's own where None. Allocators
+            without a time are left out.
         allocators: Signals and recipes; "all" for all that apply to a cell.
         folds: Number of folds of units to fit recipes on.
         units: Units to fit and judge on, by role or by name.
         periods: Times from one frame to the next in ms.
-        keep: What the threshold keeps: the budget's rate; the rate, and a 95th percentile of response times within the
-            period; or the threshold of the average budget.
+        keep: What the threshold keeps: the budget's rate; the rate, and a 95th
+            percentile of response times within the period; or the threshold of the
+            average budget.
         switch_ms: Time in ms to change modes and back, for every escalation.
         budgets: Latency budgets; 20 % where None.
         draws: Number of draws of units, or "exact".
@@ -121,14 +164,31 @@ def rows(
     tables = {}
     for name, cell in cells.items():
         table = replace(
-            with_old_outputs(cell, loss_table(cell, units)), costs=figures(name, cell.table, costs, "a deadline")
+            with_old_outputs(cell, loss_table(cell, units)),
+            costs=figures(name, cell.table, costs, "a deadline"),
         )
         scored = fold_scores(
-            name, cell, check_allocators(allocators), folds=folds, units=table.unit_ids.tolist(), watch=watch
+            name,
+            cell,
+            check_allocators(allocators),
+            folds=folds,
+            units=table.unit_ids.tolist(),
+            watch=watch,
         )
-        aligned = {item.name: item.over(table) for item in scored.values() if not item.modes}
-        tables[name] = table, {own: np.where(s.covered, s.values, -np.inf) for own, s in aligned.items()}
-    settings = {"periods": periods, "keep": keep, "switch_ms": switch_ms, "draws": draws, "seed": seed}
+        aligned = {
+            item.name: item.over(table) for item in scored.values() if not item.modes
+        }
+        tables[name] = (
+            table,
+            {own: np.where(s.covered, s.values, -np.inf) for own, s in aligned.items()},
+        )
+    settings = {
+        "periods": periods,
+        "keep": keep,
+        "switch_ms": switch_ms,
+        "draws": draws,
+        "seed": seed,
+    }
     return table_rows(tables, budgets, **settings)
 
 
@@ -142,20 +202,27 @@ def table_rows(
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
 ) -> list[DeadlineRow]:
-    """The same rows from tables with costs and times of inputs, and scores of each by allocator.
+    """The same rows from tables with costs and times of inputs, and scores of each by
+    allocator.
 
-    A mode FULL-d has the loss of deciding by the full output of d inputs before; without it that output is worth the
-    cheap loss.
+    A mode FULL-d has the loss of deciding by the full output of d inputs before;
+    without it that output is worth the cheap loss.
     """
     for budget in budgets or ():
         if not isinstance(budget, Latency):
             raise InputError(
-                f"A deadline is a time, so budgets must be latency budgets; found {getattr(budget, 'kind', budget)}."
+                "A deadline is a time, so budgets must be latency "
+                f"budgets; found {getattr(budget, 'kind', budget)}."
             )
-    tables = {name: (_in_order(name, table), scores) for name, (table, scores) in tables.items()}
+    tables = {
+        name: (_in_order(name, table), scores)
+        for name, (table, scores) in tables.items()
+    }
     lists = [table.unit_ids.tolist() for table, _ in tables.values()]
     groups = (
-        {f"all {len(tables)} cells": list(tables)} if len(tables) > 1 and lists.count(lists[0]) == len(lists) else {}
+        {f"all {len(tables)} cells": list(tables)}
+        if len(tables) > 1 and lists.count(lists[0]) == len(lists)
+        else {}
     )
     records = []
     for budget in budgets or [Latency(0.2)]:
@@ -164,21 +231,47 @@ def table_rows(
             for name, (table, scores) in tables.items():
                 drawn[name] = make_draws(len(table.unit_ids), draws, seed)
                 gains[name] = {
-                    allocator: _gains(table, score, allocator, budget, drawn[name], period_ms, switch_ms, _check(keep))
-                    for allocator, score in _with_time(name, table, scores, budget).items()
+                    allocator: _gains(
+                        table,
+                        score,
+                        allocator,
+                        budget,
+                        drawn[name],
+                        period_ms,
+                        switch_ms,
+                        _check(keep),
+                    )
+                    for allocator, score in _with_time(
+                        name, table, scores, budget
+                    ).items()
                 }
             for label, members in (groups | {name: [name] for name in tables}).items():
-                about = {"cell": label, "period_ms": period_ms, "kind": "latency", "alpha": budget.alpha}
-                about |= {"convention": budget.convention, "accounting": budget.accounting}
-                records += _rows([gains[name] for name in members], about, drawn[members[0]])
+                about = {
+                    "cell": label,
+                    "period_ms": period_ms,
+                    "kind": "latency",
+                    "alpha": budget.alpha,
+                }
+                about |= {
+                    "convention": budget.convention,
+                    "accounting": budget.accounting,
+                }
+                records += _rows(
+                    [gains[name] for name in members], about, drawn[members[0]]
+                )
     return records
 
 
 def _in_order(name: str, table: ValueTable) -> ValueTable:
-    """The table with a place in time for every input: without one, inputs arrive in the order of the rows."""
+    """The table with a place in time for every input: without one, inputs arrive in the
+    order of the rows.
+    """
     if table.order is not None:
         return table
-    note = f"{name}: has no column 'order', so inputs of a unit arrive in the order of the rows."
+    note = (
+        f"{name}: has no column 'order', so inputs of a unit arrive "
+        "in the order of the rows."
+    )
     warnings.warn(InputWarning(note), stacklevel=2)
     return replace(table, order=np.arange(float(len(table))))
 
@@ -186,17 +279,28 @@ def _in_order(name: str, table: ValueTable) -> ValueTable:
 def _with_time(
     name: str, table: ValueTable, scores: Mapping[str, InputFloats], budget: Latency
 ) -> dict[str, InputFloats]:
-    """The scores of allocators whose time the costs have and the budget pays; a warning names the others."""
+    """The scores of allocators whose time the costs have and the budget pays; a warning
+    names the others.
+    """
     costs = figures(name, table, None, "a deadline")
     allowed = allowance(budget, by_age(table)[0].modes, costs)
     timed = [own for own in scores if "ms" in costs.allocators.get(own, {})]
     paid = [own for own in timed if allowed.share(costs.of_allocator(own, "ms")) > 0]
     for why, left_out in (
-        ("because the costs have no ms of it", [own for own in scores if own not in timed]),
-        (f"because its time is beyond a budget of {budget.alpha:.0%}", [own for own in timed if own not in paid]),
+        (
+            "because the costs have no ms of it",
+            [own for own in scores if own not in timed],
+        ),
+        (
+            f"because its time is beyond a budget of {budget.alpha:.0%}",
+            [own for own in timed if own not in paid],
+        ),
     ):
         if left_out:
-            warnings.warn(InputWarning(f"{name}: {', '.join(left_out)} left out, {why}."), stacklevel=2)
+            warnings.warn(
+                InputWarning(f"{name}: {', '.join(left_out)} left out, {why}."),
+                stacklevel=2,
+            )
     return {own: scores[own] for own in paid}
 
 
@@ -210,18 +314,40 @@ def _gains(
     switch_ms: float,
     keep: str,
 ) -> dict[str, Any]:
-    """Gains in the sample and the draws as shares of the all-cheap loss, and what else a row shows."""
+    """Gains in the sample and the draws as shares of the all-cheap loss, and what else
+    a row shows.
+    """
     costs: Any = table.costs
-    own_ms, allowed = costs.of_allocator(allocator, "ms"), allowance(budget, by_age(table)[0].modes, costs)
-    track = DeadlineTrack(table, period_ms=period_ms, cheap_ms=allowed.cheap + own_ms, full_ms=allowed.full + switch_ms)
+    own_ms, allowed = (
+        costs.of_allocator(allocator, "ms"),
+        allowance(budget, by_age(table)[0].modes, costs),
+    )
+    track = DeadlineTrack(
+        table,
+        period_ms=period_ms,
+        cheap_ms=allowed.cheap + own_ms,
+        full_ms=allowed.full + switch_ms,
+    )
     slots = int(allowed.slots(len(table), own_ms))
     ranked = requests(score, min(slots, int(np.count_nonzero(score > -np.inf))))
     limit = period_ms if keep == "p95" else np.inf
-    replay = track.replay(ranked if keep == "threshold" else track.threshold(score, slots, p95_ms=limit), score)
+    replay = track.replay(
+        ranked if keep == "threshold" else track.threshold(score, slots, p95_ms=limit),
+        score,
+    )
     counts = np.vstack([np.ones((1, draws.counts.shape[1])), draws.counts])
-    parts = track.table.decision_values * ranked.expected(score), replay.gain, table.losses[:, 0]
-    average, gain, loss = (counts @ np.bincount(table.unit, part, counts.shape[1]) for part in parts)
-    escalated, best = float(replay.escalated.mean()), oracle_gain(track.table.decision_values, slots)
+    parts = (
+        track.table.decision_values * ranked.expected(score),
+        replay.gain,
+        table.losses[:, 0],
+    )
+    average, gain, loss = (
+        counts @ np.bincount(table.unit, part, counts.shape[1]) for part in parts
+    )
+    escalated, best = (
+        float(replay.escalated.mean()),
+        oracle_gain(track.table.decision_values, slots),
+    )
     return {
         "average": average / loss,
         "gain": gain / loss,
@@ -233,35 +359,59 @@ def _gains(
     }
 
 
-def _rows(cells: Sequence[Mapping[str, Any]], about: Mapping[str, Any], draws: Draws) -> list[DeadlineRow]:
+def _rows(
+    cells: Sequence[Mapping[str, Any]], about: Mapping[str, Any], draws: Draws
+) -> list[DeadlineRow]:
     """The rows of the allocators that all cells have, by means over the cells."""
     means = {
         name: {key: np.mean([cell[name][key] for cell in cells], axis=0) for key in own}
         for name, own in cells[0].items()
         if all(name in cell for cell in cells)
     }
-    average, gain = (np.array([own[of] for own in means.values()]) for of in ("average", "gain"))
-    tau = np.array([pair_counts(one, other).tau_b for one, other in zip(average.T, gain.T, strict=True)])
+    average, gain = (
+        np.array([own[of] for own in means.values()]) for of in ("average", "gain")
+    )
+    tau = np.array(
+        [
+            pair_counts(one, other).tau_b
+            for one, other in zip(average.T, gain.T, strict=True)
+        ]
+    )
     records = []
     for name, own in means.items():
-        fields: dict[str, Any] = {key: float(mean) for key, mean in own.items() if not mean.ndim}
+        fields: dict[str, Any] = {
+            key: float(mean) for key, mean in own.items() if not mean.ndim
+        }
         fields["late"] = own["late"] / own["escalated"] if own["escalated"] else None
-        for key, samples in (("average", own["average"]), ("gain", own["gain"]), ("tau", tau)):
+        for key, samples in (
+            ("average", own["average"]),
+            ("gain", own["gain"]),
+            ("tau", tau),
+        ):
             interval = draws.interval(samples[1:], ~np.isnan(samples[1:]))
-            fields |= {key: known(samples[0]), f"{key}_lo": known(interval.low), f"{key}_hi": known(interval.high)}
+            fields |= {
+                key: known(samples[0]),
+                f"{key}_lo": known(interval.low),
+                f"{key}_hi": known(interval.high),
+            }
         verdict = draws.interval(own["gain"][1:] - own["average"][1:]).snap().verdict
         records.append(DeadlineRow(allocator=name, verdict=verdict, **about, **fields))
     return records
 
 
 def with_old_outputs(cell: BuiltCell, table: ValueTable) -> ValueTable:
-    """The table with a mode FULL-d for the full output of d inputs before, for every d up to OLDEST.
+    """The table with a mode FULL-d for the full output of d inputs before, for every d
+    up to OLDEST.
 
-    Objects stay where they were relative to the vehicle. Without d inputs before, the loss is that of the cheap mode.
+    Objects stay where they were relative to the vehicle. Without d inputs before, the
+    loss is that of the cheap mode.
     """
     rule, cheap, full = rule_of(cell), table.modes[0], table.modes[-1]
     if rule is None:
-        note = f"{cell.spec.system} has no rule to plan by old outputs, so they are worth the cheap loss."
+        note = (
+            f"{cell.spec.system} has no rule to plan by old outputs, so they are worth "
+            "the cheap loss."
+        )
         warnings.warn(InputWarning(f"{cell.folder.name}: {note}"), stacklevel=2)
         return table
     names = [f"action{part}_{cheap}" for part in range(rule.choices.shape[1])]
@@ -285,23 +435,58 @@ def with_old_outputs(cell: BuiltCell, table: ValueTable) -> ValueTable:
             plan = rule.act(rule.needs(seen, speed_mps), speed_mps, previous=before)
             loss = rule.loss(plan, needs, speed_mps=speed_mps, previous=before)
             old[rows[frames[age:]], age - 1] = loss[frames[age:]]
-    modes = (*table.modes[:-1], full, *(f"{full}-{age}" for age in range(1, OLDEST + 1)))
-    return replace(table, modes=modes, losses=np.column_stack([table.losses, old]), input_costs={})
+    modes = (
+        *table.modes[:-1],
+        full,
+        *(f"{full}-{age}" for age in range(1, OLDEST + 1)),
+    )
+    return replace(
+        table, modes=modes, losses=np.column_stack([table.losses, old]), input_costs={}
+    )
 
 
 def table(rows: Sequence[DeadlineRow]) -> Table:
     """The rows as a table."""
     notes = (
-        "average, deadlines, oracle: shares of the all-cheap loss. late: of the escalations. p95: response time in ms.",
-        "tau: Kendall's tau-b of the order of allocators, average against deadlines, the same in all rows of a period.",
+        (
+            "average, deadlines, oracle: shares of the all-cheap loss. late: of the "
+            "escalations. p95: response time in ms."
+        ),
+        (
+            "tau: Kendall's tau-b of the order of allocators, average against "
+            "deadlines, the same in all rows of a period."
+        ),
     )
-    group, names = ("cell", "kind", "period_ms", "tau", "tau_lo"), ("cell", "kind", "period_ms", "allocator")
+    group, names = (
+        ("cell", "kind", "period_ms", "tau", "tau_lo"),
+        ("cell", "kind", "period_ms", "allocator"),
+    )
     if len({row.allocator for row in rows}) == 1:
-        group, names = ("cell", "kind", "allocator"), ("cell", "kind", "allocator", "period_ms")
+        group, names = (
+            ("cell", "kind", "allocator"),
+            ("cell", "kind", "allocator", "period_ms"),
+        )
         notes = notes[:1]
-    order = (*names, "average", "average_lo", "gain", "gain_lo", "oracle", "escalated", "late", "p95_ms")
+    order = (
+        *names,
+        "average",
+        "average_lo",
+        "gain",
+        "gain_lo",
+        "oracle",
+        "escalated",
+        "late",
+        "p95_ms",
+    )
     order = (*order, "tau", "tau_lo") if "tau" in group else order
-    return declared_table(DeadlineRow, rows, "Allocators under deadlines", notes=notes, order=order, group=group)
+    return declared_table(
+        DeadlineRow,
+        rows,
+        "Allocators under deadlines",
+        notes=notes,
+        order=order,
+        group=group,
+    )
 
 
 def chart(rows: Sequence[DeadlineRow]) -> Chart:
@@ -309,8 +494,14 @@ def chart(rows: Sequence[DeadlineRow]) -> Chart:
     dots = []
     for row in at_headline(rows):
         label = f"{row.cell}: {row.allocator}"
-        dots.append(Dot(label, "average budget", row.average, row.average_lo, row.average_hi))
-        dots.append(Dot(label, f"every {row.period_ms:g} ms", row.gain, row.gain_lo, row.gain_hi))
+        dots.append(
+            Dot(label, "average budget", row.average, row.average_lo, row.average_hi)
+        )
+        dots.append(
+            Dot(
+                label, f"every {row.period_ms:g} ms", row.gain, row.gain_lo, row.gain_hi
+            )
+        )
     return shares("Gain, share of the all-cheap loss", dict.fromkeys(dots), line=0.0)
 
 
@@ -323,6 +514,9 @@ DEADLINES = declare(
     takes={"cells": "cells", "costs": "costs"},
     by="cell",
     judges=True,
-    empty="No allocator has a time (ms) in the costs that the budget pays: give other --costs, or name others (-a).",
+    empty=(
+        "No allocator has a time (ms) in the costs that the budget pays: give other "
+        "--costs, or name others (-a)."
+    ),
     among=FIRST_OF_PAIR,
 )

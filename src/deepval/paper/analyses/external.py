@@ -1,9 +1,12 @@
-"""Cells of published planners -> the external track: five losses each, the planners' agreement, and viability.
+"""Cells of published planners -> the external track: five losses each, the planners'
+agreement, and viability.
 
-docs/definitions.md, External track. All five losses are recombined from the terms of one plan, so the cells of a
-planner that differ only in the weights of the loss give the same rows, and one of them is enough.
+docs/definitions.md, External track. All five losses are recombined from the terms of
+one plan, so the cells of a planner that differ only in the weights of the loss give the
+same rows, and one of them is enough.
 
-Published planners under five losses, their agreement, and their viability against constant velocity.
+Published planners under five losses, their agreement, and their viability against
+constant velocity.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +21,21 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of
-from deepval.judging.concordance import affected, pair_counts, sign_disagreement, spearman
+from deepval.judging.concordance import (
+    affected,
+    pair_counts,
+    sign_disagreement,
+    spearman,
+)
 from deepval.paper.analysis import declare
-from deepval.paper.row_columns import CellName, Form, column, decimals, declared_table, share
+from deepval.paper.row_columns import (
+    CellName,
+    Form,
+    column,
+    decimals,
+    declared_table,
+    share,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number, percent
 from deepval.results import known
@@ -40,7 +55,10 @@ UNDEFINED = "undefined"
 
 
 def loss_named(name: str, terms: Mapping[str, np.ndarray]) -> np.ndarray:
-    """One of the five losses from the terms. The clearance shortfall is c itself; the loss term is its square."""
+    """One of the five losses from the terms.
+
+    The clearance shortfall is c itself; the loss term is its square.
+    """
     if name == "clearance shortfall":
         return np.sqrt(terms["shortfall"])
     return weighted_loss(terms, WEIGHED[name]) if name in WEIGHED else terms[name]
@@ -55,7 +73,8 @@ class PlannerCell:
         spec: The specification of the cell.
         table: Its inputs, with the loss that it was built with.
         terms: Loss terms of each mode, before weighting.
-        trivial: Loss terms of constant velocity; empty if the cell was built without them.
+        trivial: Loss terms of constant velocity; empty if the cell was built without
+            them.
     """
 
     name: str
@@ -71,7 +90,9 @@ class PlannerCell:
 
     @property
     def judged_on(self) -> str:
-        """The units that the rows are over: always all units, with a remark if the cell has no split."""
+        """The units that the rows are over: always all units, with a remark if the cell
+        has no split.
+        """
         return "all units" if self.spec.roles.fit else NO_SPLIT
 
     def under(self, loss: str) -> ValueTable:
@@ -81,14 +102,24 @@ class PlannerCell:
 
     @property
     def setting(self) -> str:
-        """A hash of what comparable cells of two planners share: data set, modes and placing."""
-        return digest_of({part: value for part, value in self.spec.key.items() if part != "system"})
+        """A hash of what comparable cells of two planners share: data set, modes and
+        placing.
+        """
+        return digest_of(
+            {part: value for part, value in self.spec.key.items() if part != "system"}
+        )
 
     @property
     def key(self) -> tuple[str, str]:
-        """What cells share that differ only in the weights of the loss: setting, planner and its constants."""
+        """What cells share that differ only in the weights of the loss: setting,
+        planner and its constants.
+        """
         constants = dict(self.spec.definition["system"]["constants"] or {})
-        plans = {name: value for name, value in constants.items() if name not in Driving.loss_fields}
+        plans = {
+            name: value
+            for name, value in constants.items()
+            if name not in Driving.loss_fields
+        }
         return self.setting, digest_of({"planner": self.planner, "constants": plans})
 
 
@@ -98,7 +129,10 @@ def _or_undefined(form: Form) -> Form:
 
 @dataclass(frozen=True)
 class LossRow(CellName):
-    """What escalation does under one loss: a row of the paper's table. None: undefined."""
+    """What escalation does under one loss: a row of the paper's table.
+
+    None: undefined.
+    """
 
     planner: str = column("The planner")
     dataset: str = column("The data set")
@@ -106,7 +140,9 @@ class LossRow(CellName):
     thresholds: tuple[float | None, ...] = column(
         "Threshold of each mode: the lowest score of a detection that is used"
     )
-    geometry: str = column("How detections become the objects that the planner observes")
+    geometry: str = column(
+        "How detections become the objects that the planner observes"
+    )
     judged_on: str = column("The units that the row is over")
     units: int = column("Number of units")
     inputs: int = column("Number of states")
@@ -116,9 +152,15 @@ class LossRow(CellName):
         "affected",
         of_row=lambda row: f"{row.affected} of {row.inputs}",
     )
-    harmed: float | None = column("Share of the affected states whose loss rises", "harmed", _or_undefined(share))
-    harm_ratio: float | None = column("Total harm over total benefit", "harm ratio", _or_undefined(number))
-    cheap_loss: float = column("Total loss of the cheap mode", "cheap loss", decimals(2))
+    harmed: float | None = column(
+        "Share of the affected states whose loss rises", "harmed", _or_undefined(share)
+    )
+    harm_ratio: float | None = column(
+        "Total harm over total benefit", "harm ratio", _or_undefined(number)
+    )
+    cheap_loss: float = column(
+        "Total loss of the cheap mode", "cheap loss", decimals(2)
+    )
     all_full: float | None = column(
         "Share of that loss that escalating everything removes",
         "all-full / Oracle@20",
@@ -128,22 +170,36 @@ class LossRow(CellName):
             else f"{percent(row.all_full)} / {percent(row.oracle_20)}"
         ),
     )
-    oracle_20: float | None = column("Share of that loss that the oracle removes at 20 %")
+    oracle_20: float | None = column(
+        "Share of that loss that the oracle removes at 20 %"
+    )
 
 
 @dataclass(frozen=True)
 class AgreementRow:
-    """How far two planners agree on the same states, over those on which both are affected. None: undefined."""
+    """How far two planners agree on the same states, over those on which both are
+    affected. None: undefined.
+    """
 
-    first: str = column("Cell of one planner", "cells", of_row=lambda row: f"{row.first}, {row.second}")
+    first: str = column(
+        "Cell of one planner", "cells", of_row=lambda row: f"{row.first}, {row.second}"
+    )
     second: str = column("Cell of the other planner")
     loss: str = column("The loss", "loss")
     affected: tuple[int, int] = column(
-        "States on which each is affected", "affected", lambda numbers: f"{numbers[0]}, {numbers[1]}"
+        "States on which each is affected",
+        "affected",
+        lambda numbers: f"{numbers[0]}, {numbers[1]}",
     )
     both: int = column("States on which both are affected", "both")
-    spearman: float | None = column("Rank correlation of their decision values", "Spearman", _or_undefined(decimals(2)))
-    gamma: float | None = column("Goodman-Kruskal gamma", "gamma", _or_undefined(decimals(2)))
+    spearman: float | None = column(
+        "Rank correlation of their decision values",
+        "Spearman",
+        _or_undefined(decimals(2)),
+    )
+    gamma: float | None = column(
+        "Goodman-Kruskal gamma", "gamma", _or_undefined(decimals(2))
+    )
     ordered_differently: float | None = column(
         "Share ranked in opposite order, of the pairs that both rank strictly",
         "ordered differently",
@@ -152,27 +208,39 @@ class AgreementRow:
     opposite: int = column(
         "States of opposite sign",
         "opposite signs",
-        of_row=lambda row: UNDEFINED if row.sign_disagreement is None else f"{row.opposite} of {row.both}",
+        of_row=lambda row: (
+            UNDEFINED
+            if row.sign_disagreement is None
+            else f"{row.opposite} of {row.both}"
+        ),
     )
     sign_disagreement: float | None = column("Their share")
 
 
 @dataclass(frozen=True)
 class ViabilityRow(CellName):
-    """Mean loss of each mode and of constant velocity; a viable mode loses less than constant velocity."""
+    """Mean loss of each mode and of constant velocity; a viable mode loses less than
+    constant velocity.
+    """
 
     planner: str = column("The planner")
     loss: str = column("The loss", "loss")
     mean_loss: Mapping[str, float] = column(
         "Mean loss by mode",
         "mean loss",
-        lambda means: ", ".join(f"{mode} {number(mean)}" for mode, mean in means.items()),
+        lambda means: ", ".join(
+            f"{mode} {number(mean)}" for mode, mean in means.items()
+        ),
     )
-    constant_velocity: float = column("Mean loss of constant velocity", "constant velocity", number)
+    constant_velocity: float = column(
+        "Mean loss of constant velocity", "constant velocity", number
+    )
     viable: Mapping[str, bool] = column(
         "Whether each mode is viable",
         "viable",
-        lambda viable: ", ".join(mode for mode, better in viable.items() if better) or "no mode",
+        lambda viable: (
+            ", ".join(mode for mode, better in viable.items() if better) or "no mode"
+        ),
     )
 
 
@@ -185,15 +253,25 @@ class ExternalTrack:
     viability: tuple[ViabilityRow, ...]
 
 
-def external_track(cells: Sequence[PlannerCell], *, watch: Watch = unwatched) -> ExternalTrack:
-    """The external track's rows over cells of planners; of cells that differ only in weights, the first counts."""
+def external_track(
+    cells: Sequence[PlannerCell], *, watch: Watch = unwatched
+) -> ExternalTrack:
+    """The external track's rows over cells of planners; of cells that differ only in
+    weights, the first counts.
+    """
     alone = list({cell.key: cell for cell in reversed(cells)}.values())[::-1]
     losses, viable = [], []
     for cell in watch(alone, "losses"):
         losses += [loss_row(cell, loss) for loss in LOSSES]
         viable += [viability_row(cell, loss) for loss in LOSSES]
-    pairs = [(one, other) for one, other in combinations(alone, 2) if _comparable(one, other)]
-    agreed = [agreement_row(one, other, loss) for one, other in watch(pairs, "agreement") for loss in LOSSES]
+    pairs = [
+        (one, other) for one, other in combinations(alone, 2) if _comparable(one, other)
+    ]
+    agreed = [
+        agreement_row(one, other, loss)
+        for one, other in watch(pairs, "agreement")
+        for loss in LOSSES
+    ]
     return ExternalTrack(tuple(losses), tuple(agreed), tuple(viable))
 
 
@@ -201,7 +279,8 @@ def loss_row(cell: PlannerCell, loss: str) -> LossRow:
     """The row of one cell under one loss."""
     table = cell.under(loss)
     summary, values = table.summary(ALPHA), table.decision_values
-    helped = bool((values > TOLERANCE).any())  # a rounding residue is not a benefit to divide by
+    # a rounding residue is not a benefit to divide by
+    helped = bool((values > TOLERANCE).any())
     return LossRow(
         cell=cell.name,
         planner=cell.planner,
@@ -225,7 +304,10 @@ def loss_row(cell: PlannerCell, loss: str) -> LossRow:
 def agreement_row(one: PlannerCell, other: PlannerCell, loss: str) -> AgreementRow:
     """How far two cells of one setting agree under one loss."""
     if not np.array_equal(one.table.input, other.table.input):
-        raise InputError(f"{one.name} and {other.name} must judge the same states to be compared; build both again.")
+        raise InputError(
+            f"{one.name} and {other.name} must judge the same states to be compared; "
+            "build both again."
+        )
     values = [cell.under(loss).decision_values for cell in (one, other)]
     moved = [affected(value, tolerance=TOLERANCE) for value in values]
     both: Bool[np.ndarray, "input"] = moved[0] & moved[1]
@@ -246,20 +328,30 @@ def agreement_row(one: PlannerCell, other: PlannerCell, loss: str) -> AgreementR
 
 
 def viability_row(cell: PlannerCell, loss: str) -> ViabilityRow:
-    """Whether planning on each mode's observation loses less than driving straight on at the present speed."""
+    """Whether planning on each mode's observation loses less than driving straight on
+    at the present speed.
+    """
     if not cell.trivial:
         raise InputError(
-            f"{cell.name}: a cell of a planner must keep the losses of constant velocity; it was built before this "
-            "version: build it again."
+            f"{cell.name}: a cell of a planner must keep the losses of constant "
+            "velocity; it was built before this version: build it again."
         )
     trivial = float(loss_named(loss, cell.trivial).mean())
-    means = dict(zip(cell.table.modes, loss_named(loss, cell.terms).mean(axis=0).tolist(), strict=True))
+    means = dict(
+        zip(
+            cell.table.modes,
+            loss_named(loss, cell.terms).mean(axis=0).tolist(),
+            strict=True,
+        )
+    )
     viable = {mode: mean < trivial for mode, mean in means.items()}
     return ViabilityRow(cell.name, cell.planner, loss, means, trivial, viable)
 
 
 def planner_cell(cell: BuiltCell | Cell, name: str | None = None) -> PlannerCell:
-    """A built cell or a cell in memory, as this analysis takes it; an error if its system is no published planner."""
+    """A built cell or a cell in memory, as this analysis takes it; an error if its
+    system is no published planner.
+    """
     if isinstance(cell, Cell):
         label, terms, stored = cell.id, dict(cell.outcomes.terms), cell.told
     else:
@@ -268,16 +360,23 @@ def planner_cell(cell: BuiltCell | Cell, name: str | None = None) -> PlannerCell
     label = name or label
     if set(terms) != set(PARTS):
         raise InputError(
-            f"{label}: must be a cell of a published planner, whose loss has the terms {', '.join(PARTS)}; this one "
-            f"has {', '.join(terms)}: build one with --system pdm-closed-safety or idm-safety."
+            f"{label}: must be a cell of a published planner, whose loss has the "
+            f"terms {', '.join(PARTS)}; this one has {', '.join(terms)}: build one "
+            "with --system pdm-closed-safety or idm-safety."
         )
-    trivial = {part: stored[f"{TRIVIAL}{part}"] for part in PARTS if f"{TRIVIAL}{part}" in stored}
+    trivial = {
+        part: stored[f"{TRIVIAL}{part}"]
+        for part in PARTS
+        if f"{TRIVIAL}{part}" in stored
+    }
     return PlannerCell(label, cell.spec, cell.table, terms, trivial)
 
 
 def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:
     """The analysis of built cells by name; `external_tables` makes its tables."""
-    return external_track([planner_cell(cell, name) for name, cell in cells.items()], watch=watch)
+    return external_track(
+        [planner_cell(cell, name) for name, cell in cells.items()], watch=watch
+    )
 
 
 def _comparable(one: PlannerCell, other: PlannerCell) -> bool:
@@ -285,39 +384,70 @@ def _comparable(one: PlannerCell, other: PlannerCell) -> bool:
 
 
 def external_tables(found: ExternalTrack) -> list[Table]:
-    """One table for losses, one for agreement if planners can be compared, one for viability."""
-    tables = [_losses(found.losses), _agreement(found.agreement), _viability(found.viability)]
+    """One table for losses, one for agreement if planners can be compared, one for
+    viability.
+    """
+    tables = [
+        _losses(found.losses),
+        _agreement(found.agreement),
+        _viability(found.viability),
+    ]
     return [table for table in tables if table.sections]
 
 
 def _losses(rows: Sequence[LossRow]) -> Table:
     cells = [next(group) for _, group in groupby(rows, key=lambda row: row.cell)]
     title = "Published planners: what escalation does"
-    order = ("cell", "loss", "affected", "harmed", "harm_ratio", "all_full", "cheap_loss")
-    return declared_table(LossRow, rows, title, notes=_descriptions(cells), order=order, group=("cell",))
+    order = (
+        "cell",
+        "loss",
+        "affected",
+        "harmed",
+        "harm_ratio",
+        "all_full",
+        "cheap_loss",
+    )
+    return declared_table(
+        LossRow, rows, title, notes=_descriptions(cells), order=order, group=("cell",)
+    )
 
 
 def _descriptions(cells: Iterable[LossRow]) -> tuple[str, ...]:
     """Each cell in words, with the units that it is judged on."""
     return tuple(
-        f"{row.cell}: {row.planner} on {row.dataset}, {_modes(row)}, {row.geometry}; {row.judged_on} ({row.units})."
+        (
+            f"{row.cell}: {row.planner} on {row.dataset}, "
+            f"{_modes(row)}, {row.geometry}; {row.judged_on} ({row.units})."
+        )
         for row in cells
     )
 
 
 def _modes(row: LossRow) -> str:
     limits = ["" if limit is None else f" from {limit:g}" for limit in row.thresholds]
-    return " -> ".join(f"{mode}{limit}" for mode, limit in zip(row.modes, limits, strict=True))
+    return " -> ".join(
+        f"{mode}{limit}" for mode, limit in zip(row.modes, limits, strict=True)
+    )
 
 
 def _agreement(rows: Sequence[AgreementRow]) -> Table:
-    note = "Over the states on which both planners are affected; undefined where too few are ranked."
-    return declared_table(AgreementRow, rows, "Agreement of planners", notes=(note,), group=("first",))
+    note = (
+        "Over the states on which both planners are affected; undefined "
+        "where too few are ranked."
+    )
+    return declared_table(
+        AgreementRow, rows, "Agreement of planners", notes=(note,), group=("first",)
+    )
 
 
 def _viability(rows: Sequence[ViabilityRow]) -> Table:
-    note = "A mode is viable where planning on it loses less than straight on at the present speed."
-    return declared_table(ViabilityRow, rows, "Viability", notes=(note,), group=("cell",))
+    note = (
+        "A mode is viable where planning on it loses less than straight on at the "
+        "present speed."
+    )
+    return declared_table(
+        ViabilityRow, rows, "Viability", notes=(note,), group=("cell",)
+    )
 
 
 EXTERNAL = declare(
@@ -330,5 +460,8 @@ EXTERNAL = declare(
     whole=True,
     records=lambda track: track.losses,
     names="path",
-    among=(lambda cell: isinstance(cell.spec.rule, Driving), "no cell of a published planner"),
+    among=(
+        lambda cell: isinstance(cell.spec.rule, Driving),
+        "no cell of a published planner",
+    ),
 )

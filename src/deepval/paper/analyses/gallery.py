@@ -1,10 +1,12 @@
-"""Cells with their data -> the most harmed and most helped frames, cropped around the object that decides the action.
+"""Cells with their data -> the most harmed and most helped frames, cropped around the
+object that decides the action.
 
-The paper's rule: of the six most harmed and the six most helped frames, one per unit at most, those whose decisive
-change is an added detection or a recovered object. docs/analyses.md, Gallery.
+The paper's rule: of the six most harmed and the six most helped frames, one per unit at
+most, those whose decisive change is an added detection or a recovered object.
+docs/analyses.md, Gallery.
 
-The most harmed and most helped frames and the object that decides each; --figure draws crops around it, with added and
-recovered objects marked.
+The most harmed and most helped frames and the object that decides each; --figure draws
+crops around it, with added and recovered objects marked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,43 +24,73 @@ from deepval.files import reading
 from deepval.geometry.camera import Camera, image_points_px
 from deepval.paper.analyses.mechanism import changes_of
 from deepval.paper.analysis import Option, declare
-from deepval.paper.row_columns import CellName, Units, column, declared_table, loss_table, or_dash, yes_no
+from deepval.paper.row_columns import (
+    CellName,
+    Units,
+    column,
+    declared_table,
+    loss_table,
+    or_dash,
+    yes_no,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
 from deepval.report.text_tables import Table, number
 
 ASPECT, LEAST_PX, MARGIN = 1.6, 160.0, 2.2
-"""Width over height of a crop, its least height in pixels, and its size over that of the decisive box."""
-MARKS = {"added": style.ADDED, "removed": style.ADDED, "recovered": style.RECOVERED, "lost": style.RECOVERED}
+"""Width over height of a crop, its least height in pixels, and its size over that of
+the decisive box.
+"""
+MARKS = {
+    "added": style.ADDED,
+    "removed": style.ADDED,
+    "recovered": style.RECOVERED,
+    "lost": style.RECOVERED,
+}
 MISSED = "#f5d90a"
 
 
 def crops(rows: Sequence[Any]) -> Figure:
-    """A line per rank: the crops of a harmed frame and of a helped one, each cheap and full.
+    """A line per rank: the crops of a harmed frame and of a helped one, each cheap and
+    full.
 
     A side without a frame is left out.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    sides = [[row for row in rows if row.effect == effect and row.box_px] for effect in ("harmed", "helped")]
+    sides = [
+        [row for row in rows if row.effect == effect and row.box_px]
+        for effect in ("harmed", "helped")
+    ]
     sides = [side for side in sides if side]
     if not sides:
         raise LeftOutError("no frame has a decisive change of the chosen kind")
     lines, width_in = max(map(len, sides)), style.TEXT_IN / 2 * len(sides)
     height_in = 0.5 + lines * (style.TEXT_IN / 4 / ASPECT + 0.2)
-    figure, panels = style.panels(lines, width_in=width_in, height_in=height_in, columns=2 * len(sides))
+    figure, panels = style.panels(
+        lines, width_in=width_in, height_in=height_in, columns=2 * len(sides)
+    )
     for axes in panels:
         axes.set_axis_off()
     for side, members in enumerate(sides):
         for line, row in enumerate(members):
             left = 2 * (line * len(sides) + side)
             _draw_pair(panels[left : left + 2], row, titled=line == 0)
-    marks = {"Without a reference object": style.ADDED, "Object that the other mode misses": style.RECOVERED}
-    handles = [Line2D([], [], color=colour, label=text) for text, colour in marks.items()]
-    handles.append(Line2D([], [], color=MISSED, linestyle="--", label="The missed object"))
-    style.legend_above(figure, [*handles, Patch(color=style.CORRIDOR, alpha=0.3, label="Corridor")])
+    marks = {
+        "Without a reference object": style.ADDED,
+        "Object that the other mode misses": style.RECOVERED,
+    }
+    handles = [
+        Line2D([], [], color=colour, label=text) for text, colour in marks.items()
+    ]
+    handles.append(
+        Line2D([], [], color=MISSED, linestyle="--", label="The missed object")
+    )
+    style.legend_above(
+        figure, [*handles, Patch(color=style.CORRIDOR, alpha=0.3, label="Corridor")]
+    )
     return figure
 
 
@@ -67,12 +99,28 @@ def _draw_pair(pair: Sequence[Axes], row: Any, *, titled: bool) -> None:
 
     picture = None if row.picture is None else reading.picture(Path(row.picture))
     grey = [[(0.45, 0.48, 0.5)]]
-    width, height = row.size_px or ([2 * x for x in row.box_px[2:]] if picture is None else picture.shape[1::-1])
+    width, height = row.size_px or (
+        [2 * x for x in row.box_px[2:]] if picture is None else picture.shape[1::-1]
+    )
     left, top, right, bottom = _window(row.box_px, width, height)
-    for full, (axes, boxes) in enumerate(zip(pair, (row.cheap_px, row.full_px), strict=True)):
-        axes.imshow(grey if picture is None else picture, interpolation="bilinear", extent=(0, width, height, 0))
+    for full, (axes, boxes) in enumerate(
+        zip(pair, (row.cheap_px, row.full_px), strict=True)
+    ):
+        axes.imshow(
+            grey if picture is None else picture,
+            interpolation="bilinear",
+            extent=(0, width, height, 0),
+        )
         if row.corridor_px:
-            axes.add_patch(Polygon(row.corridor_px, closed=True, color=style.CORRIDOR, alpha=0.3, linewidth=0))
+            axes.add_patch(
+                Polygon(
+                    row.corridor_px,
+                    closed=True,
+                    color=style.CORRIDOR,
+                    alpha=0.3,
+                    linewidth=0,
+                )
+            )
         for box in boxes:
             _outline(axes, box, "white", 0.6)
         if full == (row.change in ("added", "recovered", "moved")):
@@ -83,15 +131,29 @@ def _draw_pair(pair: Sequence[Axes], row: Any, *, titled: bool) -> None:
         axes.set_ylim(bottom, top)
         axes.set_aspect("equal")
         if titled:
-            axes.set_title(f"{row.effect}, {('cheap', 'full')[full]}", fontsize=6.5, pad=2, color=style.SOFT)
-    words = f"V = {'+' if row.value > 0 else '−'}{number(abs(row.value), 2)}: {row.does[0]} → {row.does[1]}"
-    look = {"fontsize": 6.5, "color": style.HELPED if row.value > 0 else style.HARMED, "va": "top"}
+            axes.set_title(
+                f"{row.effect}, {('cheap', 'full')[full]}",
+                fontsize=6.5,
+                pad=2,
+                color=style.SOFT,
+            )
+    words = (
+        f"V = {'+' if row.value > 0 else '−'}{number(abs(row.value), 2)}: "
+        f"{row.does[0]} → {row.does[1]}"
+    )
+    look = {
+        "fontsize": 6.5,
+        "color": style.HELPED if row.value > 0 else style.HARMED,
+        "va": "top",
+    }
     text = pair[0].text(0.0, -0.04, words, transform=pair[0].transAxes, **look)
     # The words run below both crops and must not make room beside the first.
     text.set_in_layout(False)
 
 
-def _window(box_px: Sequence[float], width: float, height: float) -> tuple[float, float, float, float]:
+def _window(
+    box_px: Sequence[float], width: float, height: float
+) -> tuple[float, float, float, float]:
     """The part of the image around a box, of the fixed aspect and inside the image."""
     left, top, right, bottom = box_px
     high = max(LEAST_PX, MARGIN * (bottom - top), MARGIN * (right - left) / ASPECT)
@@ -101,12 +163,22 @@ def _window(box_px: Sequence[float], width: float, height: float) -> tuple[float
     return x - ASPECT * high / 2, y - high / 2, x + ASPECT * high / 2, y + high / 2
 
 
-def _outline(axes: Axes, box: Sequence[float], colour: str, width: float, *, linestyle: str = "-") -> None:
+def _outline(
+    axes: Axes, box: Sequence[float], colour: str, width: float, *, linestyle: str = "-"
+) -> None:
     from matplotlib.patches import Rectangle
 
     left, top, right, bottom = box
-    look: dict[str, Any] = {"edgecolor": colour, "linewidth": width, "linestyle": linestyle}
-    axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, clip_on=True, **look))
+    look: dict[str, Any] = {
+        "edgecolor": colour,
+        "linewidth": width,
+        "linestyle": linestyle,
+    }
+    axes.add_patch(
+        Rectangle(
+            (left, top), right - left, bottom - top, fill=False, clip_on=True, **look
+        )
+    )
 
 
 SHOWN_CHANGES = ("added", "recovered")
@@ -115,23 +187,32 @@ CHANGES = (*SHOWN_CHANGES, "removed", "lost", "moved")
 
 @dataclass(frozen=True)
 class GalleryRow(CellName):
-    """One of the most harmed or most helped frames of a cell, and the object that decides the action in it."""
+    """One of the most harmed or most helped frames of a cell, and the object that
+    decides the action in it.
+    """
 
     effect: str = column("harmed or helped", "effect")
     input: str = column("The input", "input")
     value: float = column("Its decision value", "value", number)
-    does: tuple[str, ...] = column("Action under the cheap and the full mode", "action", " -> ".join)
+    does: tuple[str, ...] = column(
+        "Action under the cheap and the full mode", "action", " -> ".join
+    )
     change: str = column(
-        "Decisive change: added (a detection of the full mode alone without a reference object), recovered (an object "
-        "that the cheap mode misses), removed, lost (the same of the cheap mode alone), moved (both modes report it), "
-        "none (no object decides)",
+        "Decisive change: added (a detection of the full mode alone without a "
+        "reference object), recovered (an object that the cheap mode misses), "
+        "removed, lost (the same of the cheap mode alone), moved (both modes report "
+        "it), none (no object decides)",
         "decisive change",
     )
     drawn: bool = column("Whether the figure shows it", "in figure", yes_no)
     cheap_px: tuple[tuple[float, ...], ...] = column("Image boxes of the cheap mode")
     full_px: tuple[tuple[float, ...], ...] = column("Image boxes of the full mode")
-    corridor_px: tuple[tuple[float, float], ...] = column("Outline of the corridor on the road, in the image")
-    size_px: tuple[int, ...] | None = column("Width and height of the camera's image; None if not known")
+    corridor_px: tuple[tuple[float, float], ...] = column(
+        "Outline of the corridor on the road, in the image"
+    )
+    size_px: tuple[int, ...] | None = column(
+        "Width and height of the camera's image; None if not known"
+    )
     picture: str | None = column("File of the picture", "picture", or_dash)
     box_px: tuple[float, ...] | None = column(
         "Image box of the decisive detection: left, top, right, bottom", default=None
@@ -146,18 +227,35 @@ def rows(
     located: Mapping[str, CellSpec],
     *,
     units: Units = "all",
-    frames: Annotated[int, Option("Frames of each sign to look at, at most one per unit.", limits=(1, 1000))] = 6,
-    most: Annotated[int, Option("Largest number of frames of each sign in the figure.", limits=(1, 1000))] = 6,
+    frames: Annotated[
+        int,
+        Option(
+            "Frames of each sign to look at, at most one per unit.", limits=(1, 1000)
+        ),
+    ] = 6,
+    most: Annotated[
+        int,
+        Option(
+            "Largest number of frames of each sign in the figure.", limits=(1, 1000)
+        ),
+    ] = 6,
     harmed_by: Annotated[
-        list[str] | None, Option("Changes of harmed frames in the figure. Repeatable.", ("--harmed-by",))
+        list[str] | None,
+        Option("Changes of harmed frames in the figure. Repeatable.", ("--harmed-by",)),
     ] = None,
     helped_by: Annotated[
-        list[str] | None, Option("Changes of helped frames in the figure. Repeatable.", ("--helped-by",))
+        list[str] | None,
+        Option("Changes of helped frames in the figure. Repeatable.", ("--helped-by",)),
     ] = None,
     watch: Watch = unwatched,
 ) -> list[GalleryRow]:
-    """The frames with the largest harm, then those with the largest benefit, largest first."""
-    pictured = {"harmed": harmed_by or SHOWN_CHANGES, "helped": helped_by or SHOWN_CHANGES}
+    """The frames with the largest harm, then those with the largest benefit, largest
+    first.
+    """
+    pictured = {
+        "harmed": harmed_by or SHOWN_CHANGES,
+        "helped": helped_by or SHOWN_CHANGES,
+    }
     for word in (*pictured["harmed"], *pictured["helped"]):
         checks.word(word, CHANGES, "A decisive change")
     records: list[GalleryRow] = []
@@ -165,26 +263,40 @@ def rows(
         table = loss_table(cell, units)
         for effect, way in (("harmed", -1.0), ("helped", 1.0)):
             size, first = way * table.decision_values, dict[int, int]()
-            for i in np.argsort(-size, kind="stable")[: np.count_nonzero(size > table.tolerance)].tolist():
+            for i in np.argsort(-size, kind="stable")[
+                : np.count_nonzero(size > table.tolerance)
+            ].tolist():
                 first.setdefault(int(table.unit[i]), i)
             drawn = 0
             for i in watch(list(first.values())[:frames], f"{effect} frames of {name}"):
-                parts = _scenery(located[name], str(table.unit_ids[table.unit[i]]), str(table.input[i]))
+                parts = _scenery(
+                    located[name],
+                    str(table.unit_ids[table.unit[i]]),
+                    str(table.input[i]),
+                )
                 draw = parts["change"] in pictured[effect] and drawn < most
                 drawn += draw
                 value = float(table.decision_values[i])
-                records.append(GalleryRow(name, effect, str(table.input[i]), value, drawn=draw, **parts))
+                records.append(
+                    GalleryRow(
+                        name, effect, str(table.input[i]), value, drawn=draw, **parts
+                    )
+                )
     return records
 
 
 def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
-    """Actions, boxes and picture of an input, and the change of the object that decides the action."""
+    """Actions, boxes and picture of an input, and the change of the object that decides
+    the action.
+    """
     (plan,) = unit_plans([spec], unit)
     seen, scene, system = plan.data, plan.data.scene, spec.acting
     t = scene.inputs.tolist().index(input_id)
     ends = spec.order[0], spec.order[-1]
     now, previous = scene.part(slice(t, t + 1)), plan.plans.before[t : t + 1]
-    cheap_px, full_px = (_boxes(seen.used[mode].box_px[seen.used[mode].frame == t]) for mode in ends)
+    cheap_px, full_px = (
+        _boxes(seen.used[mode].box_px[seen.used[mode].frame == t]) for mode in ends
+    )
     path = scene.image_paths[t] if scene.image_paths else None
     parts: dict[str, Any] = {
         "does": tuple(system.words(plan.plans.plans[mode][t]) for mode in ends),
@@ -192,10 +304,13 @@ def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
         "cheap_px": cheap_px,
         "full_px": full_px,
         "corridor_px": _corridor_px(system.corridor_m, scene.camera),
-        "size_px": None if None in (size := (scene.camera.width_px, scene.camera.height_px)) else size,
+        "size_px": None
+        if None in (size := (scene.camera.width_px, scene.camera.height_px))
+        else size,
         "picture": None if path is None else str(path),
     }
-    # The object that decides the full mode's action; if none does, the one that decides the cheap mode's.
+    # The object that decides the full mode's action; if none does, the one that decides
+    # the cheap mode's.
     for mode in ends[::-1]:
         decides = system.decisive(plan.objects[mode].at(t), now, previous=previous)
         if decides is not None:
@@ -205,7 +320,9 @@ def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
             if behind >= 0:
                 partner = seen.matching(mode).partner[behind]
                 (parts["box_px"],) = _boxes(seen.used[mode].box_px[[behind]])
-                (parts["reference_px"],) = (None,) if partner < 0 else _boxes(seen.truth.box_px[[partner]])
+                (parts["reference_px"],) = (
+                    (None,) if partner < 0 else _boxes(seen.truth.box_px[[partner]])
+                )
             break
     return parts
 
@@ -214,14 +331,22 @@ def _boxes(box_px: np.ndarray) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, box_px.tolist()))
 
 
-def _corridor_px(corridor_m: Mapping[str, float] | None, camera: Camera) -> tuple[tuple[float, float], ...]:
+def _corridor_px(
+    corridor_m: Mapping[str, float] | None, camera: Camera
+) -> tuple[tuple[float, float], ...]:
     """The outline of the corridor on the road from 6 to 60 m, in the image."""
     if corridor_m is None:
         return ()
     half, far = corridor_m["half_width"], min(60.0, corridor_m["far"])
     corners = [(6.0, half), (far, half), (far, -half), (6.0, -half)]
-    points = image_points_px(camera, np.array([[x, y, camera.road_z_m] for x, y in corners]))
-    return tuple((float(u), float(v)) for u, v in points) if np.isfinite(points).all() else ()
+    points = image_points_px(
+        camera, np.array([[x, y, camera.road_z_m] for x, y in corners])
+    )
+    return (
+        tuple((float(u), float(v)) for u, v in points)
+        if np.isfinite(points).all()
+        else ()
+    )
 
 
 def figure(rows: Sequence[GalleryRow]) -> Any:
@@ -233,7 +358,9 @@ def table(rows: Sequence[GalleryRow]) -> Table:
     """The rows as a table."""
     notes = ("Largest harm and largest benefit, one frame per unit at most.",)
     order = ("cell", "effect", "input", "value", "does", "change", "drawn")
-    return declared_table(GalleryRow, rows, "Most harmed and most helped frames", notes=notes, order=order)
+    return declared_table(
+        GalleryRow, rows, "Most harmed and most helped frames", notes=notes, order=order
+    )
 
 
 GALLERY = declare(
@@ -241,7 +368,10 @@ GALLERY = declare(
     shows="Show the most harmed and most helped frames",
     see="analyses.md#gallery",
     paper="galleries, concept figure",
-    example="cells/braking-monocular --root kitti_tracking --mode a=a.parquet --mode b=b.parquet --figure gallery.png",
+    example=(
+        "cells/braking-monocular --root kitti_tracking --mode a=a.parquet --mode "
+        "b=b.parquet --figure gallery.png"
+    ),
     by="cell",
     needs_data=True,
 )

@@ -1,4 +1,5 @@
-"""Results of several cells -> the typical width of their intervals: what size of difference a cell can show.
+"""Results of several cells -> the typical width of their intervals: what size of
+difference a cell can show.
 
 Median half-width of the paired interval, by cell and budget.
 """
@@ -22,8 +23,9 @@ class WidthRow(CellName):
     alpha: float = column("The budget's share")
     units: int = column("Number of units judged", "units")
     half_width: float | None = column(
-        "Median over the allocators of half the width of the paired 95 % interval against random, as a share of the "
-        "all-cheap loss; None if no allocator has an interval",
+        "Median over the allocators of half the width of the paired 95 % interval "
+        "against random, as a share of the all-cheap loss; None "
+        "if no allocator has an interval",
         "half-width",
         percent,
     )
@@ -32,7 +34,14 @@ class WidthRow(CellName):
 def rows(results: Mapping[str, Result]) -> list[WidthRow]:
     """One row per cell and budget."""
     return [
-        WidthRow(name, width.budget.label, width.kind, width.alpha, result.setting.units, width.half_width)
+        WidthRow(
+            name,
+            width.budget.label,
+            width.kind,
+            width.alpha,
+            result.setting.units,
+            width.half_width,
+        )
         for name, result in results.items()
         for width in result.half_widths
     ]
@@ -47,7 +56,8 @@ def table(rows: Sequence[WidthRow]) -> Table:
 def chart(rows: Sequence[WidthRow]) -> Chart:
     """Typical half-width of each cell, by budget."""
     return shares(
-        "Median half-width of the paired interval", (Dot(row.cell, row.budget, row.half_width) for row in rows)
+        "Median half-width of the paired interval",
+        (Dot(row.cell, row.budget, row.half_width) for row in rows),
     )
 
 

@@ -1,7 +1,9 @@
-"""Cells with several modes and costs -> how much choosing among all modes gains over using the top mode alone.
+"""Cells with several modes and costs -> how much choosing among all modes gains over
+using the top mode alone.
 
-The optimum is an exact knapsack over all modes in milliseconds or millijoules (judging/selections.py). A plan that is
-best in one unit is also charged in the others: the best plan for energy need not keep the latency budget.
+The optimum is an exact knapsack over all modes in milliseconds or millijoules
+(judging/selections.py). A plan that is best in one unit is also charged in the others:
+the best plan for energy need not keep the latency budget.
 
 Choosing among several modes beside the top mode alone, in milliseconds and millijoules.
 """
@@ -33,7 +35,13 @@ from deepval.tables.costs import CONVENTIONS, Convention, Costs
 
 
 def _excess(share: float | None) -> str:
-    return MISSING if share is None else "kept" if share <= 1e-9 else f"+{percent(share, 1)}"
+    return (
+        MISSING
+        if share is None
+        else "kept"
+        if share <= 1e-9
+        else f"+{percent(share, 1)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -41,35 +49,54 @@ class LadderRow(BudgetColumns, CellName):
     """The best plan over all modes of a cell under one measured budget."""
 
     inputs: int = column("Number of inputs")
-    optimum_share: float | None = column("Share of the all-cheap loss that the best plan removes", "optimum", percent)
+    optimum_share: float | None = column(
+        "Share of the all-cheap loss that the best plan removes", "optimum", percent
+    )
     top_only_share: float | None = column(
-        "Gain of the best plan that uses the top mode alone, as a part of the best plan's gain", "top alone", number
+        "Gain of the best plan that uses the top mode alone, "
+        "as a part of the best plan's gain",
+        "top alone",
+        number,
     )
     worth_more: float | None = column(
-        "Gain of the best plan divided by that of the top mode alone, less 1", "more", level
+        "Gain of the best plan divided by that of the top mode alone, less 1",
+        "more",
+        level,
     )
     modes: tuple[str, ...] = column("The modes, cheap first")
     planned: tuple[int, ...] = column(
-        "Inputs per mode in the best plan", "inputs per mode", lambda numbers: " / ".join(map(str, numbers))
+        "Inputs per mode in the best plan",
+        "inputs per mode",
+        lambda numbers: " / ".join(map(str, numbers)),
     )
-    relative_cost: tuple[float, ...] = column("Cost of each mode divided by that of the top mode")
+    relative_cost: tuple[float, ...] = column(
+        "Cost of each mode divided by that of the top mode"
+    )
     gap_share: float | None = column(
-        "Upper limit of what any plan can gain beyond this plan, as a part of this plan's gain"
+        "Upper limit of what any plan can gain beyond this plan, "
+        "as a part of this plan's gain"
     )
     excess_ms: float | None = column(
-        "Share by which the plan exceeds the latency budget of the same alpha; None if latency is unknown",
+        "Share by which the plan exceeds the latency budget of the same alpha; None "
+        "if latency is unknown",
         f"over {UNITS['ms']}",
         _excess,
     )
-    excess_mj: float | None = column("The same for energy of the module", f"over {UNITS['mj']}", _excess)
+    excess_mj: float | None = column(
+        "The same for energy of the module", f"over {UNITS['mj']}", _excess
+    )
     excess_mj_gpu: float | None = column("The same for energy of the GPU rail")
     excess_mj_all: float | None = column("The same for energy of all rails")
-    excess_usd: float | None = column("The same for money", f"over {UNITS['usd']}", _excess)
+    excess_usd: float | None = column(
+        "The same for money", f"over {UNITS['usd']}", _excess
+    )
 
 
 def rows(
     cells: Mapping[str, BuiltCell],
-    budgets: Sequence[Measured] = tuple(kind(alpha) for kind in (Latency, Energy) for alpha in LEVELS),
+    budgets: Sequence[Measured] = tuple(
+        kind(alpha) for kind in (Latency, Energy) for alpha in LEVELS
+    ),
     *,
     costs: Charged | None = None,
     units: Units = "test",
@@ -90,11 +117,16 @@ def rows(
         charged = figures(name, cell.table, costs, "a ladder")
         for budget in budgets:
             best = optima(table, [allowance(budget, table.modes, charged)])
-            records += [_row(name, optimum, len(table), charged, budget.convention) for optimum in best]
+            records += [
+                _row(name, optimum, len(table), charged, budget.convention)
+                for optimum in best
+            ]
     return records
 
 
-def _row(name: str, best: Optimum, inputs: int, charged: Costs, convention: Convention) -> LadderRow:
+def _row(
+    name: str, best: Optimum, inputs: int, charged: Costs, convention: Convention
+) -> LadderRow:
     modes = tuple(best.modes)
     costs = [charged.of_mode(mode, convention) for mode in modes]
     spent = {item.convention: item.excess for item in best.spent}
@@ -116,26 +148,41 @@ def _row(name: str, best: Optimum, inputs: int, charged: Costs, convention: Conv
 
 def table(rows: Sequence[LadderRow]) -> Table:
     """The rows as a table."""
-    units = [unit for unit in ("ms", "mj", "usd") if unit != "usd" or any(row.excess_usd is not None for row in rows)]
+    units = [
+        unit
+        for unit in ("ms", "mj", "usd")
+        if unit != "usd" or any(row.excess_usd is not None for row in rows)
+    ]
     order = ("cell", "kind", "optimum_share", "top_only_share", "worth_more", "planned")
     order = (*order, *(f"excess_{unit}" for unit in units))
     notes = [
-        "optimum: share of the all-cheap loss. top alone: part of it that the top mode alone reaches; more: what "
-        "choosing among modes adds to that. over: by how much the plan exceeds the budget of the same share.",
+        "optimum: share of the all-cheap loss. top alone: part of it that the top "
+        "mode alone reaches; more: what choosing among modes adds to that. over: by "
+        "how much the plan exceeds the budget of the same share.",
     ]
-    ladders = dict.fromkeys((row.modes, row.convention, row.relative_cost) for row in rows)
+    ladders = dict.fromkeys(
+        (row.modes, row.convention, row.relative_cost) for row in rows
+    )
     notes += [
         f"In {UNITS[unit or '']}, of {modes[-1]}: "
-        + ", ".join(f"{m} {number(r, 2)}" for m, r in zip(modes[:-1], parts, strict=False))
+        + ", ".join(
+            f"{m} {number(r, 2)}" for m, r in zip(modes[:-1], parts, strict=False)
+        )
         for modes, unit, parts in ladders
     ]
-    return declared_table(LadderRow, rows, "Choosing among fidelities", notes=notes, order=order)
+    return declared_table(
+        LadderRow, rows, "Choosing among fidelities", notes=notes, order=order
+    )
 
 
 def chart(rows: Sequence[LadderRow]) -> Chart:
-    """How much of the best plan's gain the top mode alone reaches in each cell, by budget."""
+    """How much of the best plan's gain the top mode alone reaches in each cell, by
+    budget.
+    """
     dots = (Dot(row.cell, row.budget.label, row.top_only_share) for row in rows)
-    return shares("Part of the best plan's gain that the top mode alone reaches", dots, line=1.0)
+    return shares(
+        "Part of the best plan's gain that the top mode alone reaches", dots, line=1.0
+    )
 
 
 LADDER = declare(

@@ -1,9 +1,11 @@
-"""Results of recipes fitted on decision value and on perception gains -> what training on decision value is worth.
+"""Results of recipes fitted on decision value and on perception gains -> what training
+on decision value is worth.
 
-Architecture, inputs, settings and fit units stay the same; only the label is swapped. Above 0, decision value is ahead.
+Architecture, inputs, settings and fit units stay the same; only the label is swapped.
+Above 0, decision value is ahead.
 
-The same allocators fitted on decision value and on perception gains (E1, E5, E8): paired differences by cell and
-pooled, and wins.
+The same allocators fitted on decision value and on perception gains (E1, E5, E8):
+paired differences by cell and pooled, and wins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,20 +35,36 @@ class SwapCount(BudgetColumns, GainName):
     """Under one budget, pairs of cell and recipe in which either label wins."""
 
     pairs: int = column("Pairs of cell and recipe that are compared")
-    decision: int = column("Pairs in which decision value is ahead: its paired interval lies above 0")
-    perception: int = column("Pairs in which the perception gain is ahead: the interval lies below 0")
+    decision: int = column(
+        "Pairs in which decision value is ahead: its paired interval lies above 0"
+    )
+    perception: int = column(
+        "Pairs in which the perception gain is ahead: the interval lies below 0"
+    )
 
 
 def rows(results: Mapping[str, Result]) -> list[contrasts.Contrast]:
-    """Per recipe, perception gain and budget: decision value less the gain, as the mean over cells, then by cell."""
-    return contrasts.label_contrasts(results, [(contrasts.VALUE.name, gain.name) for gain in contrasts.GAINS])
+    """Per recipe, perception gain and budget: decision value less the gain, as the mean
+    over cells, then by cell.
+    """
+    return contrasts.label_contrasts(
+        results, [(contrasts.VALUE.name, gain.name) for gain in contrasts.GAINS]
+    )
 
 
 def counts(rows: Sequence[contrasts.Contrast]) -> list[SwapCount]:
     """One row per perception gain and budget."""
-    met = lists_by_key(((row.against, row.budget), row.verdict) for row in contrasts.single(rows))
+    met = lists_by_key(
+        ((row.against, row.budget), row.verdict) for row in contrasts.single(rows)
+    )
     return [
-        SwapCount(label, **vars(budget), pairs=len(won), decision=won.count("better"), perception=won.count("worse"))
+        SwapCount(
+            label,
+            **vars(budget),
+            pairs=len(won),
+            decision=won.count("better"),
+            perception=won.count("worse"),
+        )
         for (label, budget), won in met.items()
     ]
 
@@ -54,16 +72,23 @@ def counts(rows: Sequence[contrasts.Contrast]) -> list[SwapCount]:
 def table(rows: Sequence[contrasts.Contrast]) -> Table:
     """The means over cells, and how often either label wins."""
     notes = [
-        f"{count.budget.label}: of {count.pairs} pairs of cell and recipe, decision value is ahead in {count.decision} "
-        f"and {count.label} in {count.perception}."
+        f"{count.budget.label}: of {count.pairs} pairs of cell and recipe, decision "
+        f"value is ahead in {count.decision} and {count.label} in {count.perception}."
         for count in counts(rows)
     ]
-    return contrasts.pooled_table("Training on decision value or on perception gain", rows, notes)
+    return contrasts.pooled_table(
+        "Training on decision value or on perception gain", rows, notes
+    )
 
 
 def tables(rows: Sequence[contrasts.Contrast]) -> list[Table]:
     """The means over cells, then the cells."""
-    return [table(rows), contrasts.cell_table("Training on decision value or on perception gain, cell by cell", rows)]
+    return [
+        table(rows),
+        contrasts.cell_table(
+            "Training on decision value or on perception gain, cell by cell", rows
+        ),
+    ]
 
 
 OBJECTIVE_SWAP = declare(

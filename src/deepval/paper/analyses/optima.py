@@ -1,7 +1,8 @@
-"""Cells of several consumers -> what an optimal allocation for one is worth to another, however ties are broken.
+"""Cells of several consumers -> what an optimal allocation for one is worth to another,
+however ties are broken.
 
-docs/definitions.md, Agreement (transfer): the best and the worst for one consumer of all allocations optimal for
-another.
+docs/definitions.md, Agreement (transfer): the best and the worst for one consumer of
+all allocations optimal for another.
 
 What the best and the worst of one consumer's optimal allocations are worth to another.
 """
@@ -34,13 +35,20 @@ class OptimumRow:
     alpha: float = column("Share of inputs that may be escalated", "budget", level)
     quota: int = column("Number of inputs that may be escalated, k", "slots", count)
     responsive: int = column("Inputs to which the source responds", "responsive", count)
-    helped: int = column("Inputs that help the source; with fewer than k, the source has many optima", "helped", count)
+    helped: int = column(
+        "Inputs that help the source; with fewer than k, the source has many optima",
+        "helped",
+        count,
+    )
     best: float | None = column(
-        "nDG for the target of the most favourable optimum; None if the target has nothing to gain",
+        "nDG for the target of the most favourable optimum; None if the target has "
+        "nothing to gain",
         "best nDG",
         number,
     )
-    worst: float | None = column("nDG for the target of the least favourable optimum", "worst nDG", number)
+    worst: float | None = column(
+        "nDG for the target of the least favourable optimum", "worst nDG", number
+    )
 
 
 def rows(
@@ -50,7 +58,9 @@ def rows(
     units: Units = "all",
     watch: Watch = unwatched,
 ) -> list[OptimumRow]:
-    """One row per ordered pair of cells that differ in the consumer alone, and budget."""
+    """One row per ordered pair of cells that differ in the consumer alone, and
+    budget.
+    """
     shares, records = [share_of_inputs(alpha) for alpha in alphas], []
     for first, second in watch(list(pairs(cells)), "optima"):
         for source, target in ((first, second), (second, first)):
@@ -77,15 +87,22 @@ def rows(
 
 def table(rows: Sequence[OptimumRow]) -> Table:
     """The rows as a table."""
-    return declared_table(OptimumRow, rows, "Optimal allocations of one consumer, judged by another")
+    return declared_table(
+        OptimumRow, rows, "Optimal allocations of one consumer, judged by another"
+    )
 
 
 def chart(rows: Sequence[OptimumRow]) -> Chart:
-    """The nDG of the least and the most favourable optimum of one consumer for another."""
+    """The nDG of the least and the most favourable optimum of one consumer for
+    another.
+    """
     dots = [
         Dot(f"{row.source} for {row.target}, {row.alpha:.0%}", what, value)
         for row in rows
-        for what, value in (("most favourable", row.best), ("least favourable", row.worst))
+        for what, value in (
+            ("most favourable", row.best),
+            ("least favourable", row.worst),
+        )
     ]
     return plain("nDG", dots, line=0.0)
 

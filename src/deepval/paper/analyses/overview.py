@@ -1,4 +1,6 @@
-"""Results of the cells of a data set -> every allocator in every cell, free and charged, and means over the cells."""
+"""Results of the cells of a data set -> every allocator in every cell, free and
+charged, and means over the cells.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +23,9 @@ def charged(results: Mapping[str, Result]) -> list[Table]:
 
 
 def pooled(results: Mapping[str, Result]) -> list[Pooled]:
-    """One row per budget and allocator: its mean over the cells, with a joint interval."""
+    """One row per budget and allocator: its mean over the cells, with a joint
+    interval.
+    """
     return list(pool(results))
 
 
@@ -46,7 +50,9 @@ def pooled_table(rows: Sequence[Pooled]) -> Table:
 OVERVIEW = Analysis(
     "overview",
     shows="Show every allocator in every cell",
-    details="nDG of every allocator (rows) in every cell (columns) under selection budgets.",
+    details=(
+        "nDG of every allocator (rows) in every cell (columns) under selection budgets."
+    ),
     paper="held-out tables",
     example="",
     rows=free,
@@ -58,7 +64,9 @@ OVERVIEW = Analysis(
 CHARGED = Analysis(
     "charged",
     shows="Show every charged allocator in every cell",
-    details="nDG of every allocator (rows) in every cell (columns) under latency budgets.",
+    details=(
+        "nDG of every allocator (rows) in every cell (columns) under latency budgets."
+    ),
     paper="measured budgets",
     example="",
     rows=charged,
@@ -70,7 +78,10 @@ CHARGED = Analysis(
 POOLED = Analysis(
     "pooled",
     shows="Show the mean of every allocator over the cells",
-    details="Mean nDG and gain against random of every allocator over the cells, with joint intervals.",
+    details=(
+        "Mean nDG and gain against random of every allocator over the cells, with "
+        "joint intervals."
+    ),
     paper="held-out tables",
     example="",
     rows=pooled,

@@ -1,9 +1,12 @@
-"""Cells and scores -> whether the best signals by perception gain are the best by decision gain.
+"""Cells and scores -> whether the best signals by perception gain are the best by
+decision gain.
 
-docs/definitions.md, Choosing an allocator. Protocol, budgets and ties are the same under both objectives; only what is
-summed over the escalated test inputs changes. The counts are descriptive: pairs of cell and budget are not independent.
+docs/definitions.md, Choosing an allocator. Protocol, budgets and ties are the same
+under both objectives; only what is summed over the escalated test inputs changes. The
+counts are descriptive: pairs of cell and budget are not independent.
 
-How often the best signal by perception gain and the best by decision gain differ, over cells and budgets.
+How often the best signal by perception gain and the best by decision gain differ, over
+cells and budgets.
 """
 
 import warnings
@@ -29,7 +32,14 @@ from deepval.paper.analyses.selection_regret import (
     too_few,
 )
 from deepval.paper.analysis import declare
-from deepval.paper.row_columns import CellName, column, decimals, declared_table, loss_table, loss_title
+from deepval.paper.row_columns import (
+    CellName,
+    column,
+    decimals,
+    declared_table,
+    loss_table,
+    loss_title,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, number, percent
@@ -43,10 +53,14 @@ def _names(signals: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class RankingRow(CellName):
-    """The best signals by one perception gain and by decision gain, in one cell at one budget."""
+    """The best signals by one perception gain and by decision gain, in one cell at one
+    budget.
+    """
 
     pool: str = column("The signals that are ranked", "pool")
-    loss: str = column("The perception loss whose decrease is the gain: E1 to E8", "gain")
+    loss: str = column(
+        "The perception loss whose decrease is the gain: E1 to E8", "gain"
+    )
     alpha: float = column("Share of inputs that may be escalated")
     signals: int = column("Number of signals that are ranked")
     best_perception: tuple[str, ...] = column(
@@ -55,11 +69,16 @@ class RankingRow(CellName):
         _names,
     )
     best_decision: tuple[str, ...] = column(
-        "Signals with the largest decision gain on the test units", "best by decision", _names
+        "Signals with the largest decision gain on the test units",
+        "best by decision",
+        _names,
     )
     common: bool = column("Whether the two lists share a signal")
     tau: float | None = column(
-        "Kendall's tau-b between the two rankings; None if one of them ties all signals", "tau", decimals(2)
+        "Kendall's tau-b between the two rankings; None if "
+        "one of them ties all signals",
+        "tau",
+        decimals(2),
     )
 
 
@@ -74,7 +93,9 @@ class RankingMean:
     apart: int = column("Pairs in which the two objectives share no best signal")
     share: float = column("apart / pairs")
     ranked: int = column("Pairs in which both objectives rank the signals")
-    tau: float | None = column("Median Kendall's tau-b over these pairs; None without any")
+    tau: float | None = column(
+        "Median Kendall's tau-b over these pairs; None without any"
+    )
 
 
 def rows(
@@ -86,14 +107,16 @@ def rows(
     alphas: Sequence[float] = LEVELS,
     watch: Watch = unwatched,
 ) -> list[RankingRow]:
-    """One row per pool, perception loss, cell and budget whose decision value is defined on the test units.
+    """One row per pool, perception loss, cell and budget whose decision value is
+    defined on the test units.
 
-    That is where the oracle has something to gain; cells with fewer than five affected test inputs are left out with a
-    warning.
+    That is where the oracle has something to gain; cells with fewer than five affected
+    test inputs are left out with a warning.
 
     Args:
         cells: Cells by name.
-        scores: Per cell, scores by signals and by allocators fitted on the training and validation units.
+        scores: Per cell, scores by signals and by allocators fitted on the training and
+            validation units.
         diagnostics: Per cell, scores by diagnostics, for the last pool.
         losses: Perception losses; None for all that a cell's modes define.
         alphas: Shares of inputs that may be escalated.
@@ -108,7 +131,9 @@ def rows(
             warnings.warn(f"{name} is left out: {why}.", InputWarning, stacklevel=2)
             continue
         gains = objectives(cell, test, losses)
-        for kind, pool in pools({**scores[name], **(diagnostics or {}).get(name, {})}, test).items():
+        for kind, pool in pools(
+            {**scores[name], **(diagnostics or {}).get(name, {})}, test
+        ).items():
             for budget in budgets:
                 slots = int(quota(len(test), budget.alpha))
                 if not oracle_gain(test.decision_values, slots) > 0:
@@ -126,7 +151,9 @@ def rows(
                             best_perception=perception.best,
                             best_decision=decision.best,
                             common=bool(set(perception.best) & set(decision.best)),
-                            tau=known(pair_counts(perception.level, decision.level).tau_b),
+                            tau=known(
+                                pair_counts(perception.level, decision.level).tau_b
+                            ),
                         )
                     )
     return records
@@ -157,7 +184,15 @@ def counts_over_cells(rows: Sequence[RankingRow]) -> list[RankingMean]:
 
 def table(rows: Sequence[RankingRow]) -> Table:
     """The means over cells, a section for each pool."""
-    header = ("pool", "perception gain", "cells", "pairs", "apart", "share", "median tau")
+    header = (
+        "pool",
+        "perception gain",
+        "cells",
+        "pairs",
+        "apart",
+        "share",
+        "median tau",
+    )
     sections = [
         tuple(
             tuple(
@@ -177,11 +212,16 @@ def table(rows: Sequence[RankingRow]) -> Table:
         for pool, members in groupby(counts_over_cells(rows), key=lambda row: row.pool)
     ]
     notes = (
-        "pairs: of cell and budget, on test units; apart: those in which no signal is best under both objectives. "
-        "Descriptive counts, not a test.",
+        "pairs: of cell and budget, on test units; apart: those in which no signal is "
+        "best under both objectives. Descriptive counts, not a test.",
         "tau: Kendall's tau-b between the two rankings of the signals.",
     )
-    return Table("Ranking by perception gain and by decision gain", header, tuple(sections), notes)
+    return Table(
+        "Ranking by perception gain and by decision gain",
+        header,
+        tuple(sections),
+        notes,
+    )
 
 
 def _pool(pool: str, rows: Sequence[RankingRow]) -> str:
@@ -191,8 +231,14 @@ def _pool(pool: str, rows: Sequence[RankingRow]) -> str:
 
 
 def cells_table(rows: Sequence[RankingRow]) -> Table:
-    """Every cell at the headline budget, by the paper's two perception losses if the rows have them."""
-    at = min((row.alpha for row in rows), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    """Every cell at the headline budget, by the paper's two perception losses if the
+    rows have them.
+    """
+    at = min(
+        (row.alpha for row in rows),
+        key=lambda alpha: (abs(alpha - HEADLINE), alpha),
+        default=HEADLINE,
+    )
     losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
     at_budget = [row for row in rows if row.alpha == at and row.loss in losses]
     cells = list(dict.fromkeys(row.cell for row in at_budget))
@@ -211,8 +257,13 @@ def tables(rows: Sequence[RankingRow]) -> list[Table]:
 
 
 def chart(rows: Sequence[RankingRow]) -> Chart:
-    """Share of pairs without a common best signal for each perception loss, a series for each pool."""
-    dots = [Dot(loss_title(row.loss), row.pool, row.share) for row in counts_over_cells(rows)]
+    """Share of pairs without a common best signal for each perception loss, a series
+    for each pool.
+    """
+    dots = [
+        Dot(loss_title(row.loss), row.pool, row.share)
+        for row in counts_over_cells(rows)
+    ]
     return shares("Pairs without a common best signal", dots)
 
 

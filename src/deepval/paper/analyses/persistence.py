@@ -1,7 +1,8 @@
-"""Cells with their data -> what the persistence filter drops, and how much harm remains: docs/analyses.md.
+"""Cells with their data -> what the persistence filter drops, and how much harm
+remains: docs/analyses.md.
 
-A detection passes only if the same mode saw it in each of the two frames before, so the filter delays every new object
-by two frames.
+A detection passes only if the same mode saw it in each of the two frames before, so the
+filter delays every new object by two frames.
 
 Harm when a detection must persist over three frames, beside harm without the filter.
 """
@@ -39,7 +40,9 @@ from deepval.report.text_tables import Table
 class FilterColumns(CellColumns):
     """What the persistence filter drops in a cell."""
 
-    persistence: bool = column("Whether the filter is on", "filter", lambda on: "on" if on else "off")
+    persistence: bool = column(
+        "Whether the filter is on", "filter", lambda on: "on" if on else "off"
+    )
     detections: int = column(
         "Detections of the two modes above their thresholds",
         "detections",
@@ -47,12 +50,15 @@ class FilterColumns(CellColumns):
     )
     dropped: int = column("Detections that the filter drops")
     dropped_share: float | None = column(
-        "Share of detections that the filter drops; None if there are no detections", "dropped", share
+        "Share of detections that the filter drops; None if there are no detections",
+        "dropped",
+        share,
     )
     cheap_dropped_share: float | None = column("The same share in the cheap mode alone")
     full_dropped_share: float | None = column("The same share in the full mode alone")
     latency_s: float = column(
-        "Delay that the filter adds before the system acts on a new object: two median frame intervals",
+        "Delay that the filter adds before the system acts on a new object: two "
+        "median frame intervals",
         "latency",
         lambda value: f"{value:.2f} s",
     )
@@ -76,7 +82,8 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Their specifications with their data, by the same names (`cells.located`).
+        located: Their specifications with their data, by the same names
+            (`cells.located`).
         units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
@@ -86,26 +93,36 @@ def rows(
     for name, cell in cells.items():
         like = loss_table(cell, units)
         drawn = make_draws(len(like.unit_ids), draws, seed)
-        ends = replace(located[name], modes=(located[name].modes[0], located[name].modes[-1]))
+        ends = replace(
+            located[name], modes=(located[name].modes[0], located[name].modes[-1])
+        )
         filtered = _filtered(ends, units_of(cell.split, units), watch)
         variants = [replace(ends, persistence=on) for on in (False, True)]
-        tables = variant_tables(variants, like, watch=watch, label=f"persistence under {ends.system}")
+        tables = variant_tables(
+            variants, like, watch=watch, label=f"persistence under {ends.system}"
+        )
         for on, table in zip((False, True), tables, strict=True):
             columns = {**cell_columns(name, cell), **filtered[on], **harm(table, drawn)}
             records.append(PersistenceRow(**columns, persistence=on))
     return records
 
 
-def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, dict[str, Any]]:
+def _filtered(
+    ends: CellSpec, units: Sequence[str], watch: Watch
+) -> dict[bool, dict[str, Any]]:
     """What the filter drops, off and on, and the latency that it adds."""
-    used, passed, steps_s = np.zeros(2, dtype=int), np.zeros(2, dtype=int), [np.zeros(0)]
+    used, passed, steps_s = (
+        np.zeros(2, dtype=int),
+        np.zeros(2, dtype=int),
+        [np.zeros(0)],
+    )
     for unit in watch(units, "detections that persist"):
         seen = unit_data(ends, unit)
         for end, mode in enumerate(ends.order):
             if not seen.used[mode].has_boxes:
                 raise InputError(
-                    f"{ends.name}: the persistence filter compares image boxes, and mode {mode} has none: choose "
-                    "other modes."
+                    f"{ends.name}: the persistence filter compares image boxes, and "
+                    f"mode {mode} has none: choose other modes."
                 )
             counted = input_frames(ends, seen.scene)[seen.used[mode].frame]
             used[end] += int(counted.sum())
@@ -125,7 +142,10 @@ def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, 
             "latency_s": latency_s,
         }
 
-    return {False: columns(np.zeros_like(used), 0.0), True: columns(used - passed, latency_s)}
+    return {
+        False: columns(np.zeros_like(used), 0.0),
+        True: columns(used - passed, latency_s),
+    }
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -134,7 +154,14 @@ def _share(part: int, whole: int) -> float | None:
 
 def table(rows: Sequence[PersistenceRow]) -> Table:
     """The rows as a table."""
-    order = ("cell", "persistence", "detections", "dropped_share", "latency_s", "affected")
+    order = (
+        "cell",
+        "persistence",
+        "detections",
+        "dropped_share",
+        "latency_s",
+        "affected",
+    )
     return declared_table(
         PersistenceRow,
         rows,
@@ -148,18 +175,22 @@ def _notes(rows: Sequence[PersistenceRow]) -> Iterator[str]:
     """How far the filter moves the harmed share and the ratio, over all cells."""
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
     moved = [
-        abs(on.harm_rate - off.harm_rate) for off, on in pairs if on.harm_rate is not None and off.harm_rate is not None
+        abs(on.harm_rate - off.harm_rate)
+        for off, on in pairs
+        if on.harm_rate is not None and off.harm_rate is not None
     ]
     fallen = [
         off.cell
         for off, on in pairs
-        if on.harm_ratio is not None and off.harm_ratio and on.harm_ratio <= off.harm_ratio * 2 / 3
+        if on.harm_ratio is not None
+        and off.harm_ratio
+        and on.harm_ratio <= off.harm_ratio * 2 / 3
     ]
     if moved:
         yield (
-            f"The filter moves the harmed share by at most {100 * max(moved):.1f} points over {len(moved)} "
-            f"cell{'s' if len(moved) > 1 else ''}; the harm ratio falls by a third or more in "
-            f"{', '.join(fallen) or 'none'}."
+            f"The filter moves the harmed share by at most {100 * max(moved):.1f} "
+            f"points over {len(moved)} cell{'s' if len(moved) > 1 else ''}; the harm "
+            f"ratio falls by a third or more in {', '.join(fallen) or 'none'}."
         )
 
 
@@ -168,7 +199,10 @@ PERSISTENCE = declare(
     shows="Show harm with a three-frame persistence filter",
     see="definitions.md#persistence",
     paper="persistence filter",
-    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    example=(
+        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode "
+        "RRC=RRC.parquet"
+    ),
     by="cell",
     needs_data=True,
 )

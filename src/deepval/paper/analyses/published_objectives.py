@@ -1,10 +1,12 @@
-"""Results of routers fitted on decision value and on published objectives -> wins over random, and over each other.
+"""Results of routers fitted on decision value and on published objectives -> wins over
+random, and over each other.
 
-ORIC's offloading reward and AP-swap are what published detector routers learn (docs/definitions.md, ORIC reward,
-AP-swap). The routers here are ours, so the objectives are judged, not the published methods.
+ORIC's offloading reward and AP-swap are what published detector routers learn
+(docs/definitions.md, ORIC reward, AP-swap). The routers here are ours, so the
+objectives are judged, not the published methods.
 
-The same routers fitted on decision value, on ORIC's reward and on AP-swap: wins against random, discordant rows, and
-rows significantly ahead and behind.
+The same routers fitted on decision value, on ORIC's reward and on AP-swap: wins against
+random, discordant rows, and rows significantly ahead and behind.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,32 +21,53 @@ from deepval.results import Result
 LABELS = (contrasts.VALUE, *contrasts.PUBLISHED)
 """What recipes are fitted on."""
 RECIPES = (*contrasts.REGRESSORS, *contrasts.CLASSIFIERS)
-"""The paper's detection-list routers; its fifth architecture, the pixel router, needs pictures and an extra."""
+"""The paper's detection-list routers; its fifth architecture, the pixel router, needs
+pictures and an extra.
+"""
 ROUTERS = "all"
 
 
 @dataclass(frozen=True)
 class ObjectiveCount:
-    """Cells and budgets in which a recipe wins when fitted on a published objective, and on decision value."""
+    """Cells and budgets in which a recipe wins when fitted on a published objective,
+    and on decision value.
+    """
 
     label: str = column("The published objective", "objective")
     recipe: str = column("The recipe, or `all`", "recipe")
     combinations: int = column("Cells times budgets, times recipes for `all`", "of")
-    wins: int = column("Combinations in which it beats random when fitted on the objective", "wins")
-    decision_wins: int = column("Combinations in which it beats random when fitted on decision value", "value wins")
-    only: int = column("Combinations in which it beats random on the objective and not on decision value", "only it")
+    wins: int = column(
+        "Combinations in which it beats random when fitted on the objective", "wins"
+    )
+    decision_wins: int = column(
+        "Combinations in which it beats random when fitted on decision value",
+        "value wins",
+    )
+    only: int = column(
+        "Combinations in which it beats random on the objective "
+        "and not on decision value",
+        "only it",
+    )
     only_decision: int = column(
-        "Combinations in which it beats random on decision value and not on the objective", "only value"
+        "Combinations in which it beats random on decision "
+        "value and not on the objective",
+        "only value",
     )
     ahead: int = column(
-        "Combinations in which the paired interval of objective less decision value is above 0", "ahead"
+        "Combinations in which the paired interval of objective "
+        "less decision value is above 0",
+        "ahead",
     )
     behind: int = column("Combinations in which the interval is below 0", "behind")
 
 
 def rows(results: Mapping[str, Result]) -> list[contrasts.Contrast]:
-    """Per recipe, objective and budget: the objective less decision value, as the mean over cells, then by cell."""
-    return contrasts.label_contrasts(results, [(label.name, contrasts.VALUE.name) for label in contrasts.PUBLISHED])
+    """Per recipe, objective and budget: the objective less decision value, as the mean
+    over cells, then by cell.
+    """
+    return contrasts.label_contrasts(
+        results, [(label.name, contrasts.VALUE.name) for label in contrasts.PUBLISHED]
+    )
 
 
 def counts(rows: Sequence[contrasts.Contrast]) -> list[ObjectiveCount]:
@@ -53,13 +76,20 @@ def counts(rows: Sequence[contrasts.Contrast]) -> list[ObjectiveCount]:
     for label in dict.fromkeys(row.label for row in rows):
         own = [row for row in contrasts.single(rows) if row.label == label]
         names = dict.fromkeys(row.recipe for row in own)
-        groups = {ROUTERS: own} | {name: [row for row in own if row.recipe == name] for name in names}
+        groups = {ROUTERS: own} | {
+            name: [row for row in own if row.recipe == name] for name in names
+        }
         records += [_count(label, name, members) for name, members in groups.items()]
     return records
 
 
-def _count(label: str, recipe: str, members: Sequence[contrasts.Contrast]) -> ObjectiveCount:
-    won = [(row.versus_random == "better", row.against_versus_random == "better") for row in members]
+def _count(
+    label: str, recipe: str, members: Sequence[contrasts.Contrast]
+) -> ObjectiveCount:
+    won = [
+        (row.versus_random == "better", row.against_versus_random == "better")
+        for row in members
+    ]
     return ObjectiveCount(
         label=label,
         recipe=recipe,
@@ -74,22 +104,36 @@ def _count(label: str, recipe: str, members: Sequence[contrasts.Contrast]) -> Ob
 
 
 def table(rows: Sequence[contrasts.Contrast]) -> Table:
-    """The counts as a table, with the rows in which one of the two beats random and the other does not."""
+    """The counts as a table, with the rows in which one of the two beats random and the
+    other does not.
+    """
     records = counts(rows)
     every = [row for row in records if row.recipe == ROUTERS]
     notes = (
-        "of: cells times budgets. wins: better than random; value: the same recipe fitted on decision value. ahead, "
-        "behind: of the same recipe on decision value, by the paired interval of the gain.",
-        f"Of {sum(row.combinations for row in every)} rows a published objective alone beats random in "
-        f"{sum(row.only for row in every)}, decision value alone in {sum(row.only_decision for row in every)}.",
+        "of: cells times budgets. wins: better than random; value: the same recipe "
+        "fitted on decision value. ahead, behind: of the same recipe on decision "
+        "value, by the paired interval of the gain.",
+        f"Of {sum(row.combinations for row in every)} rows a published objective "
+        "alone beats random "
+        f"in {sum(row.only for row in every)}, decision "
+        f"value alone in {sum(row.only_decision for row in every)}.",
     )
-    return declared_table(ObjectiveCount, records, "Published routing objectives against decision value", notes=notes)
+    return declared_table(
+        ObjectiveCount,
+        records,
+        "Published routing objectives against decision value",
+        notes=notes,
+    )
 
 
 def tables(rows: Sequence[contrasts.Contrast]) -> list[Table]:
     """The counts, the means over cells, then the cells."""
     title = "Published objectives less decision value"
-    return [table(rows), contrasts.pooled_table(title, rows), contrasts.cell_table(f"{title}, cell by cell", rows)]
+    return [
+        table(rows),
+        contrasts.pooled_table(title, rows),
+        contrasts.cell_table(f"{title}, cell by cell", rows),
+    ]
 
 
 PUBLISHED_OBJECTIVES = declare(

@@ -1,12 +1,15 @@
-"""Cells -> what ranking by perception gain is worth in every configuration: docs/analyses.md.
+"""Cells -> what ranking by perception gain is worth in every configuration:
+docs/analyses.md.
 
-nDG of the false-negative gain (the reduction in missed objects, E1) and of the multi-metric diagnostic, both of which
-know the reference. A configuration is data set, detector pair, geometry and task, where the braking controller is the
-longitudinal task and the lateral corridor controller the lateral one. Perception gains depend on neither geometry nor
-task, so the other configurations of a cell with data need its losses alone.
+nDG of the false-negative gain (the reduction in missed objects, E1) and of the
+multi-metric diagnostic, both of which know the reference. A configuration is data set,
+detector pair, geometry and task, where the braking controller is the longitudinal task
+and the lateral corridor controller the lateral one. Perception gains depend on neither
+geometry nor task, so the other configurations of a cell with data need its losses
+alone.
 
-What ranking by perception gain is worth over sixteen configurations of system, geometry and corridor. Other geometries
-and systems need the data.
+What ranking by perception gain is worth over sixteen configurations of system, geometry
+and corridor. Other geometries and systems need the data.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +28,16 @@ from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
 from deepval.paper.analysis import declare
-from deepval.paper.row_columns import HarmColumns, InputColumns, Units, column, declared_table, harm, high, low
+from deepval.paper.row_columns import (
+    HarmColumns,
+    InputColumns,
+    Units,
+    column,
+    declared_table,
+    harm,
+    high,
+    low,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number
 from deepval.results import Row
@@ -45,14 +57,18 @@ class ConfigurationColumns:
     """A configuration: data set, detector pair, geometry and task."""
 
     cell: str = column(
-        "The cell; or the configuration in words, if it was made from another cell's data", "configuration"
+        "The cell; or the configuration in words, if it was made "
+        "from another cell's data",
+        "configuration",
     )
     dataset: str = column("The data set")
     cheap: str = column("The cheap mode")
     full: str = column("The full mode")
     geometry: str = column("How detections become objects")
     system: str = column("The downstream system")
-    task: str = column("longitudinal or lateral; the name of the system if it is neither", "task")
+    task: str = column(
+        "longitudinal or lateral; the name of the system if it is neither", "task"
+    )
     alpha: float = column("Share of inputs that may be escalated")
 
 
@@ -60,15 +76,23 @@ class ConfigurationColumns:
 class SignalColumns:
     """How well the two signals rank."""
 
-    fn_ndg: float | None = column("nDG of the false-negative gain", "nDG FN gain", number)
+    fn_ndg: float | None = column(
+        "nDG of the false-negative gain", "nDG FN gain", number
+    )
     fn_ndg_lo: float | None = low(heading="95 %")
     fn_ndg_hi: float | None = high()
-    fn_verdict: str | None = column("Verdict on it against random: better, worse or unresolved")
+    fn_verdict: str | None = column(
+        "Verdict on it against random: better, worse or unresolved"
+    )
     fn_reason: str | None = column("Why it is undefined")
-    multi_ndg: float | None = column("nDG of the multi-metric diagnostic, out of fold", "nDG multi", number)
+    multi_ndg: float | None = column(
+        "nDG of the multi-metric diagnostic, out of fold", "nDG multi", number
+    )
     multi_ndg_lo: float | None = low(heading="95 %")
     multi_ndg_hi: float | None = high()
-    multi_verdict: str | None = column("Verdict on it against random: better, worse or unresolved")
+    multi_verdict: str | None = column(
+        "Verdict on it against random: better, worse or unresolved"
+    )
     multi_reason: str | None = column("Why it is undefined")
 
 
@@ -78,7 +102,9 @@ class RobustnessRow(HarmColumns, SignalColumns, InputColumns, ConfigurationColum
 
 
 class Configuration(NamedTuple):
-    """A cell or a variant of it: its losses on all units, and the evidence for diagnostics on the same inputs."""
+    """A cell or a variant of it: its losses on all units, and the evidence for
+    diagnostics on the same inputs.
+    """
 
     name: str
     spec: CellSpec
@@ -100,20 +126,28 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Specifications of the cells with data, by the same names (`cells.located`): both geometries
-            and both tasks are judged there, whichever of them the cell is.
+        located: Specifications of the cells with data, by the same names
+            (`cells.located`): both geometries and both tasks are judged there,
+            whichever of them the cell is.
         alpha: Share of inputs that may be escalated.
-        units: Units whose inputs are judged; the diagnostic is fitted out of fold over all units of a cell.
+        units: Units whose inputs are judged; the diagnostic is fitted out of fold over
+            all units of a cell.
         draws: Draws of units behind the intervals.
         seed: Their seed.
         watch: Progress reporting.
     """
     every = list(configurations(cells, located or {}, watch=watch))
-    return [_row(item, units=units, alpha=alpha, draws=draws, seed=seed) for item in watch(every, "perception gains")]
+    return [
+        _row(item, units=units, alpha=alpha, draws=draws, seed=seed)
+        for item in watch(every, "perception gains")
+    ]
 
 
 def configurations(
-    cells: Mapping[str, BuiltCell], located: Mapping[str, CellSpec], *, watch: Watch = unwatched
+    cells: Mapping[str, BuiltCell],
+    located: Mapping[str, CellSpec],
+    *,
+    watch: Watch = unwatched,
 ) -> Iterator[Configuration]:
     """The cells, and the configurations of their data that are not among them."""
     settings = [_setting(cell.spec) for cell in cells.values()]
@@ -124,46 +158,90 @@ def configurations(
             continue
         ends = replace(spec, modes=(spec.modes[0], spec.modes[-1]))
         others = [
-            replace(ends, geometry=geometry, system=system, rule=SYSTEMS[system], constants=constants(SYSTEMS[system]))
+            replace(
+                ends,
+                geometry=geometry,
+                system=system,
+                rule=SYSTEMS[system],
+                constants=constants(SYSTEMS[system]),
+            )
             for geometry in _geometries(spec)
             for system in TASKS
         ]
         missing = [other for other in others if _setting(other) not in settings]
         settings += [_setting(other) for other in missing]
-        tables = variant_tables(missing, cell.listed, watch=watch, label="configurations") if missing else []
+        tables = (
+            variant_tables(missing, cell.listed, watch=watch, label="configurations")
+            if missing
+            else []
+        )
         for other, table in zip(missing, tables, strict=True):
             rows = positions(table.input, cell.table.input)
-            evidence = {column: values[rows] for column, values in cell.evidence.columns.items()}
-            label = f"{spec.dataset} {spec.order[0]} -> {spec.order[-1]}, {other.geometry}, {TASKS[other.system]}"
+            evidence = {
+                column: values[rows] for column, values in cell.evidence.columns.items()
+            }
+            label = (
+                f"{spec.dataset} {spec.order[0]} "
+                f"-> {spec.order[-1]}, {other.geometry}, {TASKS[other.system]}"
+            )
             yield Configuration(label, other, table, Evidence(table, evidence))
 
 
 def _geometries(spec: CellSpec) -> tuple[str, ...]:
-    """Oracle geometry and the cell's own, or for a cell of oracle geometry the one that suits its detections."""
+    """Oracle geometry and the cell's own, or for a cell of oracle geometry the one that
+    suits its detections.
+    """
     if spec.geometry == "oracle":
-        solid = any(not used.has_boxes for unit in spec.units for used in unit_data(spec, unit).used.values())
+        solid = any(
+            not used.has_boxes
+            for unit in spec.units
+            for used in unit_data(spec, unit).used.values()
+        )
         return ("cuboids" if solid else "monocular", "oracle")
-    return (spec.geometry, "oracle") if spec.geometry in ("monocular", "cuboids") else (spec.geometry,)
+    return (
+        (spec.geometry, "oracle")
+        if spec.geometry in ("monocular", "cuboids")
+        else (spec.geometry,)
+    )
 
 
 def _setting(spec: CellSpec) -> dict[str, Any]:
     """What distinguishes configurations; constants of the system do not."""
-    ends = {part: value for part, value in spec.key.items() if part not in ("system", "modes", "mode")}
-    return ends | {"system": spec.system, "ends": [spec.key["mode"][spec.order[end]] for end in (0, -1)]}
+    ends = {
+        part: value
+        for part, value in spec.key.items()
+        if part not in ("system", "modes", "mode")
+    }
+    return ends | {
+        "system": spec.system,
+        "ends": [spec.key["mode"][spec.order[end]] for end in (0, -1)],
+    }
 
 
 def _row(
-    configuration: Configuration, *, units: Units, alpha: float, draws: int | Literal["exact"], seed: int
+    configuration: Configuration,
+    *,
+    units: Units,
+    alpha: float,
+    draws: int | Literal["exact"],
+    seed: int,
 ) -> RobustnessRow:
-    table = configuration.table.restrict(list(units_of(configuration.spec.roles, units)))
+    table = configuration.table.restrict(
+        list(units_of(configuration.spec.roles, units))
+    )
     drawn = make_draws(len(table.unit_ids), draws, seed)
     scores, why = _scores(configuration, table)
     resamples = Resamples.of(table, drawn, leave_out_up_to=0)
     allowed = allowance(Selection(alpha), table.modes, None)
-    rows_by_signal = {item.row.allocator: item.row for item in judge(resamples, list(scores.values()), [allowed])}
+    rows_by_signal = {
+        item.row.allocator: item.row
+        for item in judge(resamples, list(scores.values()), [allowed])
+    }
     columns: dict[str, Any] = {}
     for short, signal in SIGNALS.items():
-        row = rows_by_signal.get(signal, Row(signal, "selection", alpha, reason=why.get(signal)))
+        row = rows_by_signal.get(
+            signal, Row(signal, "selection", alpha, reason=why.get(signal))
+        )
         fields = ("ndg", "ndg_lo", "ndg_hi", "verdict", "reason")
         columns |= {f"{short}_{field}": getattr(row, field) for field in fields}
     return RobustnessRow(
@@ -180,8 +258,12 @@ def _row(
     )
 
 
-def _scores(configuration: Configuration, table: ValueTable) -> tuple[dict[str, Scores], dict[str, str]]:
-    """The two signals on the inputs of a table and, for each signal that is undefined, the reason."""
+def _scores(
+    configuration: Configuration, table: ValueTable
+) -> tuple[dict[str, Scores], dict[str, str]]:
+    """The two signals on the inputs of a table and, for each signal that is undefined,
+    the reason.
+    """
     scores, why = {}, {}
     rows = positions(table.input, configuration.evidence.table.input)
     for signal in SIGNALS.values():
@@ -192,30 +274,49 @@ def _scores(configuration: Configuration, table: ValueTable) -> tuple[dict[str, 
                 raise
             why[signal] = str(error).rstrip(".")
             continue
-        scores[signal] = Scores(signal, values, np.ones(len(rows), dtype=bool), (), "diagnostic")
+        scores[signal] = Scores(
+            signal, values, np.ones(len(rows), dtype=bool), (), "diagnostic"
+        )
     return scores, why
 
 
 def table(rows: Sequence[RobustnessRow]) -> Table:
     """The rows as a table."""
     budget = f"{100 * rows[0].alpha:g} %" if rows else "a share"
-    order = ("cell", "task", "affected", "harm_rate", "harm_ratio", "fn_ndg", "fn_ndg_lo", "multi_ndg", "multi_ndg_lo")
+    order = (
+        "cell",
+        "task",
+        "affected",
+        "harm_rate",
+        "harm_ratio",
+        "fn_ndg",
+        "fn_ndg_lo",
+        "multi_ndg",
+        "multi_ndg_lo",
+    )
     title = f"Ranking by perception gain at {budget}, over configurations"
-    return declared_table(RobustnessRow, rows, title, notes=list(_notes(rows)), order=order)
+    return declared_table(
+        RobustnessRow, rows, title, notes=list(_notes(rows)), order=order
+    )
 
 
 def _notes(rows: Sequence[RobustnessRow]) -> Iterator[str]:
     yield (
-        "FN gain: reduction in missed objects; multi: boosted trees over all perception errors, out of fold. Both know "
-        "the reference."
+        "FN gain: reduction in missed objects; multi: boosted trees over all "
+        "perception errors, out of fold. Both know the reference."
     )
     gains = [row.fn_ndg for row in rows if row.fn_ndg is not None]
     if gains:
         yield (
-            f"The FN gain reaches at most {number(max(gains))} and is negative in {sum(gain < 0 for gain in gains)} of "
-            f"{len(gains)} configurations."
+            f"The FN gain reaches at most {number(max(gains))} and is negative in "
+            f"{sum(gain < 0 for gain in gains)} of {len(gains)} configurations."
         )
-    reasons = [f"{row.cell}: {why}." for row in rows for why in (row.fn_reason, row.multi_reason) if why]
+    reasons = [
+        f"{row.cell}: {why}."
+        for row in rows
+        for why in (row.fn_reason, row.multi_reason)
+        if why
+    ]
     yield from dict.fromkeys(reasons)
 
 
@@ -223,7 +324,10 @@ ROBUSTNESS = declare(
     __name__,
     shows="Show signals over sixteen configurations",
     paper="robustness",
-    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    example=(
+        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode "
+        "RRC=RRC.parquet"
+    ),
     judges=True,
     by="pair",
 )

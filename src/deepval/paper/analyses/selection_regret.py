@@ -1,10 +1,12 @@
-"""Cells and scores -> selection regret: the cost of choosing an allocator by the perception gain that it realises.
+"""Cells and scores -> selection regret: the cost of choosing an allocator by the
+perception gain that it realises.
 
-docs/definitions.md, Choosing an allocator. Each objective chooses on the validation units; the two choices are compared
-once, on the test units, by realised decision gain. Learned allocators must be fitted on training units only.
+docs/definitions.md, Choosing an allocator. Each objective chooses on the validation
+units; the two choices are compared once, on the test units, by realised decision gain.
+Learned allocators must be fitted on training units only.
 
-Allocators selected on validation units by perception gain and by decision gain, and the loss on test units from the
-first, by cell and pooled.
+Allocators selected on validation units by perception gain and by decision gain, and the
+loss on test units from the first, by cell and pooled.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +35,15 @@ from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.figures.gain_figures import estimates
-from deepval.report.text_tables import Table, TableCell, interval, mark_of, number, percent, quantity
+from deepval.report.text_tables import (
+    Table,
+    TableCell,
+    interval,
+    mark_of,
+    number,
+    percent,
+    quantity,
+)
 from deepval.results import HEADLINE, BudgetKey, known, row_from
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable, quota
@@ -42,14 +52,18 @@ RANDOM = "random"
 FREE = (RANDOM, "uncertainty", "criticality", "ego-speed")
 """Signals without a fit."""
 POOLS = ("target-free", "learned", "diagnostics")
-"""Pools of signals; each contains those before it: signals without a fit, fitted allocators, diagnostics."""
+"""Pools of signals; each contains those before it: signals without a fit, fitted
+allocators, diagnostics.
+"""
 HEADLINES = ("E1", "E8")
 """Perception losses that the paper examines: missed objects, and their risk."""
 TIED = 1e-9
-"""Signals are tied if their sums differ by less than this share of all gains and losses."""
+"""Signals are tied if their sums differ by less than this share of all gains and
+losses.
+"""
 FEWEST_TEST, FEWEST_VALIDATION = 5, 8
-"""Fewest affected inputs of a cell that is judged, and of a cell to choose on; the paper omits cells with 4 and with
-7."""
+"""Fewest affected inputs of a cell that is judged, and of a cell to choose on; the
+paper omits cells with 4 and with 7."""
 
 Pool = Mapping[str, Float[np.ndarray, "input"] | None]
 """Scores by signal; random has none."""
@@ -61,8 +75,8 @@ class Ranking:
 
     Attributes:
         names: The signals.
-        realised: Sum of the objective over the inputs that each signal escalates, in exact expectation over ties at the
-            cut.
+        realised: Sum of the objective over the inputs that each signal escalates, in
+            exact expectation over ties at the cut.
         level: Their ranks from 0 up, equal where they are tied.
     """
 
@@ -74,11 +88,19 @@ class Ranking:
     def best(self) -> tuple[str, ...]:
         """The signals of the highest rank, sorted by name."""
         top = self.level.max()
-        return tuple(sorted(name for name, level in zip(self.names, self.level, strict=True) if level == top))
+        return tuple(
+            sorted(
+                name
+                for name, level in zip(self.names, self.level, strict=True)
+                if level == top
+            )
+        )
 
 
 def ranked(worth: Float[np.ndarray, "input"], pool: Pool, slots: int) -> Ranking:
-    """The signals of a pool, ranked by the sum of an objective that they realise with this number of slots."""
+    """The signals of a pool, ranked by the sum of an objective that they realise with
+    this number of slots.
+    """
     realised = np.array([_realised(worth, score, slots) for score in pool.values()])
     order = np.argsort(realised, kind="stable")
     steps = np.diff(realised[order]) > TIED * np.abs(worth).sum()
@@ -87,7 +109,11 @@ def ranked(worth: Float[np.ndarray, "input"], pool: Pool, slots: int) -> Ranking
     return Ranking(tuple(pool), realised, level)
 
 
-def _realised(worth: Float[np.ndarray, "input"], score: Float[np.ndarray, "input"] | None, slots: int) -> float:
+def _realised(
+    worth: Float[np.ndarray, "input"],
+    score: Float[np.ndarray, "input"] | None,
+    slots: int,
+) -> float:
     if score is None:
         return slots / len(worth) * float(worth.sum())
     return float(inclusion(score, slots) @ worth)
@@ -96,11 +122,19 @@ def _realised(worth: Float[np.ndarray, "input"], score: Float[np.ndarray, "input
 def objectives(
     cell: BuiltCell, table: ValueTable, losses: Sequence[str] | None = None
 ) -> dict[str, Float[np.ndarray, "input"]]:
-    """Perception gains of a table's inputs by loss: all that the cell's modes define, or the named ones among them."""
+    """Perception gains of a table's inputs by loss: all that the cell's modes define,
+    or the named ones among them.
+    """
     at = positions(table.input, cell.table.input)
-    gains = {name: gain[at] for name, gain in perception_gains(*cell.evidence.losses).items()}
+    gains = {
+        name: gain[at] for name, gain in perception_gains(*cell.evidence.losses).items()
+    }
     names = LOSSES if losses is None else losses
-    return {name: gains[name] for name in names if name in gains and not np.isnan(gains[name]).any()}
+    return {
+        name: gains[name]
+        for name in names
+        if name in gains and not np.isnan(gains[name]).any()
+    }
 
 
 def checked_losses(losses: Iterable[str]) -> list[str]:
@@ -108,27 +142,40 @@ def checked_losses(losses: Iterable[str]) -> list[str]:
     named = list(dict.fromkeys(losses))
     unknown = next((name for name in named if name not in LOSSES), None)
     if unknown is not None:
-        raise InputError(f"A perception loss must be one of {', '.join(LOSSES)}; found {unknown!r}.")
+        raise InputError(
+            f"A perception loss must be one of {', '.join(LOSSES)}; found {unknown!r}."
+        )
     return named
 
 
 Losses = Annotated[
     Sequence[str] | None,
-    Option("Perception loss, E1 to E8. Repeatable. Default: all that are defined.", ("--loss",), read=checked_losses),
+    Option(
+        "Perception loss, E1 to E8. Repeatable. Default: all that are defined.",
+        ("--loss",),
+        read=checked_losses,
+    ),
 ]
 
 
 def pools(scored: Mapping[str, Scored], table: ValueTable) -> dict[str, Pool]:
     """The pools by name; one that would add nothing to those before it is left out.
 
-    Signals that do not score every input of the table, and per-mode scores, are in none.
+    Signals that do not score every input of the table, and per-mode scores, are in
+    none.
     """
     plain = {name: item.over(table) for name, item in scored.items() if not item.modes}
     whole = {name: item for name, item in plain.items() if item.covered.all()}
     kinds = {
         "target-free": [name for name in FREE if name in whole],
-        "learned": [name for name, item in whole.items() if name not in SIGNALS and item.kind == "deployable"],
-        "diagnostics": [name for name, item in whole.items() if item.kind == "diagnostic"],
+        "learned": [
+            name
+            for name, item in whole.items()
+            if name not in SIGNALS and item.kind == "deployable"
+        ],
+        "diagnostics": [
+            name for name, item in whole.items() if item.kind == "diagnostic"
+        ],
     }
     by_name: dict[str, Pool] = {}
     members: dict[str, Float[np.ndarray, "input"] | None] = {RANDOM: None}
@@ -140,9 +187,15 @@ def pools(scored: Mapping[str, Scored], table: ValueTable) -> dict[str, Pool]:
 
 
 def too_few(table: ValueTable, fewest: int, units: str) -> str | None:
-    """The reason to leave a table out if too few of its inputs are affected; None if there are enough."""
+    """The reason to leave a table out if too few of its inputs are affected; None if
+    there are enough.
+    """
     number = table.affected
-    return None if number >= fewest else f"{number} affected {units} inputs, fewer than {fewest}"
+    return (
+        None
+        if number >= fewest
+        else f"{number} affected {units} inputs, fewer than {fewest}"
+    )
 
 
 BY_DECISION = "chosen by decision gain"
@@ -150,7 +203,9 @@ BY_DECISION = "chosen by decision gain"
 
 @dataclass(frozen=True)
 class RegretRow:
-    """What choosing by one perception gain costs at one budget, in a cell or as the equal-weight mean over cells."""
+    """What choosing by one perception gain costs at one budget, in a cell or as the
+    equal-weight mean over cells.
+    """
 
     cell: str | None = column("The cell; None in the mean over cells")
     cells: int = column("Number of cells; 0 if the cell is not scored")
@@ -158,32 +213,50 @@ class RegretRow:
     loss: str = column("The perception loss whose decrease chooses: E1 to E8")
     alpha: float = column("Share of inputs that may be escalated")
     by_perception: tuple[str, ...] = column(
-        "Signals with the largest perception gain on the validation units, several if tied; empty in a mean", default=()
+        "Signals with the largest perception gain on the validation units, several if "
+        "tied; empty in a mean",
+        default=(),
     )
-    by_decision: tuple[str, ...] = column("Signals with the largest decision gain on the validation units", default=())
+    by_decision: tuple[str, ...] = column(
+        "Signals with the largest decision gain on the validation units", default=()
+    )
     alike: int = column("Cells in which both choose the same", default=0)
     gain_perception: float | None = column(
-        "Gain on the test units of the choice by perception, as a share of the all-cheap loss", default=None
+        "Gain on the test units of the choice by perception, as a share of the "
+        "all-cheap loss",
+        default=None,
     )
-    gain_decision: float | None = column("The same gain of the choice by decision", default=None)
-    regret: float | None = column("gain_decision - gain_perception, paired; the mean over tied signals", default=None)
+    gain_decision: float | None = column(
+        "The same gain of the choice by decision", default=None
+    )
+    regret: float | None = column(
+        "gain_decision - gain_perception, paired; the mean over tied signals",
+        default=None,
+    )
     regret_lo: float | None = low(
-        "Lower end of its 95 % interval over units, drawn once for all cells of a data set", default=None
+        "Lower end of its 95 % interval over units, drawn once "
+        "for all cells of a data set",
+        default=None,
     )
     regret_hi: float | None = high(default=None)
     ndg_regret: float | None = column("The same difference in nDG", default=None)
     ndg_regret_lo: float | None = low(
-        "Lower end of its 95 % interval; draws with a small prize in any cell are left out", default=None
+        "Lower end of its 95 % interval; draws with a small "
+        "prize in any cell are left out",
+        default=None,
     )
     ndg_regret_hi: float | None = high(default=None)
     verdict: str | None = column(
-        "better if choosing by decision gain is ahead, worse if choosing by perception gain is ahead, or unresolved",
+        "better if choosing by decision gain is ahead, worse if choosing by "
+        "perception gain is ahead, or unresolved",
         default=None,
     )
     cells_better: int = column("Cells with the verdict better", default=0)
     cells_worse: int = column("Cells with the verdict worse", default=0)
     draws: int = column("Number of draws", default=0)
-    dropped: int = column("Draws without a positive all-cheap loss, which cannot be compared", default=0)
+    dropped: int = column(
+        "Draws without a positive all-cheap loss, which cannot be compared", default=0
+    )
     ndg_dropped: int = column("Draws left out of the nDG interval", default=0)
     reason: str | None = column("Why something is None", default=None)
 
@@ -199,7 +272,9 @@ class _Setting:
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """Both choices of a cell: names from the validation units, and the two as contenders on the test units."""
+    """Both choices of a cell: names from the validation units, and the two as
+    contenders on the test units.
+    """
 
     by_perception: tuple[str, ...]
     by_decision: tuple[str, ...]
@@ -220,7 +295,8 @@ def rows(
 
     Args:
         cells: Cells by name, of one or several data sets.
-        scores: Per cell, scores of all inputs by signals and by allocators fitted on the training units.
+        scores: Per cell, scores of all inputs by signals and by allocators fitted on
+            the training units.
         losses: Perception losses to choose by; None for all that a cell's modes define.
         alphas: Shares of inputs that may be escalated.
         draws: Number of draws of units, or "exact".
@@ -236,8 +312,14 @@ def rows(
     seeds = shared_seeds(scored, seed)
     choices: dict[str, dict[_Setting, _Choice]] = {}
     for name, cell in watch(list(scored.items()), "choosing"):
-        choices[name] = dict(_choices(name, cell, scores[name], losses, budgets, draws=draws, seed=seeds[name]))
-    settings = list(dict.fromkeys(setting for own in choices.values() for setting in own))
+        choices[name] = dict(
+            _choices(
+                name, cell, scores[name], losses, budgets, draws=draws, seed=seeds[name]
+            )
+        )
+    settings = list(
+        dict.fromkeys(setting for own in choices.values() for setting in own)
+    )
     return [row for setting in settings for row in _rows(setting, choices, reasons)]
 
 
@@ -245,9 +327,9 @@ def not_chosen_on(cell: BuiltCell) -> str | None:
     """The reason why a cell cannot be used to choose and compare; None if it can."""
     if not cell.split.validation:
         return f"no validation units: {cell.split.too_few or 'the split gives it none'}"
-    return too_few(loss_table(cell, "validation"), FEWEST_VALIDATION, "validation") or too_few(
-        loss_table(cell, "test"), FEWEST_TEST, "test"
-    )
+    return too_few(
+        loss_table(cell, "validation"), FEWEST_VALIDATION, "validation"
+    ) or too_few(loss_table(cell, "test"), FEWEST_TEST, "test")
 
 
 def _choices(
@@ -262,34 +344,66 @@ def _choices(
 ) -> Iterator[tuple[_Setting, _Choice]]:
     validation, test = loss_table(cell, "validation"), loss_table(cell, "test")
     on_validation, on_test = pools(scored, validation), pools(scored, test)
-    used = {signal for pool in on_test.values() for signal, score in pool.items() if score is not None}
-    scores_by_signal = {signal: item for signal, item in scored.items() if signal in used}
+    used = {
+        signal
+        for pool in on_test.values()
+        for signal, score in pool.items()
+        if score is not None
+    }
+    scores_by_signal = {
+        signal: item for signal, item in scored.items() if signal in used
+    }
     # The runner notes the look at test units.
-    result = judge(cell, scores_by_signal, budgets, command=None, draws=draws, seed=seed)
+    result = judge(
+        cell, scores_by_signal, budgets, command=None, draws=draws, seed=seed
+    )
     reached = basis(result)
     for kind in on_validation:
-        pool: Pool = {signal: s for signal, s in on_validation[kind].items() if signal in on_test.get(kind, ())}
+        pool: Pool = {
+            signal: s
+            for signal, s in on_validation[kind].items()
+            if signal in on_test.get(kind, ())
+        }
         for budget in budgets:
-            slots, key = int(quota(len(validation), budget.alpha)), BudgetKey("selection", budget.alpha)
+            slots, key = (
+                int(quota(len(validation), budget.alpha)),
+                BudgetKey("selection", budget.alpha),
+            )
             by_decision = ranked(validation.decision_values, pool, slots).best
             for loss, gain in objectives(cell, validation, losses).items():
                 by_perception = ranked(gain, pool, slots).best
-                pair = Pair(name, reached, _either(reached, by_decision, key), _either(reached, by_perception, key))
-                yield _Setting(kind, loss, budget.alpha), _Choice(by_perception, by_decision, pair)
+                pair = Pair(
+                    name,
+                    reached,
+                    _either(reached, by_decision, key),
+                    _either(reached, by_perception, key),
+                )
+                yield (
+                    _Setting(kind, loss, budget.alpha),
+                    _Choice(by_perception, by_decision, pair),
+                )
 
 
 def _either(basis_of_cell: Basis, names: Sequence[str], key: BudgetKey) -> Contender:
     """A random one of several signals: the mean of their gains in every resample."""
     members = [contenders(basis_of_cell, name)[key] for name in names]
-    first, samples = members[0], [item.sample for item in members if item.sample is not None]
+    first, samples = (
+        members[0],
+        [item.sample for item in members if item.sample is not None],
+    )
     assert isinstance(first, Judged)
     assert len(samples) == len(members)
-    mean = [np.mean([getattr(item, part) for item in samples], axis=0) for part in ("gain", "benefit", "escalated")]
+    mean = [
+        np.mean([getattr(item, part) for item in samples], axis=0)
+        for part in ("gain", "benefit", "escalated")
+    ]
     return replace(first, sample=Sample(*mean))
 
 
 def _rows(
-    setting: _Setting, choices: Mapping[str, Mapping[_Setting, _Choice]], reasons: Mapping[str, str | None]
+    setting: _Setting,
+    choices: Mapping[str, Mapping[_Setting, _Choice]],
+    reasons: Mapping[str, str | None],
 ) -> Iterator[RegretRow]:
     chosen = {name: item[setting] for name, item in choices.items() if setting in item}
     bases = {name: choice.pair.held for name, choice in chosen.items()}
@@ -300,14 +414,24 @@ def _rows(
             yield _row(name, setting, [chosen[name]], draws)
         else:
             words = reason or f"no {setting.loss} or no such pool there"
-            yield RegretRow(name, 0, setting.pool, setting.loss, setting.alpha, reason=words)
+            yield RegretRow(
+                name, 0, setting.pool, setting.loss, setting.alpha, reason=words
+            )
 
 
-def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice], draws: Draws) -> RegretRow:
-    key, names = BudgetKey("selection", setting.alpha), (BY_DECISION, f"chosen by {setting.loss}")
+def _row(
+    name: str | None, setting: _Setting, chosen: Sequence[_Choice], draws: Draws
+) -> RegretRow:
+    key, names = (
+        BudgetKey("selection", setting.alpha),
+        (BY_DECISION, f"chosen by {setting.loss}"),
+    )
     pairs = [choice.pair for choice in chosen]
     over = over_pairs(pairs, key, names, draws=draws)
-    gains = [_gain([pair.one for pair in pairs], pairs), _gain([pair.other for pair in pairs], pairs)]
+    gains = [
+        _gain([pair.one for pair in pairs], pairs),
+        _gain([pair.other for pair in pairs], pairs),
+    ]
     return row_from(
         over,
         RegretRow,
@@ -331,7 +455,9 @@ def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice], draws: 
 
 
 def _gain(chosen: Sequence[Contender], pairs: Sequence[Pair]) -> float | None:
-    """Mean over cells of the realised gain as a share of the all-cheap loss; None if some cell has no share."""
+    """Mean over cells of the realised gain as a share of the all-cheap loss; None if
+    some cell has no share.
+    """
     parts = [
         known(pair.held.totals.difference(item.sample.gain).share[0])
         for item, pair in zip(chosen, pairs, strict=True)
@@ -342,33 +468,79 @@ def _gain(chosen: Sequence[Contender], pairs: Sequence[Pair]) -> float | None:
 
 def table(rows: Sequence[RegretRow]) -> Table:
     """The means over cells, a section for each pool and perception loss."""
-    header = ("chosen by", "budget", "alike", "regret", "95 %", "nDG", "nDG 95 %", "verdict")
-    means = sorted((row for row in rows if row.cell is None), key=lambda row: (POOLS.index(row.pool), row.loss))
+    header = (
+        "chosen by",
+        "budget",
+        "alike",
+        "regret",
+        "95 %",
+        "nDG",
+        "nDG 95 %",
+        "verdict",
+    )
+    means = sorted(
+        (row for row in rows if row.cell is None),
+        key=lambda row: (POOLS.index(row.pool), row.loss),
+    )
     sections = [
-        tuple(_line(row, (_heading(row) if i == 0 else "", *_mean(row))) for i, row in enumerate(members))
+        tuple(
+            _line(row, (_heading(row) if i == 0 else "", *_mean(row)))
+            for i, row in enumerate(members)
+        )
         for _, members in groupby(means, key=_heading)
     ]
     notes = [
-        "regret: test gain of the signal that decision gain chose on validation units, less that of the one that the "
-        "perception gain chose, as a share of the all-cheap loss. verdict: of choosing by decision gain.",
+        "regret: test gain of the signal that decision gain chose on validation "
+        "units, less that of the one that the perception gain chose, as a share of "
+        "the all-cheap loss. verdict: of choosing by decision gain.",
         "alike: cells in which both choose the same.",
-        *sorted({f"Without {row.cell}: {row.reason}." for row in rows if not row.cells}),
+        *sorted(
+            {f"Without {row.cell}: {row.reason}." for row in rows if not row.cells}
+        ),
     ]
     title = "Selection regret: what choosing by perception gain costs"
     return Table(title, header, tuple(sections), tuple(notes), ("nDG 95 %", "nDG"))
 
 
 def cells_table(rows: Sequence[RegretRow]) -> Table:
-    """Every cell at the headline budget, by the paper's two perception losses if the rows have them."""
-    header = ("cell", "gain", "pool", "by perception", "by decision", "regret", "95 %", "verdict")
-    at = min((row.alpha for row in rows), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    """Every cell at the headline budget, by the paper's two perception losses if the
+    rows have them.
+    """
+    header = (
+        "cell",
+        "gain",
+        "pool",
+        "by perception",
+        "by decision",
+        "regret",
+        "95 %",
+        "verdict",
+    )
+    at = min(
+        (row.alpha for row in rows),
+        key=lambda alpha: (abs(alpha - HEADLINE), alpha),
+        default=HEADLINE,
+    )
     losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
-    alone = [row for row in rows if row.cell is not None and row.cells and row.alpha == at and row.loss in losses]
+    alone = [
+        row
+        for row in rows
+        if row.cell is not None and row.cells and row.alpha == at and row.loss in losses
+    ]
     sections = []
     for cell in dict.fromkeys(row.cell or "" for row in alone):
         members = [row for row in alone if row.cell == cell]
-        sections.append(tuple(_line(row, (cell if i == 0 else "", *_alone(row))) for i, row in enumerate(members)))
-    return Table(f"What each objective chooses at {percent(at, 0)}, cell by cell", header, tuple(sections))
+        sections.append(
+            tuple(
+                _line(row, (cell if i == 0 else "", *_alone(row)))
+                for i, row in enumerate(members)
+            )
+        )
+    return Table(
+        f"What each objective chooses at {percent(at, 0)}, cell by cell",
+        header,
+        tuple(sections),
+    )
 
 
 def tables(rows: Sequence[RegretRow]) -> list[Table]:
@@ -396,27 +568,46 @@ def _regret(row: RegretRow) -> tuple[str, str]:
 
 def _line(row: RegretRow, texts: Sequence[str]) -> tuple[TableCell, ...]:
     mark = mark_of(row.verdict)
-    return tuple(TableCell(text, mark if text == percent(row.regret) else "") for text in texts)
+    return tuple(
+        TableCell(text, mark if text == percent(row.regret) else "") for text in texts
+    )
 
 
 def chart(rows: Sequence[RegretRow]) -> Chart:
-    """The mean over cells by budget and pool, by the paper's two perception losses if the rows have them."""
+    """The mean over cells by budget and pool, by the paper's two perception losses if
+    the rows have them.
+    """
     losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
     means = [row for row in rows if row.cell is None and row.loss in losses]
     dots = (
-        Dot(f"{row.loss}, {row.alpha:.0%}", row.pool, row.regret, row.regret_lo, row.regret_hi)
+        Dot(
+            f"{row.loss}, {row.alpha:.0%}",
+            row.pool,
+            row.regret,
+            row.regret_lo,
+            row.regret_hi,
+        )
         for row in sorted(means, key=lambda row: (row.loss, row.alpha))
     )
     return shares("Regret, of the all-cheap loss", dots, line=0.0)
 
 
 def figure(rows: Sequence[RegretRow]) -> Any:
-    """The regret of choosing by misses among signals without a fit, at the headline budget: cells, then their mean.
+    """The regret of choosing by misses among signals without a fit, at the headline
+    budget: cells, then their mean.
 
     The mark names the choice by decision; it is open where both choose the same.
     """
-    own = [row for row in rows if row.cells and (row.pool, row.loss) == (POOLS[0], HEADLINES[0])]
-    at = min((row.alpha for row in own), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    own = [
+        row
+        for row in rows
+        if row.cells and (row.pool, row.loss) == (POOLS[0], HEADLINES[0])
+    ]
+    at = min(
+        (row.alpha for row in own),
+        key=lambda alpha: (abs(alpha - HEADLINE), alpha),
+        default=HEADLINE,
+    )
     dots = [
         Dot(
             row.cell or f"pooled ({quantity(row.cells, 'cell')})",

@@ -1,9 +1,11 @@
-"""Cells -> harm under other loss weights and corridor widths, one constant at a time: docs/analyses.md.
+"""Cells -> harm under other loss weights and corridor widths, one constant at a time:
+docs/analyses.md.
 
-If a weight changes no plan, losses are recombined from the loss terms in a cell's folder. If a constant changes plans,
-the system plans again, which needs the data.
+If a weight changes no plan, losses are recombined from the loss terms in a cell's
+folder. If a constant changes plans, the system plans again, which needs the data.
 
-Harm under other weights of the loss and other corridor widths, one at a time. Settings that change plans need the data.
+Harm under other weights of the loss and other corridor widths, one at a time. Settings
+that change plans need the data.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +56,9 @@ VARIED: dict[str, dict[str, dict[str, Values]]] = {
         },
     },
 }
-"""The values that the paper tries, by downstream system and group; a cell's own value is judged too."""
+"""The values that the paper tries, by downstream system and group; a cell's own value
+is judged too.
+"""
 ASKED = "asked for"
 """The group of constants that the user asks for."""
 
@@ -63,16 +67,27 @@ ASKED = "asked for"
 class ConstantColumns(CellColumns):
     """A cell and one constant of its downstream system."""
 
-    group: str = column("Group of the constant: weights or corridor as in the paper's table, or asked for")
+    group: str = column(
+        "Group of the constant: weights or corridor as in the paper's "
+        "table, or asked for"
+    )
     constant: str = column("The constant", "constant")
-    value: float = column("Its value", "value", of_row=lambda row: f"{row.value:g}{' (own)' if row.own else ''}")
+    value: float = column(
+        "Its value",
+        "value",
+        of_row=lambda row: f"{row.value:g}{' (own)' if row.own else ''}",
+    )
     own: bool = column("Whether this is the cell's own value")
-    acts_anew: bool = column("Whether the constant changes plans, so that losses cannot be recombined")
+    acts_anew: bool = column(
+        "Whether the constant changes plans, so that losses cannot be recombined"
+    )
 
 
 @dataclass(frozen=True)
 class SensitivityRow(HarmColumns, InputColumns, ConstantColumns):
-    """A cell with one constant at one value; counts and harm are None if they need data that is missing."""
+    """A cell with one constant at one value; counts and harm are None if they need data
+    that is missing.
+    """
 
 
 @dataclass(frozen=True)
@@ -91,8 +106,14 @@ def _vary(texts: Sequence[str]) -> dict[str, list[float]] | None:
     for text in texts:
         name, _, values = text.partition("=")
         if not name or not values or name in constants:
-            raise InputError(f"--vary must be NAME=A,B,... with numbers, once for each NAME; found {text!r}.")
-        constants[name] = [checks.number_in(value, "--vary NAME=A,B,...") for value in values.split(",")]
+            raise InputError(
+                "--vary must be NAME=A,B,... with numbers, once "
+                f"for each NAME; found {text!r}."
+            )
+        constants[name] = [
+            checks.number_in(value, "--vary NAME=A,B,...")
+            for value in values.split(",")
+        ]
     return constants or None
 
 
@@ -102,7 +123,11 @@ def rows(
     located: Mapping[str, CellSpec] | None = None,
     vary: Annotated[
         Mapping[str, Sequence[float]] | None,
-        Option("NAME=A,B,...: values of a constant of the systems, instead of the paper's.", read=_vary),
+        Option(
+            "NAME=A,B,...: values of a constant of the systems, "
+            "instead of the paper's.",
+            read=_vary,
+        ),
     ] = None,
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
@@ -113,8 +138,10 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Specifications of the cells with data, by the same names (`cells.located`).
-        vary: Values by constant; every cell's system must have these constants. None for the paper's.
+        located: Specifications of the cells with data, by the same names
+            (`cells.located`).
+        vary: Values by constant; every cell's system must have these constants. None
+            for the paper's.
         units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
@@ -126,36 +153,56 @@ def rows(
         variants = list(_variants(cell.spec, vary))
         tables = _tables(cell, like, spec, variants=variants, watch=watch)
         drawn = make_draws(len(like.unit_ids), draws, seed)
-        records += [_row(name, cell, variant, tables.get(variant), drawn) for variant in variants]
+        records += [
+            _row(name, cell, variant, tables.get(variant), drawn)
+            for variant in variants
+        ]
     return records
 
 
-def _variants(spec: CellSpec, vary: Mapping[str, Sequence[float]] | None) -> Iterator[_Variant]:
+def _variants(
+    spec: CellSpec, vary: Mapping[str, Sequence[float]] | None
+) -> Iterator[_Variant]:
     """Every value of every constant to be varied on a cell, its own among them."""
     if spec.rule is None:
         raise InputError(
-            f"{spec.name}: constants of {', '.join(SYSTEMS)} can be varied; {spec.system} has a loss of one term and "
-            "none to vary."
+            f"{spec.name}: constants of {', '.join(SYSTEMS)} can be varied; "
+            f"{spec.system} has a loss of one term and none to vary."
         )
-    groups = VARIED.get(spec.system) if vary is None else {ASKED: {name: tuple(v) for name, v in vary.items()}}
+    groups = (
+        VARIED.get(spec.system)
+        if vary is None
+        else {ASKED: {name: tuple(v) for name, v in vary.items()}}
+    )
     if groups is None:
         raise InputError(
-            f"{spec.name}: the paper varies constants of {' and '.join(VARIED)}, not of {spec.system}: name some with "
-            "--vary."
+            f"{spec.name}: the paper varies constants of {' and '.join(VARIED)}, not "
+            f"of {spec.system}: name some with --vary."
         )
     as_built = with_changes(spec, spec.set_constants())
     for group, constants in groups.items():
         for constant, values in constants.items():
             own = float(constant_of(as_built, constant))
-            term = constant.removesuffix("_weight") if constant in spec.rule.loss_fields else None
+            term = (
+                constant.removesuffix("_weight")
+                if constant in spec.rule.loss_fields
+                else None
+            )
             for value in sorted({*map(float, values), own}):
                 yield _Variant(group, constant, value, value == own, term)
 
 
 def _tables(
-    cell: BuiltCell, like: ValueTable, spec: CellSpec | None, *, variants: Sequence[_Variant], watch: Watch
+    cell: BuiltCell,
+    like: ValueTable,
+    spec: CellSpec | None,
+    *,
+    variants: Sequence[_Variant],
+    watch: Watch,
 ) -> dict[_Variant, ValueTable]:
-    """The losses of every variant that can be judged, recombined from terms or planned again."""
+    """The losses of every variant that can be judged, recombined from terms or planned
+    again.
+    """
     reweighted = [variant for variant in variants if variant.term is not None]
     anew = [variant for variant in variants if variant.term is None]
     terms = align(like, cell.terms) if reweighted else None
@@ -167,12 +214,22 @@ def _tables(
     if spec is None or not anew:
         return tables_by_variant
     ends = replace(spec, modes=(spec.modes[0], spec.modes[-1]))
-    changed = [with_changes(ends, {variant.constant: variant.value}) for variant in anew]
-    tables = variant_tables(changed, like, watch=watch, label=f"variants of {spec.system}")
+    changed = [
+        with_changes(ends, {variant.constant: variant.value}) for variant in anew
+    ]
+    tables = variant_tables(
+        changed, like, watch=watch, label=f"variants of {spec.system}"
+    )
     return tables_by_variant | dict(zip(anew, tables, strict=True))
 
 
-def _row(name: str, cell: BuiltCell, variant: _Variant, table: ValueTable | None, draws: Draws) -> SensitivityRow:
+def _row(
+    name: str,
+    cell: BuiltCell,
+    variant: _Variant,
+    table: ValueTable | None,
+    draws: Draws,
+) -> SensitivityRow:
     counts = {} if table is None else harm(table, draws)
     return SensitivityRow(
         **cell_columns(name, cell),
@@ -186,23 +243,55 @@ def _row(name: str, cell: BuiltCell, variant: _Variant, table: ValueTable | None
 
 
 def table(rows: Sequence[SensitivityRow]) -> Table:
-    """The rows as a table, and below them the range of each group, as the paper has it."""
+    """The rows as a table, and below them the range of each group, as the paper has
+    it.
+    """
     ranges = [
-        (cell, f"all {group}", "range", "", *_range(rates, share), *_range(ratios, number))
+        (
+            cell,
+            f"all {group}",
+            "range",
+            "",
+            *_range(rates, share),
+            *_range(ratios, number),
+        )
         for (cell, group), rates, ratios in _ranges(rows)
     ]
     lacking = sorted({row.cell for row in rows if row.inputs is None})
-    notes = ["One constant at a time; the range of a group is over its values, the cell's own among them."]
+    notes = [
+        (
+            "One constant at a time; the range of a group is over its values, the "
+            "cell's own among them."
+        )
+    ]
     if lacking:
-        notes.append(f"What changes plans needs the data of {', '.join(lacking)}: give --root and --mode NAME=FILE.")
-    order = ("cell", "constant", "value", "affected", "harm_rate", "harm_rate_lo", "harm_ratio", "harm_ratio_lo")
+        notes.append(
+            f"What changes plans needs the data of {', '.join(lacking)}: give --root "
+            "and --mode NAME=FILE."
+        )
+    order = (
+        "cell",
+        "constant",
+        "value",
+        "affected",
+        "harm_rate",
+        "harm_rate_lo",
+        "harm_ratio",
+        "harm_ratio_lo",
+    )
     title = "Harm under other loss weights and corridors"
     by_value = declared_table(SensitivityRow, rows, title, notes=notes, order=order)
-    return replace(by_value, sections=by_value.sections + (lines_of(ranges) if ranges else ()))
+    return replace(
+        by_value, sections=by_value.sections + (lines_of(ranges) if ranges else ())
+    )
 
 
-def _ranges(rows: Sequence[SensitivityRow]) -> Iterator[tuple[tuple[str, str], list[float], list[float]]]:
-    """Harm rates and harm ratios by cell and group of constants; only groups in which every value was judged."""
+def _ranges(
+    rows: Sequence[SensitivityRow],
+) -> Iterator[tuple[tuple[str, str], list[float], list[float]]]:
+    """Harm rates and harm ratios by cell and group of constants; only groups in which
+    every value was judged.
+    """
     for key, members in groupby(rows, key=lambda row: (row.cell, row.group)):
         group_rows = list(members)
         rates = [row.harm_rate for row in group_rows if row.harm_rate is not None]
@@ -211,7 +300,9 @@ def _ranges(rows: Sequence[SensitivityRow]) -> Iterator[tuple[tuple[str, str], l
             yield key, rates, ratios
 
 
-def _range(values: Sequence[float], form: Callable[[float | None], str]) -> tuple[str, str]:
+def _range(
+    values: Sequence[float], form: Callable[[float | None], str]
+) -> tuple[str, str]:
     return f"{form(min(values))} to {form(max(values))}", ""
 
 
@@ -219,6 +310,9 @@ SENSITIVITY = declare(
     __name__,
     shows="Show harm under other loss weights and corridors",
     paper="loss and corridor sensitivity",
-    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    example=(
+        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode "
+        "RRC=RRC.parquet"
+    ),
     by="cell",
 )

@@ -1,9 +1,10 @@
 """Cells -> how many escalations help and how many harm, and how much: docs/analyses.md.
 
-These are the paper's tables of signs and, for cells that differ in geometry alone, its oracle-geometry control.
+These are the paper's tables of signs and, for cells that differ in geometry alone, its
+oracle-geometry control.
 
-Affected and harmed inputs, the harm ratio, and the shares of the all-cheap loss that escalating everything and the
-oracle remove, with intervals over units.
+Affected and harmed inputs, the harm ratio, and the shares of the all-cheap loss that
+escalating everything and the oracle remove, with intervals over units.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,9 @@ class SignRow(HarmColumns, InputColumns, CellColumns):
 
     cheap_loss: float = column("The all-cheap loss")
     all_full_share: float | None = column(
-        "Share of the all-cheap loss that escalating everything removes", "all-full", percent
+        "Share of the all-cheap loss that escalating everything removes",
+        "all-full",
+        percent,
     )
     alpha: float = column("Share of inputs that the oracle may escalate")
     oracle_share: float | None = column(
@@ -47,7 +50,9 @@ class SignRow(HarmColumns, InputColumns, CellColumns):
         "oracle",
         of_row=lambda row: percent(row.oracle_share) + DAGGER * row.binding,
     )
-    binding: bool = column("Whether the budget binds: more inputs are helped than the oracle may escalate")
+    binding: bool = column(
+        "Whether the budget binds: more inputs are helped than the oracle may escalate"
+    )
 
 
 def rows(
@@ -67,7 +72,13 @@ def rows(
 
 
 def _row(
-    name: str, cell: BuiltCell, *, units: Units, alpha: float, draws: int | Literal["exact"], seed: int
+    name: str,
+    cell: BuiltCell,
+    *,
+    units: Units,
+    alpha: float,
+    draws: int | Literal["exact"],
+    seed: int,
 ) -> SignRow:
     table = loss_table(cell, units)
     summary = table.summary(alpha)
@@ -85,8 +96,8 @@ def _row(
 def table(rows: Sequence[SignRow]) -> Table:
     """The rows as a table."""
     notes = [
-        f"{row.cell}: {row.draws_dropped} of {row.draws} draws without any benefit are left out of the harm ratio's "
-        "interval."
+        f"{row.cell}: {row.draws_dropped} of {row.draws} draws without any benefit "
+        "are left out of the harm ratio's interval."
         for row in rows
         if row.draws_dropped
     ]
@@ -96,7 +107,10 @@ def table(rows: Sequence[SignRow]) -> Table:
         if (why := almost_zero(row.cheap_loss, row.all_full_share, row.oracle_share))
     ]
     if any(row.binding for row in rows):
-        notes.append(f"{DAGGER}: the budget binds: more inputs are helped than the oracle may escalate.")
+        notes.append(
+            f"{DAGGER}: the budget binds: more inputs are helped "
+            "than the oracle may escalate."
+        )
     return declared_table(SignRow, rows, "What escalating everything does", notes=notes)
 
 
@@ -104,7 +118,12 @@ def chart(rows: Sequence[SignRow]) -> Chart:
     """Harm rate and harm ratio of each cell."""
     return shares(
         "Harmed share of affected inputs",
-        (Dot(row.cell, "harm rate", row.harm_rate, row.harm_rate_lo, row.harm_rate_hi) for row in rows),
+        (
+            Dot(
+                row.cell, "harm rate", row.harm_rate, row.harm_rate_lo, row.harm_rate_hi
+            )
+            for row in rows
+        ),
         line=0.5,
     )
 

@@ -1,10 +1,13 @@
-"""Results of several cells -> what it costs to decide causally: streaming policies against the ranking in hindsight.
+"""Results of several cells -> what it costs to decide causally: streaming policies
+against the ranking in hindsight.
 
-Differences of nDG and of gain are means over rows (cell and allocator), draw by draw. A draw with a small prize is
-kept; a draw in which some row has no nDG is left out and counted. Rates are those of the judged units.
+Differences of nDG and of gain are means over rows (cell and allocator), draw by draw. A
+draw with a small prize is kept; a draw in which some row has no nDG is left out and
+counted. Rates are those of the judged units.
 
-Causal policies against the ranking in hindsight, pooled over cells and allocators, and rates that are missed. With
---folds, all policies out of fold, beside what the cap itself and the order cost.
+Causal policies against the ranking in hindsight, pooled over cells and allocators, and
+rates that are missed. With --folds, all policies out of fold, beside what the cap
+itself and the order cost.
 """
 
 import math
@@ -23,16 +26,28 @@ from deepval.judging.over_cells import can_resample, mean_over_cells, shared_dra
 from deepval.judging.resamples import Sample
 from deepval.judging.stream_rows import RATE_TOLERANCE, Streamed
 from deepval.paper.analysis import declare
-from deepval.paper.row_columns import AllocatorName, BudgetColumns, column, declared_table, high, low
+from deepval.paper.row_columns import (
+    AllocatorName,
+    BudgetColumns,
+    column,
+    declared_table,
+    high,
+    low,
+)
 from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.text_tables import Table, number, percent
 from deepval.results import BudgetKey, Result, known
 
 CONTROL = "random scores"
-"""Prefix of the names of control scores. These are random, so what they lose is the cost of the policy alone."""
+"""Prefix of the names of control scores.
+
+These are random, so what they lose is the cost of the policy alone.
+"""
 VALUES = "decision values"
-"""Name of scores that are the decision values themselves, out of fold: what policies lose with the best scores."""
+"""Name of scores that are the decision values themselves, out of fold: what policies
+lose with the best scores.
+"""
 ALL = "all"
 """Name of the row over all allocators together, without controls."""
 
@@ -42,7 +57,8 @@ class PolicyName:
     """The streaming policy that a row is about."""
 
     policy: str = column(
-        "Policy; out of fold, also the same scores in hindsight: by a quota per unit, or under the cap",
+        "Policy; out of fold, also the same scores in hindsight: by a quota per unit, "
+        "or under the cap",
         "policy",
         of_row=lambda row: f"{row.policy}, {row.budget.label}",
     )
@@ -50,27 +66,41 @@ class PolicyName:
 
 @dataclass(frozen=True)
 class StreamRow(BudgetColumns, AllocatorName, PolicyName):
-    """One policy under one budget for one allocator, for `all`, or for the controls (`random scores`), over cells."""
+    """One policy under one budget for one allocator, for `all`, or for the controls
+    (`random scores`), over cells.
+    """
 
     cells: int = column("Number of cells")
     rows: int = column("Pairs of cell and allocator that can run", "rows")
     infeasible: int = column("Pairs that cannot run")
-    difference: float | None = column("Mean nDG less that of the same scores ranked in hindsight", "nDG", number)
+    difference: float | None = column(
+        "Mean nDG less that of the same scores ranked in hindsight", "nDG", number
+    )
     lo: float | None = low(heading="95 %")
     hi: float | None = high()
-    compared: int = column("Number of rows in the mean: those whose oracle gains something")
+    compared: int = column(
+        "Number of rows in the mean: those whose oracle gains something"
+    )
     draws: int = column("Number of draws")
-    dropped: int = column("Draws left out of the interval because some row has no nDG there")
+    dropped: int = column(
+        "Draws left out of the interval because some row has no nDG there"
+    )
     gain_difference: float | None = column(
-        "The same difference of gains, as a share of the all-cheap loss", "gain", percent
+        "The same difference of gains, as a share of the all-cheap loss",
+        "gain",
+        percent,
     )
     gain_lo: float | None = low(heading="95 %", form=percent)
     gain_hi: float | None = high()
-    pooled: float | None = column("Sum of the rows' gain shares / sum of their oracles' shares", "pooled", number)
+    pooled: float | None = column(
+        "Sum of the rows' gain shares / sum of their oracles' shares", "pooled", number
+    )
     missed: int = column("Rows that miss the rate by more than 5 points", "missed")
     rate: float | None = column("Median share that is escalated", "rate", in_percent)
     target_rate: float | None = column("Median share that the budget allows")
-    unbounded: int | None = column("Token buckets tuned to hold any number of tokens; None for other policies")
+    unbounded: int | None = column(
+        "Token buckets tuned to hold any number of tokens; None for other policies"
+    )
     better: int = column("Rows that beat random", "better")
     worse: int = column("Rows that lose to random", "worse")
 
@@ -88,30 +118,42 @@ class _Member(NamedTuple):
         name = self.stream.row.allocator
         return CONTROL if name.startswith(CONTROL) else name
 
-    def differences(self) -> tuple[Float[np.ndarray, "sample"], Float[np.ndarray, "sample"]]:
+    def differences(
+        self,
+    ) -> tuple[Float[np.ndarray, "sample"], Float[np.ndarray, "sample"]]:
         """Differences of nDG and of gains as shares, in the sample and every draw."""
         assert self.stream.sample is not None
         assert self.ranked is not None
         totals, prize = self.held.totals, self.stream.prize
         ours, theirs = self.stream.sample.gain, self.ranked.gain
         ndg = totals.ndg(ours, prize) - totals.ndg(theirs, prize)
-        # A draw with nothing to gain has no nDG, but two allocators with the same gain in it do not differ.
-        ndg = np.where((prize <= 0) & totals.same(ours, theirs) & bool(prize[0] > 0), 0.0, ndg)
-        return ndg[: totals.drawn.stop], totals.paired_difference(ours, theirs).share[: totals.drawn.stop]
+        # A draw with nothing to gain has no nDG, but two allocators with the same gain
+        # in it do not differ.
+        ndg = np.where(
+            (prize <= 0) & totals.same(ours, theirs) & bool(prize[0] > 0), 0.0, ndg
+        )
+        return ndg[: totals.drawn.stop], totals.paired_difference(ours, theirs).share[
+            : totals.drawn.stop
+        ]
 
 
-def control_scores(inputs: int, number: int, *, seed: int = 0) -> dict[str, Float[np.ndarray, "input"]]:
+def control_scores(
+    inputs: int, number: int, *, seed: int = 0
+) -> dict[str, Float[np.ndarray, "input"]]:
     """Random scores, to be judged beside the allocators: `number` of them by name."""
     rng = np.random.Generator(np.random.PCG64(seed))
     return {f"{CONTROL} {index + 1}": rng.random(inputs) for index in range(number)}
 
 
-def rows(results: Mapping[str, Result], *, kinds: Sequence[str] = ("selection",)) -> list[StreamRow]:
-    """One row per budget and policy for all allocators together, then for each of them and for the controls.
+def rows(
+    results: Mapping[str, Result], *, kinds: Sequence[str] = ("selection",)
+) -> list[StreamRow]:
+    """One row per budget and policy for all allocators together, then for each of them
+    and for the controls.
 
     Args:
-        results: Results by cell with streams and samples. Cells with the same units need the same draws, cells with
-            other units draws of another seed.
+        results: Results by cell with streams and samples. Cells with the same units
+            need the same draws, cells with other units draws of another seed.
         kinds: Kinds of budgets to include.
     """
     if not results:
@@ -119,28 +161,53 @@ def rows(results: Mapping[str, Result], *, kinds: Sequence[str] = ("selection",)
     held = {name: basis(result) for name, result in results.items()}
     bare = next((name for name, item in held.items() if not item.streamed), None)
     if bare is not None:
-        raise InputError(f"{bare}: the result has no streams: judge with calibration units (--calibrate).")
+        raise InputError(
+            f"{bare}: the result has no streams: judge with calibration units "
+            "(--calibrate)."
+        )
     draws = shared_draws(held)
-    members = [m for name, item in held.items() for m in _members(name, item) if m.stream.row.kind in kinds]
+    members = [
+        m
+        for name, item in held.items()
+        for m in _members(name, item)
+        if m.stream.row.kind in kinds
+    ]
     records = []
     for budget in dict.fromkeys(m.stream.row.budget for m in members):
         here = [m for m in members if m.stream.row.budget == budget]
-        policies = dict.fromkeys(m.stream.row.policy for m in here if m.stream.row.policy != "any")
+        policies = dict.fromkeys(
+            m.stream.row.policy for m in here if m.stream.row.policy != "any"
+        )
         for policy in policies:
             of_policy = [m for m in here if m.stream.row.policy in ("any", policy)]
             names = dict.fromkeys(m.allocator for m in of_policy)
-            groups = {ALL: [m for m in of_policy if m.allocator not in (CONTROL, VALUES)]}
-            groups |= {name: [m for m in of_policy if m.allocator == name] for name in names}
-            records += [_row(policy, name, budget, group, draws) for name, group in groups.items() if group]
+            groups = {
+                ALL: [m for m in of_policy if m.allocator not in (CONTROL, VALUES)]
+            }
+            groups |= {
+                name: [m for m in of_policy if m.allocator == name] for name in names
+            }
+            records += [
+                _row(policy, name, budget, group, draws)
+                for name, group in groups.items()
+                if group
+            ]
     return records
 
 
 def _members(cell: str, held: Basis) -> list[_Member]:
-    ranked = {(item.row.allocator, item.row.budget): item.sample for item in held.judged}
-    return [_Member(cell, held, item, ranked.get((item.row.allocator, item.row.budget))) for item in held.streamed]
+    ranked = {
+        (item.row.allocator, item.row.budget): item.sample for item in held.judged
+    }
+    return [
+        _Member(cell, held, item, ranked.get((item.row.allocator, item.row.budget)))
+        for item in held.streamed
+    ]
 
 
-def _row(policy: str, name: str, budget: BudgetKey, group: Sequence[_Member], draws: Draws) -> StreamRow:
+def _row(
+    policy: str, name: str, budget: BudgetKey, group: Sequence[_Member], draws: Draws
+) -> StreamRow:
     running = [m for m in group if m.stream.sample is not None]
     streams = [m.stream.row for m in running]
     verdicts = [row.verdict for row in streams]
@@ -155,9 +222,17 @@ def _row(policy: str, name: str, budget: BudgetKey, group: Sequence[_Member], dr
         draws=len(draws),
         pooled=_pooled(running),
         missed=sum(row.rate_missed is True for row in streams),
-        rate=median(row.rate for row in streams if row.rate is not None) if streams else None,
-        target_rate=median(row.target_rate for row in streams if row.target_rate is not None) if streams else None,
-        unbounded=sum(row.parameter is None for row in streams) if policy == "token bucket" else None,
+        rate=median(row.rate for row in streams if row.rate is not None)
+        if streams
+        else None,
+        target_rate=median(
+            row.target_rate for row in streams if row.target_rate is not None
+        )
+        if streams
+        else None,
+        unbounded=sum(row.parameter is None for row in streams)
+        if policy == "token bucket"
+        else None,
         better=verdicts.count("better"),
         worse=verdicts.count("worse"),
     )
@@ -170,11 +245,16 @@ def _means(running: Sequence[_Member], draws: Draws) -> dict[str, Any]:
     gain = [other for _, other in parts if not np.isnan(other[0])]
     resampled = can_resample([m.held for m in running])
     means: dict[str, Any] = {"compared": len(ndg)}
-    for names, cells in ((("difference", "lo", "hi"), ndg), (("gain_difference", "gain_lo", "gain_hi"), gain)):
+    for names, cells in (
+        (("difference", "lo", "hi"), ndg),
+        (("gain_difference", "gain_lo", "gain_hi"), gain),
+    ):
         mean = mean_over_cells(cells) if cells else np.full(1 + len(draws), np.nan)
         usable = ~np.isnan(mean[1:]) & resampled
         bounds = draws.interval(mean[1:], usable).snap()
-        means |= dict(zip(names, map(known, (mean[0], bounds.low, bounds.high)), strict=True))
+        means |= dict(
+            zip(names, map(known, (mean[0], bounds.low, bounds.high)), strict=True)
+        )
         if names[0] == "difference":
             means["dropped"] = int(np.count_nonzero(~usable)) if usable.any() else 0
     return means
@@ -183,38 +263,65 @@ def _means(running: Sequence[_Member], draws: Draws) -> dict[str, Any]:
 def _pooled(running: Sequence[_Member]) -> float | None:
     """The gains of the rows together, as a share of what their oracles gain."""
     parts = [
-        (m.stream.sample.gain[0] / m.held.totals.cheap_loss[0], m.stream.prize[0] / m.held.totals.cheap_loss[0])
+        (
+            m.stream.sample.gain[0] / m.held.totals.cheap_loss[0],
+            m.stream.prize[0] / m.held.totals.cheap_loss[0],
+        )
         for m in running
         if m.stream.sample is not None and m.held.totals.cheap_loss[0] > 0
     ]
-    gain, prize = (math.fsum(part) for part in zip(*parts, strict=True)) if parts else (0.0, 0.0)
+    gain, prize = (
+        (math.fsum(part) for part in zip(*parts, strict=True)) if parts else (0.0, 0.0)
+    )
     return gain / prize if prize > 0 else None
 
 
 def table(rows: Sequence[StreamRow]) -> Table:
     """The rows as a table, a section for each budget and policy."""
     notes = [
-        "nDG, gain: less those of the ranking, means over rows (cell and allocator that can run) draw by draw; gain as "
-        "a share of the all-cheap loss. pooled: sum of gain shares / sum of oracle shares.",
-        f"missed: rows that miss the rate by more than {100 * RATE_TOLERANCE:g} points; "
-        "rate: median share escalated. better, worse: rows, against random.",
+        "nDG, gain: less those of the ranking, means over rows (cell and allocator "
+        "that can run) draw by draw; gain as a share of the all-cheap loss. pooled: "
+        "sum of gain shares / sum of oracle shares.",
+        f"missed: rows that miss the rate by more than {100 * RATE_TOLERANCE:g} "
+        "points; rate: median share escalated. better, worse: rows, against random.",
     ]
     dropped = max((row.dropped for row in rows), default=0)
     if dropped:
-        notes.append(f"Up to {dropped} of {rows[0].draws} draws are left out: some oracle gains nothing there.")
-    buckets = [row for row in rows if row.unbounded is not None and row.allocator == ALL]
+        notes.append(
+            f"Up to {dropped} of {rows[0].draws} draws are left out: some oracle "
+            "gains nothing there."
+        )
+    buckets = [
+        row for row in rows if row.unbounded is not None and row.allocator == ALL
+    ]
     notes += [
-        f"{row.budget.label}: {row.unbounded} of {row.rows} token buckets are unbounded, which is the causal cap."
+        (
+            f"{row.budget.label}: {row.unbounded} of {row.rows} token buckets are "
+            "unbounded, which is the causal cap."
+        )
         for row in buckets
     ]
     if any(row.allocator == CONTROL for row in rows):
-        notes.append(f"{CONTROL} know nothing: what a policy costs them is its own. They are not among `{ALL}`.")
+        notes.append(
+            f"{CONTROL} know nothing: what a policy costs them is its own. They are "
+            f"not among `{ALL}`."
+        )
     if any(row.allocator == VALUES for row in rows):
         notes.append(
-            f"Out of fold: released, not scored. all units, quota per unit and cap, ...: the same scores in hindsight. "
-            f"{VALUES}: scores that know the answer, for which these bound every policy; not among `{ALL}`."
+            "Out of fold: released, not scored. all units, quota per unit and cap, "
+            f"...: the same scores in hindsight. {VALUES}: scores that know the "
+            f"answer, for which these bound every policy; not among `{ALL}`."
         )
-    order = ("policy", "allocator", "rows", "difference", "lo", "gain_difference", "gain_lo", "pooled")
+    order = (
+        "policy",
+        "allocator",
+        "rows",
+        "difference",
+        "lo",
+        "gain_difference",
+        "gain_lo",
+        "pooled",
+    )
     return declared_table(
         StreamRow,
         rows,
@@ -226,7 +333,9 @@ def table(rows: Sequence[StreamRow]) -> Table:
 
 
 def chart(rows: Sequence[StreamRow]) -> Chart:
-    """What each policy costs in nDG at the headline budget, for all allocators together and for each one."""
+    """What each policy costs in nDG at the headline budget, for all allocators together
+    and for each one.
+    """
     shown = at_headline(rows)
     several = len({row.budget for row in shown}) > 1
     dots = (
@@ -248,7 +357,9 @@ STREAMS = declare(
     shows="Compare causal policies with the ranking",
     see="definitions.md#streaming",
     paper="streaming policies",
-    example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a router-mlp-value",
+    example=(
+        "cells/braking-monocular cells/braking-oracle -a gate-ridge -a router-mlp-value"
+    ),
     takes={"results": "streamed"},
     budgets=("selection",),
 )

@@ -1,10 +1,12 @@
-"""Results of regressing routers fitted on V, its rank, its signed CDF, published objectives -> effect of the transform.
+"""Results of regressing routers fitted on V, its rank, its signed CDF, published
+objectives -> effect of the transform.
 
-Published objectives are used as shares of the fit values and V as it is, so a difference between them can come from the
-objective or from the transform. Any two labels are therefore compared: the later one in the list less the earlier one.
+Published objectives are used as shares of the fit values and V as it is, so a
+difference between them can come from the objective or from the transform. Any two
+labels are therefore compared: the later one in the list less the earlier one.
 
-Routers fitted on decision value, its rank, its signed CDF and published objectives: pooled paired differences between
-any two.
+Routers fitted on decision value, its rank, its signed CDF and published objectives:
+pooled paired differences between any two.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +27,17 @@ RECIPES = contrasts.REGRESSORS
 
 
 def rows(results: Mapping[str, Result]) -> list[contrasts.Contrast]:
-    """Per recipe that was fitted on a transform, pair of labels and budget: the mean over cells, then every cell."""
+    """Per recipe that was fitted on a transform, pair of labels and budget: the mean
+    over cells, then every cell.
+    """
     names = [label.name for label in LABELS]
-    records = contrasts.label_contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
+    records = contrasts.label_contrasts(
+        results, [(later, earlier) for earlier, later in combinations(names, 2)]
+    )
     transformed = {
-        row.recipe for row in records if {row.label, row.against} & {contrasts.RANK.name, contrasts.SIGNED_CDF.name}
+        row.recipe
+        for row in records
+        if {row.label, row.against} & {contrasts.RANK.name, contrasts.SIGNED_CDF.name}
     }
     return [row for row in records if row.recipe in transformed]
 
@@ -41,21 +49,38 @@ def table(rows: Sequence[contrasts.Contrast]) -> Table:
 
 def tables(rows: Sequence[contrasts.Contrast]) -> list[Table]:
     """The means over cells, then the cells."""
-    return [table(rows), contrasts.cell_table("Target transform against training objective, cell by cell", rows)]
+    return [
+        table(rows),
+        contrasts.cell_table(
+            "Target transform against training objective, cell by cell", rows
+        ),
+    ]
 
 
 def figure(rows: Sequence[contrasts.Contrast]) -> Any:
-    """Difference in nDG from the same recipe on V itself, by cell and recipe, at the headline selection budget."""
-    own = at_headline([row for row in rows if row.against == contrasts.VALUE.name and row.kind == "selection"])
+    """Difference in nDG from the same recipe on V itself, by cell and recipe, at the
+    headline selection budget.
+    """
+    own = at_headline(
+        [
+            row
+            for row in rows
+            if row.against == contrasts.VALUE.name and row.kind == "selection"
+        ]
+    )
     entries = {
         (f"{row.recipe}: {row.cell}", row.label): (
             row.ndg_difference,
-            row.ndg_lo is not None and row.ndg_hi is not None and (row.ndg_lo > 0 or row.ndg_hi < 0),
+            row.ndg_lo is not None
+            and row.ndg_hi is not None
+            and (row.ndg_lo > 0 or row.ndg_hi < 0),
         )
         for row in own
         if row.ndg_difference is not None
     }
-    return heat_map(entries, f"nDG less that on V, {percent(own[0].alpha, 0) if own else '-'}")
+    return heat_map(
+        entries, f"nDG less that on V, {percent(own[0].alpha, 0) if own else '-'}"
+    )
 
 
 TARGET_TRANSFORMS = declare(

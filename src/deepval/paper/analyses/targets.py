@@ -1,11 +1,13 @@
-"""Cells of several downstream targets on the same frames -> what one score is worth to each.
+"""Cells of several downstream targets on the same frames -> what one score is worth to
+each.
 
-Formulas: docs/definitions.md, One score on several targets.
-Every score is one fixed function of an input, judged on all units of every cell; only gates are fitted on each cell,
-out of fold. A frame that a target cannot judge is no input of its cell, and an input that a score does
-not cover is ranked last: both are counted and reported.
+Formulas: docs/definitions.md, One score on several targets. Every score is one fixed
+function of an input, judged on all units of every cell; only gates are fitted on each
+cell, out of fold. A frame that a target cannot judge is no input of its cell, and an
+input that a score does not cover is ranked last: both are counted and reported.
 
-Gain of one score under several targets, where targets disagree, and self-reference gaps.
+Gain of one score under several targets, where targets disagree, and self-reference
+gaps.
 """
 
 import warnings
@@ -36,8 +38,17 @@ from deepval.systems.learned import LEARNED, MARKS
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 
-SCORES = ("uncertainty", "criticality", "reference-criticality", "gain-E1", "gain-E8", *PLANNING_DIAGNOSTICS)
-"""The scores that are judged: deployable signals, criticality of the reference, missed objects, risk, PKL and TIP."""
+SCORES = (
+    "uncertainty",
+    "criticality",
+    "reference-criticality",
+    "gain-E1",
+    "gain-E8",
+    *PLANNING_DIAGNOSTICS,
+)
+"""The scores that are judged: deployable signals, criticality of the reference, missed
+objects, risk, PKL and TIP.
+"""
 GATES = ("gate-gbm",)
 """The paper's gate, fitted on every target out of fold over units."""
 REFERENCES = ("random", "oracle")
@@ -52,19 +63,27 @@ class OnTarget:
     target: str = column("The cell that judges it", "target")
     alpha: float = column("Share of inputs that may be escalated")
     inputs: int = column("Inputs that the target can judge", "inputs", count)
-    coverage: float = column("Share of them that the score covers; the others are ranked last", "covered", in_percent)
+    coverage: float = column(
+        "Share of them that the score covers; the others are ranked last",
+        "covered",
+        in_percent,
+    )
     ndg: float | None = column("nDG; None if undefined", "nDG", number)
     ndg_lo: float | None = column(
-        "Lower end of its 95 % interval over units", "95 %", of_row=lambda row: _span(row.ndg_lo, row.ndg_hi)
+        "Lower end of its 95 % interval over units",
+        "95 %",
+        of_row=lambda row: _span(row.ndg_lo, row.ndg_hi),
     )
     ndg_hi: float | None = column("Upper end of the interval")
 
 
 @dataclass(frozen=True)
 class SelfReference:
-    """How much of a planning metric's nDG comes from judging the planner by itself: 1 - nDG(logged) / nDG(itself).
+    """How much of a planning metric's nDG comes from judging the planner by itself: 1 -
+    nDG(logged) / nDG(itself).
 
-    Both are taken on the inputs that both cells judge. The gap has no upper bound; None if the divisor is not positive.
+    Both are taken on the inputs that both cells judge. The gap has no upper bound; None
+    if the divisor is not positive.
     """
 
     score: str = column("The planning metric", "score")
@@ -76,35 +95,51 @@ class SelfReference:
     ndg_itself: float | None = column("nDG by the planner itself", "nDG itself", number)
     gap: float | None = column("1 - ndg_logged / ndg_itself", "gap", number)
     gap_lo: float | None = column(
-        "Lower end of its 95 % interval over units", "95 %", of_row=lambda row: _span(row.gap_lo, row.gap_hi)
+        "Lower end of its 95 % interval over units",
+        "95 %",
+        of_row=lambda row: _span(row.gap_lo, row.gap_hi),
     )
     gap_hi: float | None = column("Upper end of the interval")
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two targets on the inputs that both judge: how often both are affected with opposite signs."""
+    """Two targets on the inputs that both judge: how often both are affected with
+    opposite signs.
+    """
 
     first: str = column("One target", "target")
     second: str = column("The other target", "other")
     inputs: int = column("Inputs that both judge", "in common", count)
     coverage_first: float = column(
-        "Share of the first target's inputs that the other judges too", "of target", in_percent
+        "Share of the first target's inputs that the other judges too",
+        "of target",
+        in_percent,
     )
     coverage_second: float = column(
-        "Share of the other target's inputs that the first judges too", "of other", in_percent
+        "Share of the other target's inputs that the first judges too",
+        "of other",
+        in_percent,
     )
-    affected_first: int = column("Common inputs on which the first is affected", "affected")
-    affected_second: int = column("Common inputs on which the other is affected", "by other")
+    affected_first: int = column(
+        "Common inputs on which the first is affected", "affected"
+    )
+    affected_second: int = column(
+        "Common inputs on which the other is affected", "by other"
+    )
     both: int = column("Inputs on which both are affected", "both")
     opposite: int = column("Inputs of opposite sign among these", "opposite")
     share: float | None = column("Their share", "share", in_percent)
-    rank: float | None = column("Spearman's correlation of the two decision values", "rank", number)
+    rank: float | None = column(
+        "Spearman's correlation of the two decision values", "rank", number
+    )
 
 
 @dataclass(frozen=True)
 class Targets:
-    """The analysis: scores on targets, self-reference gaps, disagreements; `absent` says why scores are missing."""
+    """The analysis: scores on targets, self-reference gaps, disagreements; `absent`
+    says why scores are missing.
+    """
 
     rows: tuple[OnTarget, ...]
     gaps: tuple[SelfReference, ...]
@@ -121,7 +156,9 @@ def across_targets(
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> Targets:
-    """Every score judged on every cell, and gates fitted on it out of fold; cells share data set, modes, geometry."""
+    """Every score judged on every cell, and gates fitted on it out of fold; cells share
+    data set, modes, geometry.
+    """
     _refuse_others(cells)
     scored, absent = _scored(cells, list(scores))
     recipes = list(gates)
@@ -131,7 +168,9 @@ def across_targets(
         fitted, reasons = _fitted(target, cell, recipes)
         absent |= reasons
         rows += _rows(target, cell.listed, fitted | scored, budgets, draws=draws)
-    metrics = {name: item for name, item in scored.items() if name in PLANNING_DIAGNOSTICS}
+    metrics = {
+        name: item for name, item in scored.items() if name in PLANNING_DIAGNOSTICS
+    }
     gaps = [
         gap
         for logged, itself in _pairs(cells)
@@ -145,17 +184,26 @@ def across_targets(
 def rows(
     cells: Mapping[str, BuiltCell],
     scores: Annotated[
-        Iterable[str], Option("Signal or diagnostic to judge. Repeatable.", ("--allocator", "-a"))
+        Iterable[str],
+        Option("Signal or diagnostic to judge. Repeatable.", ("--allocator", "-a")),
     ] = SCORES,
     *,
     gates: Annotated[
-        Iterable[str], Option("Recipe to fit on every target, out of fold over units. Repeatable.", ("--gate",))
+        Iterable[str],
+        Option(
+            "Recipe to fit on every target, out of fold over units. Repeatable.",
+            ("--gate",),
+        ),
     ] = GATES,
     alpha: float = 0.2,
     watch: Watch = unwatched,
 ) -> Targets:
-    """Every score judged on every cell at the default budgets and at `alpha`; the tables show `alpha`."""
-    return across_targets(cells, scores, gates=gates, alphas=sorted({*LEVELS, alpha}), watch=watch)
+    """Every score judged on every cell at the default budgets and at `alpha`; the
+    tables show `alpha`.
+    """
+    return across_targets(
+        cells, scores, gates=gates, alphas=sorted({*LEVELS, alpha}), watch=watch
+    )
 
 
 def figure(targets: Targets) -> Any:
@@ -166,20 +214,32 @@ def figure(targets: Targets) -> Any:
 def _refuse_others(cells: Mapping[str, BuiltCell]) -> None:
     (name, first), *others = cells.items()
     for other, cell in others:
-        unlike = [words for part, words in _SHARED.items() if cell.definition[part] != first.definition[part]]
+        unlike = [
+            words
+            for part, words in _SHARED.items()
+            if cell.definition[part] != first.definition[part]
+        ]
         unlike += ["other modes"] if cell.table.modes != first.table.modes else []
         if unlike:
             raise InputError(
-                f"targets must be cells that differ in their downstream system alone; {other} has {unlike[0]} than "
-                f"{name}: build them together."
+                "targets must be cells that differ in their downstream system alone; "
+                f"{other} has {unlike[0]} than {name}: build them together."
             )
 
 
-_SHARED = {"dataset": "another data set", "modes": "other modes", "geometry": "another geometry"}
+_SHARED = {
+    "dataset": "another data set",
+    "modes": "other modes",
+    "geometry": "another geometry",
+}
 
 
-def _scored(cells: Mapping[str, BuiltCell], names: Sequence[str]) -> tuple[dict[str, Scored], dict[str, str]]:
-    """Each score, from the cell with the most inputs among those that define it; and why some scores are absent."""
+def _scored(
+    cells: Mapping[str, BuiltCell], names: Sequence[str]
+) -> tuple[dict[str, Scored], dict[str, str]]:
+    """Each score, from the cell with the most inputs among those that define it; and
+    why some scores are absent.
+    """
     by_size = sorted(cells.values(), key=lambda cell: -len(cell.table))
     by_name: dict[str, Scored] = {}
     absent: dict[str, str] = {}
@@ -200,8 +260,12 @@ def _scored(cells: Mapping[str, BuiltCell], names: Sequence[str]) -> tuple[dict[
     return by_name, absent
 
 
-def _fitted(target: str, cell: BuiltCell, recipes: Sequence[str]) -> tuple[dict[str, Scored], dict[str, str]]:
-    """Scores of a cell's inputs by recipes fitted on its other units, and why some recipes are absent."""
+def _fitted(
+    target: str, cell: BuiltCell, recipes: Sequence[str]
+) -> tuple[dict[str, Scored], dict[str, str]]:
+    """Scores of a cell's inputs by recipes fitted on its other units, and why some
+    recipes are absent.
+    """
     by_name: dict[str, Scored] = {}
     absent: dict[str, str] = {}
     for recipe in recipes:
@@ -217,23 +281,48 @@ def _fitted(target: str, cell: BuiltCell, recipes: Sequence[str]) -> tuple[dict[
 
 
 def _rows(
-    target: str, table: ValueTable, scores: Mapping[str, Scored], budgets: Sequence[Selection], *, draws: int
+    target: str,
+    table: ValueTable,
+    scores: Mapping[str, Scored],
+    budgets: Sequence[Selection],
+    *,
+    draws: int,
 ) -> Iterable[OnTarget]:
     result = _judged(table, scores, budgets, draws=draws)
     for name in (REFERENCES[0], *scores, REFERENCES[1]):
         kind = scores[name].kind if name in scores else "reference"
-        coverage = float(scores[name].over(table).covered.mean()) if name in scores else 1.0
+        coverage = (
+            float(scores[name].over(table).covered.mean()) if name in scores else 1.0
+        )
         for budget in budgets:
             row = result.row(name, "selection", budget.alpha)
-            yield OnTarget(name, kind, target, budget.alpha, len(table), coverage, row.ndg, row.ndg_lo, row.ndg_hi)
+            yield OnTarget(
+                name,
+                kind,
+                target,
+                budget.alpha,
+                len(table),
+                coverage,
+                row.ndg,
+                row.ndg_lo,
+                row.ndg_hi,
+            )
 
 
-def _judged(table: ValueTable, scores: Mapping[str, Scored], budgets: Sequence[Selection], *, draws: int) -> Result:
+def _judged(
+    table: ValueTable,
+    scores: Mapping[str, Scored],
+    budgets: Sequence[Selection],
+    *,
+    draws: int,
+) -> Result:
     with warnings.catch_warnings():
-        # No warning if a full mode harms more than it helps: here that is a finding, and the rows show it.
+        # No warning if a full mode harms more than it helps: here that is a finding,
+        # and the rows show it.
         warnings.simplefilter("ignore", InputWarning)
         aligned = {name: scored.over(table) for name, scored in scores.items()}
-        # Not `cells.judgement.judge`: a gap is judged on the inputs that two cells share, which are no cell's table.
+        # Not `cells.judgement.judge`: a gap is judged on the inputs that two cells
+        # share, which are no cell's table.
         return evaluate(table, aligned, list(budgets), draws=draws, missing="worst")
 
 
@@ -252,9 +341,13 @@ def _pairs(cells: Mapping[str, BuiltCell]) -> list[tuple[str, str]]:
 
 def _target(system: Mapping[str, object]) -> object:
     """What a learned planner's plan is compared with; None for other systems."""
-    learned = any(str(system["name"]).removeprefix(name) in MARKS.values() for name in LEARNED)
+    learned = any(
+        str(system["name"]).removeprefix(name) in MARKS.values() for name in LEARNED
+    )
     constants = system["constants"]
-    return constants.get("target") if learned and isinstance(constants, Mapping) else None
+    return (
+        constants.get("target") if learned and isinstance(constants, Mapping) else None
+    )
 
 
 def _gaps(
@@ -271,20 +364,39 @@ def _gaps(
     tables = _common(cells[logged].listed, cells[itself].listed)
     one, other = (_judged(table, scores, [budget], draws=draws) for table in tables)
     for name in scores:
-        row, own = (result.row(name, "selection", budget.alpha) for result in (one, other))
+        row, own = (
+            result.row(name, "selection", budget.alpha) for result in (one, other)
+        )
         low, high = _gap_interval(one, other, name)
         yield SelfReference(
-            *(name, logged, itself, budget.alpha, len(tables[0]), row.ndg, own.ndg, _gap(row.ndg, own.ndg)),
+            *(
+                name,
+                logged,
+                itself,
+                budget.alpha,
+                len(tables[0]),
+                row.ndg,
+                own.ndg,
+                _gap(row.ndg, own.ndg),
+            ),
             *(low, high),
         )
 
 
 def _gap(logged: float | None, itself: float | None) -> float | None:
-    return None if logged is None or itself is None or not itself > 0 else 1 - logged / itself
+    return (
+        None
+        if logged is None or itself is None or not itself > 0
+        else 1 - logged / itself
+    )
 
 
-def _gap_interval(one: Result, other: Result, name: str) -> tuple[float | None, float | None]:
-    """The 95 % interval over the draws, the same for both, in which both prizes and the divisor are large enough."""
+def _gap_interval(
+    one: Result, other: Result, name: str
+) -> tuple[float | None, float | None]:
+    """The 95 % interval over the draws, the same for both, in which both prizes and the
+    divisor are large enough.
+    """
     parts = [basis(result) for result in (one, other)]
     draws = parts[0].totals.draws
     ndg, usable = [], np.full(len(draws), parts[0].totals.resampled)
@@ -295,19 +407,27 @@ def _gap_interval(one: Result, other: Result, name: str) -> tuple[float | None, 
         usable &= part.totals.large_prizes(item.prize)
         ndg.append(part.totals.ndg(item.sample.gain, item.prize)[part.totals.drawn])
     usable &= ndg[1] > 0
-    bounds = draws.interval(1 - np.divide(ndg[0], ndg[1], out=np.full(len(draws), np.nan), where=usable), usable)
+    bounds = draws.interval(
+        1 - np.divide(ndg[0], ndg[1], out=np.full(len(draws), np.nan), where=usable),
+        usable,
+    )
     return known(bounds.low), known(bounds.high)
 
 
 def _common(one: ValueTable, other: ValueTable) -> tuple[ValueTable, ValueTable]:
     """Both tables on the inputs that both have."""
-    return one.keep(positions(one.input, other.input) >= 0), other.keep(positions(other.input, one.input) >= 0)
+    return one.keep(positions(one.input, other.input) >= 0), other.keep(
+        positions(other.input, one.input) >= 0
+    )
 
 
 def _disagreement(cells: Mapping[str, BuiltCell], one: str, other: str) -> Disagreement:
     whole = cells[one].table, cells[other].table
     first, second = _common(*whole)
-    a, b = first.decision_values, second.decision_values[positions(first.input, second.input)]
+    a, b = (
+        first.decision_values,
+        second.decision_values[positions(first.input, second.input)],
+    )
     tolerance = max(first.tolerance, second.tolerance)
     signs = sign_disagreement(a, b, tolerance=tolerance)
     return Disagreement(
@@ -326,7 +446,9 @@ def _disagreement(cells: Mapping[str, BuiltCell], one: str, other: str) -> Disag
 
 
 def target_tables(analysis: Targets, alpha: float) -> list[Table]:
-    """Scores by target, where targets disagree, and self-reference gaps if there are any."""
+    """Scores by target, where targets disagree, and self-reference gaps if there are
+    any.
+    """
     tables = [_on_targets(analysis, alpha), _disagreements(analysis)]
     return tables + ([_gap_table(analysis, alpha)] if analysis.gaps else [])
 
@@ -336,7 +458,9 @@ def curves(analysis: Targets) -> dict[str, dict[str, list[tuple[float, float]]]]
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in analysis.rows:
         if row.ndg is not None and row.score != "oracle":
-            curves.setdefault(row.target, {}).setdefault(row.score, []).append((row.alpha, row.ndg))
+            curves.setdefault(row.target, {}).setdefault(row.score, []).append(
+                (row.alpha, row.ndg)
+            )
     return curves
 
 
@@ -347,28 +471,39 @@ def _on_targets(analysis: Targets, alpha: float) -> Table:
         OnTarget,
         sorted(rows, key=lambda row: targets.index(row.target)),
         "One score, several targets",
-        notes=(f"At {percent(alpha, 0)}, all units. inputs: those that the target judges.", *_absent(analysis)),
+        notes=(
+            f"At {percent(alpha, 0)}, all units. inputs: those that the target judges.",
+            *_absent(analysis),
+        ),
         order=("target", "score", "kind", "inputs", "coverage", "ndg", "ndg_lo"),
         split=lambda row: row.target,
     )
 
 
 def _absent(analysis: Targets) -> tuple[str, ...]:
-    return tuple(f"{score} is left out: {why}" for score, why in analysis.absent.items())
+    return tuple(
+        f"{score} is left out: {why}" for score, why in analysis.absent.items()
+    )
 
 
 def _disagreements(analysis: Targets) -> Table:
     note = "share: opposite signs where both are affected."
-    return declared_table(Disagreement, analysis.disagreements, "Where targets disagree", notes=(note,))
+    return declared_table(
+        Disagreement, analysis.disagreements, "Where targets disagree", notes=(note,)
+    )
 
 
 def _gap_table(analysis: Targets, alpha: float) -> Table:
     gaps = [gap for gap in analysis.gaps if gap.alpha == alpha]
-    return declared_table(SelfReference, gaps, f"Self-reference gap at {percent(alpha, 0)}")
+    return declared_table(
+        SelfReference, gaps, f"Self-reference gap at {percent(alpha, 0)}"
+    )
 
 
 def _span(low: float | None, high: float | None) -> str:
-    return MISSING if low is None or high is None else f"[{number(low)}, {number(high)}]"
+    return (
+        MISSING if low is None or high is None else f"[{number(low)}, {number(high)}]"
+    )
 
 
 TARGETS = declare(

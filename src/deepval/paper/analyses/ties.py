@@ -1,7 +1,7 @@
 """Cells and scores -> how much of a top-k choice is decided by ties: docs/analyses.md.
 
-How many slots of a ranking are filled by ties at its cut: for the decision value itself and, with --scores, for the
-scores stored with the cell.
+How many slots of a ranking are filled by ties at its cut: for the decision value itself
+and, with --scores, for the scores stored with the cell.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,15 @@ from deepval.checks import share_of_inputs
 from deepval.errors import InputError
 from deepval.judging.tie_expectations import nth_highest, tie_audit
 from deepval.paper.analysis import declare
-from deepval.paper.row_columns import CellName, Units, column, count, declared_table, level, loss_table
+from deepval.paper.row_columns import (
+    CellName,
+    Units,
+    column,
+    count,
+    declared_table,
+    level,
+    loss_table,
+)
 from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -33,7 +41,9 @@ VALUE = "decision value"
 class RankingColumns(CellName):
     """One ranking of a cell's inputs at one budget."""
 
-    ranking: str = column("The decision value itself, or the allocator whose scores rank", "ranking")
+    ranking: str = column(
+        "The decision value itself, or the allocator whose scores rank", "ranking"
+    )
     alpha: float = column("Share of inputs that may be escalated", "budget", level)
     quota: int = column("Number of inputs that may be escalated, k", "slots", count)
 
@@ -44,15 +54,20 @@ class TieRow(RankingColumns):
 
     above: int = column("Inputs strictly above the cut", "above the cut", count)
     tied: int = column(
-        "Inputs tied at the cut", "tied at it", of_row=lambda row: count(row.tied) + " (at 0)" * (row.cut == 0)
+        "Inputs tied at the cut",
+        "tied at it",
+        of_row=lambda row: count(row.tied) + " (at 0)" * (row.cut == 0),
     )
     slots: int = column("Slots that the tied inputs fill", "filled by ties", count)
     share: float | None = column(
-        "Share of the choice that ties decide: 0 if the tied group fits exactly, None if k is 0",
+        "Share of the choice that ties decide: 0 if the tied group "
+        "fits exactly, None if k is 0",
         "decided by ties",
         in_percent,
     )
-    cut: float | None = column("The score at the cut; None if k is 0 or the score is infinite")
+    cut: float | None = column(
+        "The score at the cut; None if k is 0 or the score is infinite"
+    )
 
 
 def rows(
@@ -67,14 +82,17 @@ def rows(
 
     Args:
         cells: Cells by name.
-        scores: For each cell, allocators' scores aligned with its table; per-mode scores rank nothing and are left out.
+        scores: For each cell, allocators' scores aligned with its table; per-mode
+            scores rank nothing and are left out.
         alphas: Shares of inputs that may be escalated.
         units: Units whose inputs are ranked.
         watch: Progress reporting.
     """
     shares, records = [share_of_inputs(alpha) for alpha in alphas], []
     for name, cell in watch(list(cells.items()), "ties"):
-        for ranking, score in rankings(name, cell, loss_table(cell, units), (scores or {}).get(name, ())).items():
+        for ranking, score in rankings(
+            name, cell, loss_table(cell, units), (scores or {}).get(name, ())
+        ).items():
             records += [_row(name, ranking, score, alpha) for alpha in shares]
     return records
 
@@ -82,21 +100,26 @@ def rows(
 def rankings(
     name: str, cell: BuiltCell, table: ValueTable, scores: Iterable[Scores]
 ) -> dict[str, Float[np.ndarray, "input"]]:
-    """The scores of the table's inputs by name, the decision value first; per-mode scores rank nothing."""
+    """The scores of the table's inputs by name, the decision value first; per-mode
+    scores rank nothing.
+    """
     at = positions(table.input, cell.table.input)
     by_name = {VALUE: table.decision_values}
     for item in scores:
         if not item.covered[at].all():
             raise InputError(
-                f"{name}: every input that is ranked needs a score, and {item.name} has none for "
-                f"{np.count_nonzero(~item.covered[at]):,} of {len(at):,}: look at --units test, or score more."
+                f"{name}: every input that is ranked needs a score, and {item.name} "
+                f"has none for {np.count_nonzero(~item.covered[at]):,} of "
+                f"{len(at):,}: look at --units test, or score more."
             )
         if not item.modes:
             by_name[item.name] = item.values[at]
     return by_name
 
 
-def _row(cell: str, ranking: str, score: Float[np.ndarray, "input"], alpha: float) -> TieRow:
+def _row(
+    cell: str, ranking: str, score: Float[np.ndarray, "input"], alpha: float
+) -> TieRow:
     k = int(quota(len(score), alpha))
     audit = tie_audit(score, k)
     cut = nth_highest(score, k) if k else np.inf
@@ -122,7 +145,10 @@ def chart(rows: Sequence[TieRow]) -> Chart:
     """Share of each choice that ties decide."""
     return shares(
         "Share of the choice that ties decide",
-        (Dot(f"{row.cell}: {row.ranking}", f"{row.alpha:.0%}", row.share) for row in rows),
+        (
+            Dot(f"{row.cell}: {row.ranking}", f"{row.alpha:.0%}", row.share)
+            for row in rows
+        ),
     )
 
 

@@ -1,10 +1,13 @@
-"""Results of several cells -> uniform full fidelity against the best allocator that fits the same measured budget.
+"""Results of several cells -> uniform full fidelity against the best allocator that
+fits the same measured budget.
 
-Running the full mode alone on every input needs no cheap pass, so it fits if alpha >= (C_f - C_c)/C_f. Allocators
-pay for themselves and keep the budget causally. The best of them is the best on the judged units, in hindsight, so a
-lead of uniform full fidelity is one over every allocator that was judged.
+Running the full mode alone on every input needs no cheap pass, so it fits if alpha >=
+(C_f - C_c)/C_f. Allocators pay for themselves and keep the budget causally. The best of
+them is the best on the judged units, in hindsight, so a lead of uniform full fidelity
+is one over every allocator that was judged.
 
-The full mode alone on every input, against the best allocator that fits the same budget.
+The full mode alone on every input, against the best allocator that fits the same
+budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +17,16 @@ from typing import Annotated, NamedTuple
 from deepval.errors import InputError
 from deepval.judging.comparison import AT, POLICIES, RANKING, Comparison, compare
 from deepval.paper.analysis import Option, declare
-from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_table, high, low, mode_costs, or_dash
+from deepval.paper.row_columns import (
+    BudgetColumns,
+    CellName,
+    column,
+    declared_table,
+    high,
+    low,
+    mode_costs,
+    or_dash,
+)
 from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, number, percent
@@ -28,43 +40,76 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class UniformRow(BudgetColumns, CellName):
-    """Uniform full fidelity and the best feasible allocator of a cell under one measured budget."""
+    """Uniform full fidelity and the best feasible allocator of a cell under one
+    measured budget.
+    """
 
     uniform_from: float | None = column(
-        "Smallest share at which uniform full fidelity fits; None if the costs are unknown", "fits from", in_percent
+        "Smallest share at which uniform full fidelity fits; "
+        "None if the costs are unknown",
+        "fits from",
+        in_percent,
     )
     fits: bool = column("Whether it fits here")
     uniform: float | None = column(
-        "Share of the all-cheap loss that uniform full fidelity removes, whether it fits or not",
+        "Share of the all-cheap loss that uniform full fidelity "
+        "removes, whether it fits or not",
         "uniform",
         of_row=lambda row: percent(row.uniform) if row.fits else "inf.",
     )
-    uniform_ndg: float | None = column("Its nDG; None if it does not fit", "nDG", number)
+    uniform_ndg: float | None = column(
+        "Its nDG; None if it does not fit", "nDG", number
+    )
     feasible: int = column("Allocators that can run")
-    best: str | None = column("The feasible allocator that removes most", "best allocator", or_dash)
-    policy: str = column("How allocators keep the budget: a causal policy, or ranking in hindsight")
-    best_share: float | None = column("Share of the all-cheap loss that the best allocator removes", "removes", percent)
+    best: str | None = column(
+        "The feasible allocator that removes most", "best allocator", or_dash
+    )
+    policy: str = column(
+        "How allocators keep the budget: a causal policy, or ranking in hindsight"
+    )
+    best_share: float | None = column(
+        "Share of the all-cheap loss that the best allocator removes",
+        "removes",
+        percent,
+    )
     best_ndg: float | None = column("nDG of the best allocator", "nDG", number)
-    difference: float | None = column("uniform - best_share; None where either cannot run", "difference", percent)
-    lo: float | None = low("Lower end of its paired 95 % interval; None without samples", "95 %", percent)
+    difference: float | None = column(
+        "uniform - best_share; None where either cannot run", "difference", percent
+    )
+    lo: float | None = low(
+        "Lower end of its paired 95 % interval; None without samples", "95 %", percent
+    )
     hi: float | None = high()
-    leader: str | None = column("uniform, allocator or neither; None where either cannot run")
-    verdict: str | None = column("Verdict of uniform against the best allocator: better, worse or unresolved")
+    leader: str | None = column(
+        "uniform, allocator or neither; None where either cannot run"
+    )
+    verdict: str | None = column(
+        "Verdict of uniform against the best allocator: better, worse or unresolved"
+    )
     reason: str | None = column("Why something is None")
 
 
 @dataclass(frozen=True)
 class UniformCount(BudgetColumns):
-    """Under one budget, over cells: where uniform full fidelity fits, and where it leads."""
+    """Under one budget, over cells: where uniform full fidelity fits, and where it
+    leads.
+    """
 
     cells: int = column("Number of cells", "cells")
     fits: int = column("Cells in which uniform full fidelity fits", "fits")
     compared: int = column("Cells in which an allocator fits too", "compared")
-    leads: int = column("Compared cells in which it removes more than the best allocator", "leads")
+    leads: int = column(
+        "Compared cells in which it removes more than the best allocator", "leads"
+    )
     behind: int = column("Compared cells in which it removes less", "behind")
-    better: int = column("Compared cells in which the paired interval of the difference lies above 0", "better")
+    better: int = column(
+        "Compared cells in which the paired interval of the difference lies above 0",
+        "better",
+    )
     worse: int = column("Compared cells in which the interval lies below 0", "worse")
-    raises: int = column("Cells in which it fits and raises the loss", "raises the loss")
+    raises: int = column(
+        "Cells in which it fits and raises the loss", "raises the loss"
+    )
 
 
 class _Rival(NamedTuple):
@@ -78,11 +123,18 @@ class _Rival(NamedTuple):
 def _policy(name: str) -> str:
     allowed = (*POLICIES, RANKING)
     if name not in allowed:
-        raise InputError(f"--policy must be one of {', '.join(allowed)}; found {name!r}.")
+        raise InputError(
+            f"--policy must be one of {', '.join(allowed)}; found {name!r}."
+        )
     return name
 
 
-Policy = Annotated[str, Option("How allocators meet the budget: a causal policy, or ranking.", read=_policy)]
+Policy = Annotated[
+    str,
+    Option(
+        "How allocators meet the budget: a causal policy, or ranking.", read=_policy
+    ),
+]
 
 
 def rows(
@@ -93,35 +145,56 @@ def rows(
     """One row per cell and measured budget.
 
     Args:
-        results: Results by cell, with measured budgets; with streams for a causal policy.
+        results: Results by cell, with measured budgets; with streams for a causal
+            policy.
         policy: How allocators keep the budget: a causal policy, or "ranking".
     """
     if policy not in (*POLICIES, RANKING):
-        raise InputError(f"policy must be one of {', '.join((*POLICIES, RANKING))}; found {policy!r}.")
+        raise InputError(
+            "policy must "
+            f"be one of {', '.join((*POLICIES, RANKING))}; found {policy!r}."
+        )
     records = []
     for name, result in results.items():
         if policy != RANKING and not result.streams:
             raise InputError(
-                f"{name}: a causal policy is calibrated on other units, and the result has no streams: judge with "
-                "calibration units (--calibrate), or take policy 'ranking'."
+                f"{name}: a causal policy is calibrated on other units, and the "
+                "result has no streams: judge with calibration units (--calibrate), "
+                "or take policy 'ranking'."
             )
-        budgets = dict.fromkeys(row.budget for row in result.rows if row.kind != "selection")
+        budgets = dict.fromkeys(
+            row.budget for row in result.rows if row.kind != "selection"
+        )
         compared: dict[str, tuple[Comparison, ...]] = {}
         records += [_row(name, result, budget, policy, compared) for budget in budgets]
     return records
 
 
 def _row(
-    name: str, result: Result, budget: BudgetKey, policy: str, compared: dict[str, tuple[Comparison, ...]]
+    name: str,
+    result: Result,
+    budget: BudgetKey,
+    policy: str,
+    compared: dict[str, tuple[Comparison, ...]],
 ) -> UniformRow:
-    own = next(row for row in result.rows if row.allocator == ALL_FULL and row.budget == budget)
+    own = next(
+        row for row in result.rows if row.allocator == ALL_FULL and row.budget == budget
+    )
     modes = mode_costs(result, budget.convention)
     loss, all_full = result.setting.cheap_loss, result.setting.all_full_share
     rivals = _rivals(result, budget, policy)
     best = max(rivals, key=lambda rival: rival.gain, default=None)
     fits, positive = own.gain is not None, loss > 0
-    difference = all_full - best.gain / loss if best and fits and positive and all_full is not None else None
-    paired = _compared(result, best.name, policy, compared) if best and difference is not None else ()
+    difference = (
+        all_full - best.gain / loss
+        if best and fits and positive and all_full is not None
+        else None
+    )
+    paired = (
+        _compared(result, best.name, policy, compared)
+        if best and difference is not None
+        else ()
+    )
     at = next((item for item in paired if item.budget == budget), None)
     reasons = [
         None if fits else own.reason,
@@ -155,16 +228,22 @@ def _rivals(result: Result, budget: BudgetKey, policy: str) -> list[_Rival]:
     if policy == RANKING:
         members = [row for row in result.rows if row.allocator not in REFERENCES]
     else:
-        members = [row for row in result.streams if row.policy == policy.replace("-", " ")]
+        members = [
+            row for row in result.streams if row.policy == policy.replace("-", " ")
+        ]
     return [
-        _Rival(row.allocator, row.gain, row.ndg) for row in members if row.budget == budget and row.gain is not None
+        _Rival(row.allocator, row.gain, row.ndg)
+        for row in members
+        if row.budget == budget and row.gain is not None
     ]
 
 
 def _compared(
     result: Result, best: str, policy: str, compared: dict[str, tuple[Comparison, ...]]
 ) -> tuple[Comparison, ...]:
-    """Uniform full fidelity against an allocator under every budget, each pair once; nothing without samples."""
+    """Uniform full fidelity against an allocator under every budget, each pair once;
+    nothing without samples.
+    """
     if result.samples is None:
         return ()
     if best not in compared:
@@ -175,7 +254,13 @@ def _compared(
 def _leader(difference: float | None) -> str | None:
     if difference is None:
         return None
-    return "neither" if abs(difference) <= ROUNDING else "uniform" if difference > 0 else "allocator"
+    return (
+        "neither"
+        if abs(difference) <= ROUNDING
+        else "uniform"
+        if difference > 0
+        else "allocator"
+    )
 
 
 def over_cells(rows: Sequence[UniformRow]) -> list[UniformCount]:
@@ -183,7 +268,10 @@ def over_cells(rows: Sequence[UniformRow]) -> list[UniformCount]:
     members_by_budget = lists_by_key((row.budget, row) for row in rows)
     records = []
     for budget, members in members_by_budget.items():
-        leaders, verdicts = [row.leader for row in members], [row.verdict for row in members]
+        leaders, verdicts = (
+            [row.leader for row in members],
+            [row.verdict for row in members],
+        )
         records.append(
             UniformCount(
                 **vars(budget),
@@ -194,7 +282,10 @@ def over_cells(rows: Sequence[UniformRow]) -> list[UniformCount]:
                 behind=leaders.count("allocator"),
                 better=verdicts.count("better"),
                 worse=verdicts.count("worse"),
-                raises=sum(row.fits and row.uniform is not None and row.uniform < 0 for row in members),
+                raises=sum(
+                    row.fits and row.uniform is not None and row.uniform < 0
+                    for row in members
+                ),
             )
         )
     return records
@@ -204,10 +295,15 @@ def table(rows: Sequence[UniformRow]) -> Table:
     """The rows as a table."""
     policies = ", ".join(dict.fromkeys(row.policy for row in rows))
     notes = (
-        f"uniform, removes: shares of the all-cheap loss. Allocators pay for themselves ({policies}); the best is the "
-        "best on these units, in hindsight.",
+        "uniform, removes: shares of the all-cheap loss. Allocators pay for "
+        f"themselves ({policies}); the best is the best on these units, in hindsight.",
     )
-    return declared_table(UniformRow, rows, "Uniform full fidelity against the best allocator", notes=notes)
+    return declared_table(
+        UniformRow,
+        rows,
+        "Uniform full fidelity against the best allocator",
+        notes=notes,
+    )
 
 
 def over_cells_table(rows: Sequence[UniformCount]) -> Table:
@@ -216,11 +312,19 @@ def over_cells_table(rows: Sequence[UniformCount]) -> Table:
 
 
 def chart(rows: Sequence[UniformRow]) -> Chart:
-    """Uniform full fidelity less the best allocator in every cell in which both can run."""
+    """Uniform full fidelity less the best allocator in every cell in which both can
+    run.
+    """
     dots = (
-        Dot(row.cell, row.budget.label, row.difference, row.lo, row.hi) for row in rows if row.difference is not None
+        Dot(row.cell, row.budget.label, row.difference, row.lo, row.hi)
+        for row in rows
+        if row.difference is not None
     )
-    return shares("Uniform full less the best allocator, share of the all-cheap loss", dots, line=0.0)
+    return shares(
+        "Uniform full less the best allocator, share of the all-cheap loss",
+        dots,
+        line=0.0,
+    )
 
 
 UNIFORM = declare(

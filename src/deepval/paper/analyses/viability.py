@@ -1,8 +1,10 @@
-"""Cells with their data -> whether acting on each mode beats a predictor that looks at nothing.
+"""Cells with their data -> whether acting on each mode beats a predictor that looks at
+nothing.
 
 docs/definitions.md, Trivial predictors. Both are judged on the inputs of the cell.
 
-Mean loss of each mode beside that of the best predictor that looks at nothing, on the inputs of the cell.
+Mean loss of each mode beside that of the best predictor that looks at nothing, on the
+inputs of the cell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +20,16 @@ from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analysis import declare
-from deepval.paper.row_columns import CellName, Units, column, declared_table, high, loss_table, low, yes_no
+from deepval.paper.row_columns import (
+    CellName,
+    Units,
+    column,
+    declared_table,
+    high,
+    loss_table,
+    low,
+    yes_no,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number
@@ -35,12 +46,19 @@ class ViableRow(CellName):
     system: str = column("The downstream system")
     mode: str = column("The mode", "mode")
     mean_loss: float = column("Its mean loss per input", "mean loss", number)
-    trivial: str = column("Action of the best trivial predictor", "best without looking")
-    trivial_loss: float = column("Mean loss of that predictor on the same inputs", "its loss", number)
+    trivial: str = column(
+        "Action of the best trivial predictor", "best without looking"
+    )
+    trivial_loss: float = column(
+        "Mean loss of that predictor on the same inputs", "its loss", number
+    )
     viable: bool = column("Whether the mode loses less", "viable", yes_no)
-    margin: float = column("Loss of the trivial predictor less that of the mode", "margin", number)
+    margin: float = column(
+        "Loss of the trivial predictor less that of the mode", "margin", number
+    )
     margin_lo: float | None = low(
-        "Lower end of its 95 % interval over units, the trivial predictor chosen once", "95 %"
+        "Lower end of its 95 % interval over units, the trivial predictor chosen once",
+        "95 %",
     )
     margin_hi: float | None = high()
 
@@ -58,7 +76,8 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Their specifications with their data, by the same names (`cells.located`).
+        located: Their specifications with their data, by the same names
+            (`cells.located`).
         units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
@@ -70,14 +89,21 @@ def rows(
         means = _trivial(located[name], table, watch)
         best = min(means, key=lambda trivial: means[trivial].mean())
         drawn = make_draws(len(table.unit_ids), draws, seed)
-        inputs = np.bincount(table.unit, minlength=len(table.unit_ids)).astype(np.float64)
+        inputs = np.bincount(table.unit, minlength=len(table.unit_ids)).astype(
+            np.float64
+        )
         for index, mode in enumerate(table.modes):
             less = means[best] - table.losses[:, index]
             margin = float(less.mean())
             per_unit = np.bincount(table.unit, weights=less, minlength=len(inputs))
             draw_inputs = drawn.counts @ inputs
             defined = (draw_inputs > 0) & (len(inputs) > 1)
-            samples = np.divide(drawn.counts @ per_unit, draw_inputs, out=np.zeros(len(drawn)), where=draw_inputs > 0)
+            samples = np.divide(
+                drawn.counts @ per_unit,
+                draw_inputs,
+                out=np.zeros(len(drawn)),
+                where=draw_inputs > 0,
+            )
             bounds = drawn.interval(samples, defined)
             records.append(
                 ViableRow(
@@ -96,26 +122,58 @@ def rows(
     return records
 
 
-def _trivial(spec: CellSpec, table: ValueTable, watch: Watch) -> dict[str, Float[np.ndarray, "input"]]:
+def _trivial(
+    spec: CellSpec, table: ValueTable, watch: Watch
+) -> dict[str, Float[np.ndarray, "input"]]:
     """Loss of every trivial predictor on the inputs of a table."""
     rule = spec.acting
-    seen = [unit_data(spec, str(unit)) for unit in watch(list(table.unit_ids), f"trivial predictors of {spec.system}")]
+    seen = [
+        unit_data(spec, str(unit))
+        for unit in watch(list(table.unit_ids), f"trivial predictors of {spec.system}")
+    ]
     parts = [trivial_losses(rule, item.scene, item.truth) for item in seen]
     if not parts[0]:
-        raise InputError(f"{spec.system} has no short list of plans, so none to take as a trivial predictor.")
+        raise InputError(
+            f"{spec.system} has no short list of plans, so none "
+            "to take as a trivial predictor."
+        )
     index = positions(table.input, np.concatenate([item.scene.inputs for item in seen]))
-    return {name: np.concatenate([part[name] for part in parts])[index] for name in parts[0]}
+    return {
+        name: np.concatenate([part[name] for part in parts])[index] for name in parts[0]
+    }
 
 
 def table(rows: Sequence[ViableRow]) -> Table:
     """The rows as a table."""
-    order = ("cell", "mode", "mean_loss", "trivial", "trivial_loss", "margin", "margin_lo", "viable")
-    return declared_table(ViableRow, rows, "Modes against predictors that look at nothing", order=order)
+    order = (
+        "cell",
+        "mode",
+        "mean_loss",
+        "trivial",
+        "trivial_loss",
+        "margin",
+        "margin_lo",
+        "viable",
+    )
+    return declared_table(
+        ViableRow, rows, "Modes against predictors that look at nothing", order=order
+    )
 
 
 def chart(rows: Sequence[ViableRow]) -> Chart:
-    """By how much each mode loses less than the best predictor that looks at nothing."""
-    dots = (Dot(f"{row.cell}: {row.mode}", row.trivial, row.margin, row.margin_lo, row.margin_hi) for row in rows)
+    """By how much each mode loses less than the best predictor that looks at
+    nothing.
+    """
+    dots = (
+        Dot(
+            f"{row.cell}: {row.mode}",
+            row.trivial,
+            row.margin,
+            row.margin_lo,
+            row.margin_hi,
+        )
+        for row in rows
+    )
     return plain("Mean loss of the trivial predictor less the mode's", dots, line=0.0)
 
 
@@ -124,7 +182,10 @@ VIABILITY = declare(
     shows="Compare each mode with predictors that see nothing",
     see="definitions.md#trivial-predictors",
     paper="viability check",
-    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    example=(
+        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode "
+        "RRC=RRC.parquet"
+    ),
     by="cell",
     needs_data=True,
 )

@@ -1,4 +1,6 @@
-"""Findings of the paper, each with the rule that decides whether it holds: rows of a run -> verdicts."""
+"""Findings of the paper, each with the rule that decides whether it holds: rows of a
+run -> verdicts.
+"""
 
 from functools import cache
 from pathlib import Path
@@ -18,10 +20,15 @@ __all__ = ["Finding", "RunRows", "findings"]
 def findings() -> tuple[Finding, ...]:
     """Every finding, theme by theme."""
     return tuple(
-        Finding(**{key: value for key, value in entry.items() if key != "told"}, judge=_named(entry["told"]))
+        Finding(
+            **{key: value for key, value in entry.items() if key != "told"},
+            judge=_named(entry["told"]),
+        )
         for entry in read_toml(FILE)["finding"]
     )
 
 
 def _named(name: str) -> Any:
-    return next(run for module in MODULES if (run := getattr(module, name, None)) is not None)
+    return next(
+        run for module in MODULES if (run := getattr(module, name, None)) is not None
+    )

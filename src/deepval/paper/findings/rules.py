@@ -1,7 +1,8 @@
-"""Rules for findings: rows of a run -> a verdict on a statement about every cell, most cells or their mean.
+"""Rules for findings: rows of a run -> a verdict on a statement about every cell, most
+cells or their mean.
 
-A statement is borne out, contradicted or open in each cell. The rules were fixed before any result was seen;
-docs/replication.md states them.
+A statement is borne out, contradicted or open in each cell. The rules were fixed before
+any result was seen; docs/replication.md states them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +12,9 @@ from typing import Any, Literal
 Verdict = Literal["holds", "does not hold", "cannot be told"]
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 CHANCE = 0.05
-"""Share of cells whose 95 % intervals contradict by chance a statement that is true of every cell."""
+"""Share of cells whose 95 % intervals contradict by chance a statement that is true of
+every cell.
+"""
 Row = Mapping[str, Any]
 Records = Mapping[str, Mapping[str, Sequence[Row]]]
 """Rows by analysis and collection."""
@@ -19,7 +22,9 @@ Records = Mapping[str, Mapping[str, Sequence[Row]]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a finding on the cells of one data set: the verdict, and in words the figures behind it."""
+    """The outcome of a finding on the cells of one data set: the verdict, and in words
+    the figures behind it.
+    """
 
     verdict: Verdict
     words: str
@@ -28,38 +33,58 @@ class Outcome:
 def of_every(marks: Iterable[bool | None], words: str) -> Outcome:
     """A statement about every cell.
 
-    It fails if contradicted in more cells than chance explains, holds if borne out in at least half, and else is open.
+    It fails if contradicted in more cells than chance explains, holds if borne out in
+    at least half, and else is open.
     """
     marks = list(marks)
     yes, no = marks.count(True), marks.count(False)
-    verdict: Verdict = FAILS if no > CHANCE * len(marks) else HOLDS if marks and 2 * yes >= len(marks) else OPEN
-    return Outcome(verdict, f"{_counts(marks)}; {words}" if marks else f"no cell can tell; {words}")
+    verdict: Verdict = (
+        FAILS
+        if no > CHANCE * len(marks)
+        else HOLDS
+        if marks and 2 * yes >= len(marks)
+        else OPEN
+    )
+    return Outcome(
+        verdict, f"{_counts(marks)}; {words}" if marks else f"no cell can tell; {words}"
+    )
 
 
 def of_most(marks: Iterable[bool | None], words: str) -> Outcome:
     """A statement about most cells.
 
-    It holds if borne out in more than half of them, fails if contradicted in more than half, and is open otherwise.
+    It holds if borne out in more than half of them, fails if contradicted in more than
+    half, and is open otherwise.
     """
     marks = list(marks)
     yes, no = marks.count(True), marks.count(False)
-    verdict: Verdict = HOLDS if 2 * yes > len(marks) else FAILS if 2 * no > len(marks) else OPEN
-    return Outcome(verdict, f"{_counts(marks)}; {words}" if marks else f"no cell can tell; {words}")
+    verdict: Verdict = (
+        HOLDS if 2 * yes > len(marks) else FAILS if 2 * no > len(marks) else OPEN
+    )
+    return Outcome(
+        verdict, f"{_counts(marks)}; {words}" if marks else f"no cell can tell; {words}"
+    )
 
 
 def of_mean(mark: bool | None, words: str) -> Outcome:  # noqa: FBT001
-    """A statement about the mean over cells, judged by the joint interval of the mean."""
+    """A statement about the mean over cells, judged by the joint interval of the
+    mean.
+    """
     return Outcome(OPEN if mark is None else HOLDS if mark else FAILS, words)
 
 
 def _counts(marks: Sequence[bool | None]) -> str:
     yes, no = marks.count(True), marks.count(False)
     rest = len(marks) - yes - no
-    return f"borne out in {yes} of {len(marks)}, contradicted in {no}" + (f", open in {rest}" if rest else "")
+    return f"borne out in {yes} of {len(marks)}, contradicted in {no}" + (
+        f", open in {rest}" if rest else ""
+    )
 
 
 def above(row: Row, field: str, limit: float) -> bool | None:
-    """True if the whole interval of a field lies above a limit, False if below, None where it contains the limit."""
+    """True if the whole interval of a field lies above a limit, False if below, None
+    where it contains the limit.
+    """
     lo, hi = row.get(f"{field}_lo"), row.get(f"{field}_hi")
     if lo is None or hi is None:
         return None
@@ -67,13 +92,17 @@ def above(row: Row, field: str, limit: float) -> bool | None:
 
 
 def below(row: Row, field: str, limit: float) -> bool | None:
-    """True if the whole interval of a field lies below a limit, False if above, None where it contains the limit."""
+    """True if the whole interval of a field lies below a limit, False if above, None
+    where it contains the limit.
+    """
     mark = above(row, field, limit)
     return None if mark is None else not mark
 
 
 def within(row: Row, field: str, lo: float, hi: float) -> bool | None:
-    """True if a figure lies in a range, False if its whole interval lies outside the range, None otherwise."""
+    """True if a figure lies in a range, False if its whole interval lies outside the
+    range, None otherwise.
+    """
     value, low, high = (row.get(name) for name in (field, f"{field}_lo", f"{field}_hi"))
     if value is None or low is None or high is None:
         return None
@@ -81,16 +110,26 @@ def within(row: Row, field: str, lo: float, hi: float) -> bool | None:
 
 
 def apart(row: Row, other: Row, field: str) -> bool | None:
-    """True if the interval of a field in one row lies above that in the other, False if below, None if they overlap."""
-    (lo, hi), (other_lo, other_hi) = ((entry.get(f"{field}_lo"), entry.get(f"{field}_hi")) for entry in (row, other))
+    """True if the interval of a field in one row lies above that in the other, False if
+    below, None if they overlap.
+    """
+    (lo, hi), (other_lo, other_hi) = (
+        (entry.get(f"{field}_lo"), entry.get(f"{field}_hi")) for entry in (row, other)
+    )
     if lo is None or hi is None or other_lo is None or other_hi is None:
         return None
     return True if lo > other_hi else False if hi < other_lo else None
 
 
 def at_most(value: float | None, borne_out: float, contradicted: float) -> bool | None:
-    """True if a figure without an interval is at most `borne_out`, False if above `contradicted`, None in between."""
-    return None if value is None or borne_out < value <= contradicted else value <= borne_out
+    """True if a figure without an interval is at most `borne_out`, False if above
+    `contradicted`, None in between.
+    """
+    return (
+        None
+        if value is None or borne_out < value <= contradicted
+        else value <= borne_out
+    )
 
 
 def span(rows: Iterable[Row], field: str, *, percent: bool = True) -> str:
@@ -99,9 +138,13 @@ def span(rows: Iterable[Row], field: str, *, percent: bool = True) -> str:
     if not values:
         return "none defined"
     middle = (
-        values[len(values) // 2] if len(values) % 2 else (values[len(values) // 2 - 1] + values[len(values) // 2]) / 2
+        values[len(values) // 2]
+        if len(values) % 2
+        else (values[len(values) // 2 - 1] + values[len(values) // 2]) / 2
     )
-    return " / ".join(_figure(value, percent=percent) for value in (values[0], middle, values[-1]))
+    return " / ".join(
+        _figure(value, percent=percent) for value in (values[0], middle, values[-1])
+    )
 
 
 def _figure(value: float, *, percent: bool) -> str:
@@ -111,11 +154,22 @@ def _figure(value: float, *, percent: bool) -> str:
 CONTROLLERS = ("braking", "receding-horizon")
 MONOCULAR, ORACLE = "monocular", "oracle"
 LEAST_AFFECTED = 30
-"""Fewest affected inputs of a cell that counts; with fewer, shares of affected inputs mean nothing."""
+"""Fewest affected inputs of a cell that counts; with fewer, shares of affected inputs
+mean nothing.
+"""
 PUBLISHED = (
-    *("gate-ridge", "gate-gbm", "router-mlp-value", "router-mlp-binary", "router-gbm-value", "router-gbm-binary"),
+    *(
+        "gate-ridge",
+        "gate-gbm",
+        "router-mlp-value",
+        "router-mlp-binary",
+        "router-gbm-value",
+        "router-gbm-binary",
+    ),
 )
-"""The paper's learned allocators; the findings say nothing about this package's other allocators."""
+"""The paper's learned allocators; the findings say nothing about this package's other
+allocators.
+"""
 
 
 @dataclass(frozen=True)
@@ -124,21 +178,35 @@ class RunRows:
 
     Attributes:
         rows: Rows by analysis, every field unrounded.
-        cells: The properties of each cell by its label: geometry, system, cheap and full mode, counts.
+        cells: The properties of each cell by its label: geometry, system, cheap and
+            full mode, counts.
     """
 
     rows: Mapping[str, Sequence[Row]]
     cells: Mapping[str, Mapping[str, Any]]
 
     def of(self, analysis: str, **requested: Any) -> list[Row]:
-        """Rows of an analysis with these values, each with its cell's properties; a tuple allows several values."""
-        rows = [{**self.cells.get(str(row.get("cell")), {}), **row} for row in self.rows.get(analysis, ())]
-        return [row for row in rows if all(_is(row.get(name), value) for name, value in requested.items())]
+        """Rows of an analysis with these values, each with its cell's properties; a
+        tuple allows several values.
+        """
+        rows = [
+            {**self.cells.get(str(row.get("cell")), {}), **row}
+            for row in self.rows.get(analysis, ())
+        ]
+        return [
+            row
+            for row in rows
+            if all(_is(row.get(name), value) for name, value in requested.items())
+        ]
 
     def controlled(self, analysis: str, **requested: Any) -> list[Row]:
         """Rows of the paper's controllers, on cells with enough affected inputs."""
         rows = self.of(analysis, **{"system": CONTROLLERS, **requested})
-        return [row for row in rows if row.get("affected") is None or row["affected"] >= LEAST_AFFECTED]
+        return [
+            row
+            for row in rows
+            if row.get("affected") is None or row["affected"] >= LEAST_AFFECTED
+        ]
 
 
 def _is(value: Any, requested: Any) -> bool:
@@ -156,7 +224,8 @@ class Finding:
         where: Where it says so.
         rule: What bears it out here and what contradicts it.
         analysis: The analysis whose rows decide.
-        judge: Rows -> verdict and figures; None where the data set has no rows to judge by.
+        judge: Rows -> verdict and figures; None where the data set has no rows to judge
+            by.
     """
 
     name: str

@@ -1,1 +1,3 @@
-"""Reports of perception modes: detections, their files, their match with the reference and their losses."""
+"""Reports of perception modes: detections, their files, their match with the reference
+and their losses.
+"""

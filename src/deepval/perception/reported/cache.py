@@ -1,10 +1,13 @@
-"""Detections <-> a cache on disk, one pair of Parquet files per mode and unit, so that a killed run can go on.
+"""Detections <-> a cache on disk, one pair of Parquet files per mode and unit, so that
+a killed run can go on.
 
-`<mode>/detections/<unit>.parquet` has columns seq, frame, cls, score, x1, y1, x2, y2, the best score first.
-`<mode>/frames/<unit>.parquet` lists every frame that was run: `ok` with 0 boxes is empty, `failed` gives a
-reason, an absent frame was never run. `manifest.json` holds the settings that filled the cache, and the hashes of a
-unit's files once both are written: a unit that it does not list is not done, and a file that does not match its hash
-is never used. A file appears under its name only when complete, and contains no time and no path of the machine.
+`<mode>/detections/<unit>.parquet` has columns seq, frame, cls, score, x1, y1, x2, y2,
+the best score first. `<mode>/frames/<unit>.parquet` lists every frame that was run:
+`ok` with 0 boxes is empty, `failed` gives a reason, an absent frame was never run.
+`manifest.json` holds the settings that filled the cache, and the hashes of a unit's
+files once both are written: a unit that it does not list is not done, and a file that
+does not match its hash is never used. A file appears under its name only when complete,
+and contains no time and no path of the machine.
 """
 
 import json
@@ -44,7 +47,9 @@ class FrameRecord:
 
 @dataclass(frozen=True)
 class CachedMode:
-    """The detections of a mode (axis det) and every frame that was run (axis input), failed or not."""
+    """The detections of a mode (axis det) and every frame that was run (axis input),
+    failed or not.
+    """
 
     seq: Shaped[np.ndarray, "det"]
     frame: Int[np.ndarray, "det"]
@@ -66,16 +71,25 @@ def frames_path(cache: Path, mode: str, unit: str) -> Path:
     return cache / mode / "frames" / f"{quote(unit, safe='')}.parquet"
 
 
-def unit_files(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> dict[str, Any]:
-    """Write the frames and the detections of a unit, and return its entry for the manifest, which marks it as done.
+def unit_files(
+    cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]
+) -> dict[str, Any]:
+    """Write the frames and the detections of a unit, and return its entry for the
+    manifest, which marks it as done.
 
-    Several processes may write units of their own; only the process with the lock writes the entries.
+    Several processes may write units of their own; only the process with the lock
+    writes the entries.
     """
     records = sorted(records, key=lambda record: record.frame)
-    frames, detections = _parquet(_frames_table(unit, records)), _parquet(_detections_table(unit, records))
+    frames, detections = (
+        _parquet(_frames_table(unit, records)),
+        _parquet(_detections_table(unit, records)),
+    )
     write_atomically(frames_path(cache, mode, unit), frames, make_folder=True)
     write_atomically(detections_path(cache, mode, unit), detections, make_folder=True)
-    detected = [record.detections for record in records if record.detections is not None]
+    detected = [
+        record.detections for record in records if record.detections is not None
+    ]
     return {
         "frames": len(records),
         "failed": len(records) - len(detected),
@@ -86,7 +100,9 @@ def unit_files(cache: Path, mode: str, *, unit: str, records: Sequence[FrameReco
 
 
 def enter(cache: Path, entries: Mapping[str, Mapping[str, Any]], *, unit: str) -> None:
-    """Write a unit's entry of every mode to the manifest: from then on the unit is done."""
+    """Write a unit's entry of every mode to the manifest: from then on the unit is
+    done.
+    """
     manifest = cache_manifest(cache)
     modes = dict(manifest["modes"])
     for mode, entry in entries.items():
@@ -94,30 +110,47 @@ def enter(cache: Path, entries: Mapping[str, Mapping[str, Any]], *, unit: str) -
     _write_manifest(cache, manifest["recipe"], modes)
 
 
-def check_unit(cache: Path, mode: str, *, unit: str, frames: Mapping[int, str | None], allow_failed: bool) -> None:
-    """Raise InputError unless a finished unit is unchanged and was run on these frames (id to image SHA-256)."""
+def check_unit(
+    cache: Path,
+    mode: str,
+    *,
+    unit: str,
+    frames: Mapping[int, str | None],
+    allow_failed: bool,
+) -> None:
+    """Raise InputError unless a finished unit is unchanged and was run on these frames
+    (id to image SHA-256).
+    """
     _, table = _tables(cache, mode, unit)
-    listed = dict(zip(table["frame"].to_pylist(), table["image_sha256"].to_pylist(), strict=True))
+    listed = dict(
+        zip(table["frame"].to_pylist(), table["image_sha256"].to_pylist(), strict=True)
+    )
     if listed != dict(frames):
         changed = sorted(
             frame
             for frame in listed.keys() | frames.keys()
-            if frame not in listed or frame not in frames or listed[frame] != frames[frame]
+            if frame not in listed
+            or frame not in frames
+            or listed[frame] != frames[frame]
         )
         raise InputError(
-            f"Unit {unit} of mode {mode} in {cache} was run on other images ({len(changed)} frames differ, "
-            f"first {changed[0]}): use another folder, or delete {detections_path(cache, mode, unit)}."
+            f"Unit {unit} of mode {mode} in {cache} was run on other images "
+            f"({len(changed)} frames differ, first {changed[0]}): "
+            f"use another folder, or delete {detections_path(cache, mode, unit)}."
         )
     failed = [row["frame"] for row in table.to_pylist() if row["status"] == "failed"]
     if failed and not allow_failed:
         raise InputError(
-            f"Unit {unit} of mode {mode} in {cache} holds {len(failed)} failed frames, first {failed[0]}: "
-            f"record errors, or repair the images and delete {detections_path(cache, mode, unit)}."
+            f"Unit {unit} of mode {mode} in {cache} holds {len(failed)} failed "
+            f"frames, first {failed[0]}: record errors, or "
+            f"repair the images and delete {detections_path(cache, mode, unit)}."
         )
 
 
 def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
-    """Store the recipe of a new cache; InputError where an old cache was filled with another recipe."""
+    """Store the recipe of a new cache; InputError where an old cache was filled with
+    another recipe.
+    """
     if not reading.exists(cache / MANIFEST):
         _write_manifest(cache, recipe, {})
         return
@@ -127,30 +160,42 @@ def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
             raise InputError(
-                f"The cache {cache} was filled with {key} {_short(old.get(key))}; this run has "
-                f"{_short(new.get(key))}: use another folder, or delete this one."
+                f"The cache {cache} was filled with {key} {_short(old.get(key))}; "
+                f"this run has {_short(new.get(key))}: use another "
+                "folder, or delete this one."
             )
 
 
 def finish(cache: Path) -> Path:
-    """Remove units whose files have been deleted from the manifest, and return its path."""
+    """Remove units whose files have been deleted from the manifest, and return its
+    path.
+    """
     manifest = cache_manifest(cache)
-    done = {mode: {unit: units[unit] for unit in units_in(cache, mode)} for mode, units in manifest["modes"].items()}
-    _write_manifest(cache, manifest["recipe"], {mode: units for mode, units in done.items() if units})
+    done = {
+        mode: {unit: units[unit] for unit in units_in(cache, mode)}
+        for mode, units in manifest["modes"].items()
+    }
+    _write_manifest(
+        cache,
+        manifest["recipe"],
+        {mode: units for mode, units in done.items() if units},
+    )
     return cache / MANIFEST
 
 
 def silence(mode: str, images: int) -> str:
     """The note on a mode that reports no box in any image."""
     return (
-        f"mode {mode} finds no box in any of {images} images: check the style, the class names and the resolution, "
-        "and look at an image."
+        f"mode {mode} finds no box in any of {images} images: check the style, the "
+        "class names and the resolution, and look at an image."
     )
 
 
 def modes_in(cache: Path) -> tuple[str, ...]:
     """Names of the modes with at least one unit done, in alphabetical order."""
-    return tuple(sorted(mode for mode in cache_manifest(cache)["modes"] if units_in(cache, mode)))
+    return tuple(
+        sorted(mode for mode in cache_manifest(cache)["modes"] if units_in(cache, mode))
+    )
 
 
 def units_in(cache: Path, mode: str) -> tuple[str, ...]:
@@ -158,27 +203,46 @@ def units_in(cache: Path, mode: str) -> tuple[str, ...]:
     listed = cache_manifest(cache)["modes"].get(mode, {})
     path_functions = (detections_path, frames_path)
     return tuple(
-        sorted(unit for unit in listed if all(reading.exists(path_of(cache, mode, unit)) for path_of in path_functions))
+        sorted(
+            unit
+            for unit in listed
+            if all(
+                reading.exists(path_of(cache, mode, unit)) for path_of in path_functions
+            )
+        )
     )
 
 
 def read_mode(cache: Path, mode: str) -> CachedMode:
-    """All cached detections and frames of a mode, sorted by unit and frame, best score first."""
+    """All cached detections and frames of a mode, sorted by unit and frame, best score
+    first.
+    """
     import pyarrow as pa
 
     if not reading.exists(cache / MANIFEST):
-        raise InputError(f"A detection cache must hold a {MANIFEST} with the hashes of its files; {cache} has none.")
+        raise InputError(
+            f"A detection cache must hold a {MANIFEST} with the "
+            f"hashes of its files; {cache} has none."
+        )
     units = units_in(cache, mode)
     if not units:
         modes = ", ".join(modes_in(cache)) or "none"
-        raise InputError(f"The cache {cache} holds no unit of mode {mode}; its modes are: {modes}.")
-    detections, run = map(pa.concat_tables, zip(*(_tables(cache, mode, unit) for unit in units), strict=True))
+        raise InputError(
+            f"The cache {cache} holds no unit of mode {mode}; its modes are: {modes}."
+        )
+    detections, run = map(
+        pa.concat_tables,
+        zip(*(_tables(cache, mode, unit) for unit in units), strict=True),
+    )
     return CachedMode(
         np.array(detections["seq"].to_pylist(), dtype=np.str_),
         detections["frame"].to_numpy(),
         np.array(detections["cls"].to_pylist(), dtype=np.str_),
         detections["score"].to_numpy(),
-        np.stack([detections[corner].to_numpy() for corner in ("x1", "y1", "x2", "y2")], axis=1),
+        np.stack(
+            [detections[corner].to_numpy() for corner in ("x1", "y1", "x2", "y2")],
+            axis=1,
+        ),
         np.array(run["seq"].to_pylist(), dtype=np.str_),
         run["frame"].to_numpy(),
         np.array(run["status"].to_pylist()) == "failed",
@@ -187,12 +251,21 @@ def read_mode(cache: Path, mode: str) -> CachedMode:
 
 @contextmanager
 def lock(cache: Path) -> Iterator[None]:
-    """Keep a second run out of the same cache; the lock is released with the process, however it ends."""
+    """Keep a second run out of the same cache; the lock is released with the process,
+    however it ends.
+    """
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"The cache must be a folder to write to, and {cache} is not: {error.strerror}.") from error
-    with writing.lock(cache, f"Another run is filling the cache {cache}: wait for it, or use another folder."):
+        raise InputError(
+            "The cache must be a folder to write "
+            f"to, and {cache} is not: {error.strerror}."
+        ) from error
+    with writing.lock(
+        cache,
+        f"Another run is filling the cache {cache}: wait for "
+        "it, or use another folder.",
+    ):
         yield
 
 
@@ -205,17 +278,26 @@ def _frames_table(unit: str, records: Sequence[FrameRecord]) -> Any:
         "seq": pa.array([unit] * len(records), pa.string()),
         "frame": pa.array([record.frame for record in records], pa.int32()),
         "status": pa.array(
-            ["failed" if frame_detections is None else "ok" for frame_detections in detections], pa.string()
+            [
+                "failed" if frame_detections is None else "ok"
+                for frame_detections in detections
+            ],
+            pa.string(),
         ),
         "reason": pa.array([record.reason for record in records], pa.string()),
         "boxes": pa.array(
-            [None if frame_detections is None else frame_detections.scores.size for frame_detections in detections],
+            [
+                None if frame_detections is None else frame_detections.scores.size
+                for frame_detections in detections
+            ],
             pa.int32(),
         ),
         "width_px": pa.array([width for _, width in sizes], pa.int32()),
         "height_px": pa.array([height for height, _ in sizes], pa.int32()),
         "image": pa.array([record.image for record in records], pa.string()),
-        "image_sha256": pa.array([record.image_sha256 for record in records], pa.string()),
+        "image_sha256": pa.array(
+            [record.image_sha256 for record in records], pa.string()
+        ),
     }
     return pa.table(columns)
 
@@ -223,21 +305,44 @@ def _frames_table(unit: str, records: Sequence[FrameRecord]) -> Any:
 def _detections_table(unit: str, records: Sequence[FrameRecord]) -> Any:
     import pyarrow as pa
 
-    detected = [(record.frame, record.detections) for record in records if record.detections is not None]
-    frames = [frame for frame, frame_detections in detected for _ in range(frame_detections.scores.size)]
+    detected = [
+        (record.frame, record.detections)
+        for record in records
+        if record.detections is not None
+    ]
+    frames = [
+        frame
+        for frame, frame_detections in detected
+        for _ in range(frame_detections.scores.size)
+    ]
     boxes = np.concatenate(
-        [np.zeros((0, 4), np.float32), *(frame_detections.boxes_px for _, frame_detections in detected)]
+        [
+            np.zeros((0, 4), np.float32),
+            *(frame_detections.boxes_px for _, frame_detections in detected),
+        ]
     )
-    scores = np.concatenate([np.zeros(0, np.float32), *(frame_detections.scores for _, frame_detections in detected)])
+    scores = np.concatenate(
+        [
+            np.zeros(0, np.float32),
+            *(frame_detections.scores for _, frame_detections in detected),
+        ]
+    )
     columns = {
         "seq": pa.array([unit] * len(frames), pa.string()),
         "frame": pa.array(frames, pa.int32()),
         "cls": pa.array(
-            [str(name) for _, frame_detections in detected for name in frame_detections.classes], pa.string()
+            [
+                str(name)
+                for _, frame_detections in detected
+                for name in frame_detections.classes
+            ],
+            pa.string(),
         ),
         "score": pa.array(scores.astype(np.float32), pa.float32()),
     }
-    for corner, values in zip(("x1", "y1", "x2", "y2"), boxes.astype(np.float32).T, strict=True):
+    for corner, values in zip(
+        ("x1", "y1", "x2", "y2"), boxes.astype(np.float32).T, strict=True
+    ):
         columns[corner] = pa.array(np.ascontiguousarray(values), pa.float32())
     return pa.table(columns)
 
@@ -266,10 +371,16 @@ class _Manifest(TypedDict):
 
 
 def _tables(cache: Path, mode: str, unit: str) -> tuple[Any, Any]:
-    """The tables of a finished unit, parsed from the same bytes that were checked against the manifest's hashes."""
+    """The tables of a finished unit, parsed from the same bytes that were checked
+    against the manifest's hashes.
+    """
     entry = cache_manifest(cache)["modes"][mode][unit]
-    detections = _read_table(detections_path(cache, mode, unit), entry["detections_sha256"])
-    return detections, _read_table(frames_path(cache, mode, unit), entry["frames_sha256"])
+    detections = _read_table(
+        detections_path(cache, mode, unit), entry["detections_sha256"]
+    )
+    return detections, _read_table(
+        frames_path(cache, mode, unit), entry["frames_sha256"]
+    )
 
 
 def _read_table(path: Path, digest: str) -> Any:
@@ -280,12 +391,15 @@ def _read_table(path: Path, digest: str) -> Any:
     try:
         if sha256(data) != digest:
             raise InputError(
-                f"{path} does not fit its hash in the cache's {MANIFEST}, so it was changed after it was written: "
-                "delete it and run `deepval perceive` again."
+                f"{path} does not fit its hash in the cache's {MANIFEST}, so it was "
+                "changed after it was written: delete it and run "
+                "`deepval perceive` again."
             )
         return pq.ParquetFile(native(data)).read()
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path} of the detection cache cannot be read: delete it and run again.") from error
+        raise InputError(
+            f"{path} of the detection cache cannot be read: delete it and run again."
+        ) from error
 
 
 def cache_manifest(cache: Path) -> dict[str, Any]:
@@ -298,9 +412,13 @@ def cache_manifest(cache: Path) -> dict[str, Any]:
     return {name: manifest[name] for name in _Manifest.__required_keys__}
 
 
-def _write_manifest(cache: Path, recipe: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> None:
+def _write_manifest(
+    cache: Path, recipe: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]
+) -> None:
     content: dict[str, Any] = {"format": FORMAT, "recipe": recipe}
-    content["modes"] = {mode: dict(sorted(units.items())) for mode, units in sorted(modes.items())}
+    content["modes"] = {
+        mode: dict(sorted(units.items())) for mode, units in sorted(modes.items())
+    }
     notes = []
     for mode, units in content["modes"].items():
         images = sum(unit["frames"] - unit["failed"] for unit in units.values())

@@ -1,6 +1,8 @@
-"""Detection files -> one mode's detections: KITTI text, COCO results JSON, nuScenes results JSON, Parquet.
+"""Detection files -> one mode's detections: KITTI text, COCO results JSON, nuScenes
+results JSON, Parquet.
 
-A frame that a file does not mention was run and reported nothing, unless the file or `frames_run` lists it as not run.
+A frame that a file does not mention was run and reported nothing, unless the file or
+`frames_run` lists it as not run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +17,31 @@ from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import json_content, read_json
 from deepval.files.reading import check_file_form
-from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
-from deepval.perception.reported.detection_rows import DetectionFile, FramesByUnit, Rows, Source, detection_file
+from deepval.geometry.classes import (
+    COCO_CLASSES,
+    KITTI_CLASSES,
+    KNOWN_CLASSES,
+    NUSCENES_CLASSES,
+)
+from deepval.perception.reported.detection_rows import (
+    DetectionFile,
+    FramesByUnit,
+    Rows,
+    Source,
+    detection_file,
+)
 from deepval.tables import columns, keys
 from deepval.world.scene import Scene
 
-COCO_IDS = {1: "person", 2: "bicycle", 3: "car", 4: "motorcycle", 6: "bus", 7: "train", 8: "truck"}
+COCO_IDS = {
+    1: "person",
+    2: "bicycle",
+    3: "car",
+    4: "motorcycle",
+    6: "bus",
+    7: "train",
+    8: "truck",
+}
 PARQUET_COLUMNS = ("frame", "cls", "x1", "y1", "x2", "y2")
 CUBOID_COLUMNS = ("X", "Y", "Z", "l", "w", "h", "ry")
 KITTI_COLUMNS = (17, 18)
@@ -37,17 +58,21 @@ def open_detections(
     annotations: Path | str | None = None,
     units: Sequence[str] | None = None,
 ) -> DetectionFile:
-    """A file of any supported kind, recognised by its name and content, ready to be laid over scenes.
+    """A file of any supported kind, recognised by its name and content, ready to be
+    laid over scenes.
 
     Args:
         path: The file or folder.
         source: How to read it.
-        annotations: The COCO annotation file that names the images and categories of a COCO results file.
+        annotations: The COCO annotation file that names the images and categories of a
+            COCO results file.
         units: Units to read from a folder of text files; None reads all.
     """
     path, source = Path(path), source or Source()
     if not reading.exists(path):
-        raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
+        raise InputError(
+            f"detections must be at {path}; there is nothing there: check the path."
+        )
     if is_cache(path):
         return read_cache(path, source)
     if reading.is_folder(path) or path.suffix == ".txt":
@@ -55,7 +80,10 @@ def open_detections(
     if path.suffix == ".parquet":
         return read_parquet(path, source)
     if path.suffix != ".json":
-        raise InputError(f"detections must be .parquet, .json, .txt or a folder of .txt files; found {path.name}.")
+        raise InputError(
+            "detections must be .parquet, .json, .txt or a "
+            f"folder of .txt files; found {path.name}."
+        )
     content = read_json(path)
     if isinstance(content, dict) and "results" in content:
         return nuscenes_detections(content["results"], path, source)
@@ -68,13 +96,18 @@ def is_cache(path: Path) -> bool:
 
 
 def read_cache(path: Path, source: Source) -> DetectionFile:
-    """Detections of one mode from the cache that `deepval perceive` fills: `path` is the mode's folder in it."""
+    """Detections of one mode from the cache that `deepval perceive` fills: `path` is
+    the mode's folder in it.
+    """
     from deepval.perception.reported.cache import read_mode
 
     cached = read_mode(path.parent, path.name)
 
     def listed(which: np.ndarray) -> dict[str, np.ndarray]:
-        return {str(unit): cached.run_frame[which & (cached.run_seq == unit)] for unit in np.unique(cached.run_seq)}
+        return {
+            str(unit): cached.run_frame[which & (cached.run_seq == unit)]
+            for unit in np.unique(cached.run_seq)
+        }
 
     rows = Rows(
         unit=cached.seq,
@@ -93,11 +126,13 @@ def read_cache(path: Path, source: Source) -> DetectionFile:
 
 
 def read_parquet(path: Path, source: Source) -> DetectionFile:
-    """Detections from columns `unit` or `seq`, `frame`, `cls`, `x1 y1 x2 y2` and others where present.
+    """Detections from columns `unit` or `seq`, `frame`, `cls`, `x1 y1 x2 y2` and others
+    where present.
 
-    The others are `score`, `track_id` and `h w l X Y Z ry` (KITTI's bottom-centre boxes). File metadata may
-    declare `scores`, `frames_run` and `frames_failed` (JSON: unit -> frame ids), which `source` overrides;
-    `frames_processed` (JSON: unit -> count) serves where a unit was run in full or not at all.
+    The others are `score`, `track_id` and `h w l X Y Z ry` (KITTI's bottom-centre
+    boxes). File metadata may declare `scores`, `frames_run` and `frames_failed` (JSON:
+    unit -> frame ids), which `source` overrides; `frames_processed` (JSON: unit ->
+    count) serves where a unit was run in full or not at all.
     """
     table = columns.parquet_table(path, str(path))
     names = {*("unit", "seq", "score", "track_id"), *PARQUET_COLUMNS, *CUBOID_COLUMNS}
@@ -108,19 +143,29 @@ def read_parquet(path: Path, source: Source) -> DetectionFile:
     missing = [name for name in needed if name not in data.data]
     if missing:
         raise InputError(
-            f"a detection file must have columns {', '.join(PARQUET_COLUMNS)} and unit or seq; "
-            f"{path} lacks {', '.join(missing)}."
+            f"a detection file must have columns {', '.join(PARQUET_COLUMNS)} and "
+            f"unit or seq; {path} lacks {', '.join(missing)}."
         )
-    cuboid = np.stack([data.numbers(name) for name in CUBOID_COLUMNS], axis=-1) if solid else None
+    cuboid = (
+        np.stack([data.numbers(name) for name in CUBOID_COLUMNS], axis=-1)
+        if solid
+        else None
+    )
     if cuboid is not None:
         # From the bottom centre to the centre; y points down in camera axes.
         cuboid[:, 1] -= cuboid[:, 5] / 2
     rows = Rows(
         unit=keys.as_text(data.ids(unit_name)),
-        frame=data.data["frame"] if data.data["frame"].dtype.kind in "iuf" else keys.as_text(data.ids("frame")),
+        frame=data.data["frame"]
+        if data.data["frame"].dtype.kind in "iuf"
+        else keys.as_text(data.ids("frame")),
         cls=keys.as_text(data.ids("cls")),
-        score=data.numbers("score") if "score" in data.data else np.full(len(data), np.nan),
-        box_px=np.stack([data.numbers(name) for name in ("x1", "y1", "x2", "y2")], axis=-1),
+        score=data.numbers("score")
+        if "score" in data.data
+        else np.full(len(data), np.nan),
+        box_px=np.stack(
+            [data.numbers(name) for name in ("x1", "y1", "x2", "y2")], axis=-1
+        ),
         track=data.numbers("track_id") if "track_id" in data.data else None,
         cuboid_m=cuboid,
     )
@@ -128,26 +173,46 @@ def read_parquet(path: Path, source: Source) -> DetectionFile:
     return detection_file(rows, path=path, source=source, classes=KNOWN_CLASSES)
 
 
-def complete_source(source: Source, meta: Mapping[bytes, bytes], *, path: Path) -> Source:
-    """The source, completed from the file's metadata where the caller left a field open."""
+def complete_source(
+    source: Source, meta: Mapping[bytes, bytes], *, path: Path
+) -> Source:
+    """The source, completed from the file's metadata where the caller left a field
+    open.
+    """
 
     def frames_entry(name: str, form: Any) -> Any:
         location = f"{path}: '{name}' of its metadata"
-        return check_file_form(form, json_content(meta[name.encode()], location), location, "frames by unit")
+        return check_file_form(
+            form,
+            json_content(meta[name.encode()], location),
+            location,
+            "frames by unit",
+        )
 
     def text_entry(name: str) -> Any:
         return (
-            reading.decode(meta[name.encode()], f"{path}: '{name}' of its metadata") if name.encode() in meta else None
+            reading.decode(meta[name.encode()], f"{path}: '{name}' of its metadata")
+            if name.encode() in meta
+            else None
         )
 
     run, failed = source.frames_run, source.frames_failed
     if run is None and b"frames_run" in meta:
         run = frames_entry("frames_run", FRAMES)
     elif run is None and b"frames_processed" in meta:
-        run = FramesByUnit(frames_entry("frames_processed", dict[str, int]), partial(_all_or_error, path))
+        run = FramesByUnit(
+            frames_entry("frames_processed", dict[str, int]),
+            partial(_all_or_error, path),
+        )
     if failed is None and b"frames_failed" in meta:
         failed = frames_entry("frames_failed", FRAMES)
-    return Source(source.mode or text_entry("mode"), source.scores or text_entry("scores"), source.classes, run, failed)
+    return Source(
+        source.mode or text_entry("mode"),
+        source.scores or text_entry("scores"),
+        source.classes,
+        run,
+        failed,
+    )
 
 
 def _all_or_error(path: Path, count: int | None, scene: Scene) -> np.ndarray:
@@ -155,28 +220,43 @@ def _all_or_error(path: Path, count: int | None, scene: Scene) -> np.ndarray:
     count = count or 0
     if count not in (0, len(scene)):
         raise InputError(
-            f"{path} was made on {count} of the {len(scene)} frames of unit {scene.unit} "
-            "and does not list them: give frames_run."
+            f"{path} was made on {count} of the {len(scene)} frames of unit "
+            f"{scene.unit} and does not list them: give frames_run."
         )
     return scene.frame_ids if count else scene.frame_ids[:0]
 
 
-def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = None) -> DetectionFile:
-    """Detections from KITTI tracking results: `<unit>.txt` or a folder of them; 17 columns, 18 with score.
+def read_kitti_text(
+    path: Path, source: Source, units: Sequence[str] | None = None
+) -> DetectionFile:
+    """Detections from KITTI tracking results: `<unit>.txt` or a folder of them; 17
+    columns, 18 with score.
 
-    A unit without a file was never run; an empty file means that it was run and reported nothing.
+    A unit without a file was never run; an empty file means that it was run and
+    reported nothing.
     """
     files = [path] if reading.is_file(path) else sorted(reading.find(path, "*.txt"))
     files = [file for file in files if units is None or file.stem in units]
-    lines = [(file.stem, number, row) for file in files for number, row in kitti_rows(file)]
+    lines = [
+        (file.stem, number, row) for file in files for number, row in kitti_rows(file)
+    ]
     words = [row for _, _, row in lines]
     try:
-        table = np.array([[*row[:2], *row[3:17]] for row in words], dtype=float).reshape(-1, 16)
-        score = np.array([row[17] if len(row) > 17 else "nan" for row in words], dtype=float)
+        table = np.array(
+            [[*row[:2], *row[3:17]] for row in words], dtype=float
+        ).reshape(-1, 16)
+        score = np.array(
+            [row[17] if len(row) > 17 else "nan" for row in words], dtype=float
+        )
     except ValueError as error:
-        raise InputError(f"KITTI results must hold numbers; {path} does not: {error}.") from error
-    # KITTI gives the bottom centre, and y points down: the centre is half a height above it.
-    centre = table[:, 12:15] - np.stack([0 * table[:, 9], table[:, 9] / 2, 0 * table[:, 9]], axis=-1)
+        raise InputError(
+            f"KITTI results must hold numbers; {path} does not: {error}."
+        ) from error
+    # KITTI gives the bottom centre, and y points down: the centre is half a height
+    # above it.
+    centre = table[:, 12:15] - np.stack(
+        [0 * table[:, 9], table[:, 9] / 2, 0 * table[:, 9]], axis=-1
+    )
     solid = len(table) > 0 and bool((table[:, 9] > 0).all())
     rows = Rows(
         unit=columns.text_array([unit for unit, _, _ in lines], f"{path}: units"),
@@ -185,14 +265,21 @@ def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = No
         score=score,
         box_px=table[:, 5:9],
         track=table[:, 1],
-        cuboid_m=np.column_stack([centre, table[:, [11, 10, 9]], table[:, 15]]) if solid else None,
+        cuboid_m=np.column_stack([centre, table[:, [11, 10, 9]], table[:, 15]])
+        if solid
+        else None,
         line=np.array([number for _, number, _ in lines], dtype=int),
     )
     if source.frames_run is None:
         source = replace(
-            source, frames_run=FramesByUnit(dict.fromkeys((file.stem for file in files), True), _all_or_none)
+            source,
+            frames_run=FramesByUnit(
+                dict.fromkeys((file.stem for file in files), True), _all_or_none
+            ),
         )
-    return detection_file(rows, path=path, source=source, classes=KITTI_CLASSES | COCO_CLASSES)
+    return detection_file(
+        rows, path=path, source=source, classes=KITTI_CLASSES | COCO_CLASSES
+    )
 
 
 def _all_or_none(run: Any, scene: Scene) -> np.ndarray:
@@ -206,33 +293,50 @@ def kitti_rows(path: Path) -> list[tuple[int, list[str]]]:
     rows = [(number, line.split()) for number, line in lines if line.split()]
     for number, row in rows:
         if len(row) not in KITTI_COLUMNS:
-            raise InputError(f"KITTI results must have 17 or 18 columns; {path} has {len(row)} in line {number}.")
+            raise InputError(
+                "KITTI results must have 17 or 18 "
+                f"columns; {path} has {len(row)} in line {number}."
+            )
     return rows
 
 
 def coco_detections(
     content: Any, path: Path, source: Source, *, annotations: Path | str | None = None
 ) -> DetectionFile:
-    """Detections from COCO results: a list of image_id, category_id, bbox (x, y, width, height), score.
+    """Detections from COCO results: a list of image_id, category_id, bbox (x, y, width,
+    height), score.
 
-    Without annotations an image id must be an input id such as "0002/000010" and category ids COCO's own (1
-    to 90); with them, a file name's folder is the unit and its stem the frame id.
+    Without annotations an image id must be an input id such as "0002/000010" and
+    category ids COCO's own (1 to 90); with them, a file name's folder is the unit and
+    its stem the frame id.
     """
     if not isinstance(content, list):
-        raise InputError(f"COCO results must be a list; {path} holds {type(content).__name__}.")
-    images, names = ({}, dict(COCO_IDS)) if annotations is None else _coco_names(annotations)
+        raise InputError(
+            f"COCO results must be a list; {path} holds {type(content).__name__}."
+        )
+    images, names = (
+        ({}, dict(COCO_IDS)) if annotations is None else _coco_names(annotations)
+    )
     try:
-        files = [Path(str(images[row["image_id"]] if images else row["image_id"])) for row in content]
-        cls = [str(names.get(row["category_id"], f"category {row['category_id']}")) for row in content]
+        files = [
+            Path(str(images[row["image_id"]] if images else row["image_id"]))
+            for row in content
+        ]
+        cls = [
+            str(names.get(row["category_id"], f"category {row['category_id']}"))
+            for row in content
+        ]
         box = _numbers([row["bbox"] for row in content], 4)
         score = _numbers([row.get("score", np.nan) for row in content])
     except MALFORMED as error:
         raise InputError(
-            "COCO results must have image_id (known to the annotations), category_id, bbox and score "
-            f"in each row; {path} does not: {error!r}."
+            "COCO results must have image_id (known to the annotations), category_id, "
+            f"bbox and score in each row; {path} does not: {error!r}."
         ) from error
     rows = Rows(
-        unit=columns.text_array([file.parent.name for file in files], f"{path}: image_id"),
+        unit=columns.text_array(
+            [file.parent.name for file in files], f"{path}: image_id"
+        ),
         frame=columns.text_array([file.stem for file in files], f"{path}: image_id"),
         cls=columns.text_array(cls, f"{path}: category_id"),
         score=score,
@@ -246,36 +350,54 @@ def _coco_names(annotations: Path | str) -> tuple[dict[Any, str], dict[Any, str]
     content = read_json(annotations, "COCO annotations")
     try:
         images = {image["id"]: str(image["file_name"]) for image in content["images"]}
-        return images, {category["id"]: str(category["name"]) for category in content["categories"]}
+        return images, {
+            category["id"]: str(category["name"]) for category in content["categories"]
+        }
     except MALFORMED as error:
         raise InputError(
-            f"{annotations}: COCO annotations must have images (id, file_name) and categories (id, name); {error!r}."
+            f"{annotations}: COCO annotations must have images (id, file_name) and "
+            f"categories (id, name); {error!r}."
         ) from error
 
 
 def _numbers(values: Sequence[Any], width: int | None = None) -> np.ndarray:
-    """The values as numbers, or as rows of `width` numbers; ValueError where they are not."""
-    numbers = np.array(values, dtype=float) if len(values) else np.zeros((0,) if width is None else (0, width))
+    """The values as numbers, or as rows of `width` numbers; ValueError where they are
+    not.
+    """
+    numbers = (
+        np.array(values, dtype=float)
+        if len(values)
+        else np.zeros((0,) if width is None else (0, width))
+    )
     if numbers.shape != ((len(values),) if width is None else (len(values), width)):
-        raise ValueError(f"{'a number' if width is None else f'{width} numbers'} in each row")
+        raise ValueError(
+            f"{'a number' if width is None else f'{width} numbers'} in each row"
+        )
     return numbers
 
 
 def nuscenes_detections(results: Any, path: Path, source: Source) -> DetectionFile:
-    """Detections from nuScenes results: 3D boxes in the world frame per sample token, no image boxes.
+    """Detections from nuScenes results: 3D boxes in the world frame per sample token,
+    no image boxes.
 
-    The frame ids of the scenes are sample tokens; a token that the file does not list was never run.
+    The frame ids of the scenes are sample tokens; a token that the file does not list
+    was never run.
     """
     try:
         listed = [(token, row) for token, boxes in results.items() for row in boxes]
         turn = _numbers([row["rotation"] for _, row in listed], 4)
         centre = _numbers([row["translation"] for _, row in listed], 3)
         size = _numbers([row["size"] for _, row in listed], 3)
-        velocity = _numbers([row.get("velocity", (np.nan, np.nan)) for _, row in listed], 2)
+        velocity = _numbers(
+            [row.get("velocity", (np.nan, np.nan)) for _, row in listed], 2
+        )
         score = _numbers([row["detection_score"] for _, row in listed])
         cls = [str(row["detection_name"]) for _, row in listed]
     except MALFORMED as error:
-        raise InputError(f"nuScenes results must follow the detection format; {path} does not: {error!r}.") from error
+        raise InputError(
+            "nuScenes results must follow the detection "
+            f"format; {path} does not: {error!r}."
+        ) from error
     w, x, y, z = turn.T
     yaw = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
     rows = Rows(

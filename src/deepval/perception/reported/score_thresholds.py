@@ -1,8 +1,9 @@
-"""Precision, recall and counts of modes, or a mode's own loss -> operating points: thresholds per mode.
+"""Precision, recall and counts of modes, or a mode's own loss -> operating points:
+thresholds per mode.
 
-S0 shared 0.25; S1 the full mode reports as many boxes as the cheap one; S2 each at its F1 optimum; S3 the
-lowest full threshold at least as precise as the cheap mode. Chosen on training units, never from decision
-values.
+S0 shared 0.25; S1 the full mode reports as many boxes as the cheap one; S2 each at its
+F1 optimum; S3 the lowest full threshold at least as precise as the cheap mode. Chosen
+on training units, never from decision values.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +14,11 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.losses import ground_matching, match_candidates, matching
+from deepval.perception.reported.losses import (
+    ground_matching,
+    match_candidates,
+    matching,
+)
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -33,7 +38,9 @@ class OperatingPoint:
 
 
 class Rates(NamedTuple):
-    """Counts of a mode at each threshold over all units: boxes, right ones, wrong ones, missed objects."""
+    """Counts of a mode at each threshold over all units: boxes, right ones, wrong ones,
+    missed objects.
+    """
 
     threshold: Float[np.ndarray, "threshold"]
     boxes: Int[np.ndarray, "threshold"]
@@ -45,13 +52,17 @@ class Rates(NamedTuple):
     def precision(self) -> Float[np.ndarray, "threshold"]:
         """Right over right and wrong; NaN where nothing counts."""
         counted = self.right + self.wrong
-        return np.divide(self.right, counted, out=np.full(len(counted), np.nan), where=counted > 0)
+        return np.divide(
+            self.right, counted, out=np.full(len(counted), np.nan), where=counted > 0
+        )
 
     @property
     def recall(self) -> Float[np.ndarray, "threshold"]:
         """Right over right and missed; NaN where there are no objects."""
         there = self.right + self.missed
-        return np.divide(self.right, there, out=np.full(len(there), np.nan), where=there > 0)
+        return np.divide(
+            self.right, there, out=np.full(len(there), np.nan), where=there > 0
+        )
 
     @property
     def f1(self) -> Float[np.ndarray, "threshold"]:
@@ -72,7 +83,8 @@ def unit_counts(
         detections: The mode's detections.
         truth: The reference.
         grid: Thresholds on the scale of its scores; minus infinity keeps all.
-        scene: The scene where 3D boxes are to be matched on the ground; image boxes are matched where None.
+        scene: The scene where 3D boxes are to be matched on the ground; image boxes are
+            matched where None.
     """
     candidates = match_candidates(detections, truth) if scene is None else None
     counts = np.zeros((4, len(grid)), dtype=int)
@@ -83,31 +95,58 @@ def unit_counts(
         else:
             match = ground_matching(detections.where(keep), truth, scene=scene)
         hits = (match.partner >= 0).sum()
-        counts[:, column] = (keep.sum(), hits, match.false_positive.sum(), match.missed.sum())
+        counts[:, column] = (
+            keep.sum(),
+            hits,
+            match.false_positive.sum(),
+            match.missed.sum(),
+        )
     return counts
 
 
-def own_scale_points(cheap: Rates, full: Rates, *, at: int) -> dict[str, OperatingPoint]:
-    """S1 to S3 where each mode has its own grid; S1 and S3 leave the cheap mode at index `at` of its grid.
+def own_scale_points(
+    cheap: Rates, full: Rates, *, at: int
+) -> dict[str, OperatingPoint]:
+    """S1 to S3 where each mode has its own grid; S1 and S3 leave the cheap mode at
+    index `at` of its grid.
 
-    S1 takes the nearest box count, ties to the higher threshold; S2 the F1 maximum, ties to the lower.
+    S1 takes the nearest box count, ties to the higher threshold; S2 the F1 maximum,
+    ties to the lower.
     """
-    cheap_threshold, full_thresholds = float(cheap.threshold[at]), full.threshold.tolist()
+    cheap_threshold, full_thresholds = (
+        float(cheap.threshold[at]),
+        full.threshold.tolist(),
+    )
     precise = np.flatnonzero(full.precision >= cheap.precision[at])
     third = (
         OperatingPoint("S3", cheap_threshold, full_thresholds[int(precise[0])])
         if len(precise)
-        else OperatingPoint("S3", cheap_threshold, None, "no full threshold is as precise as the cheap mode")
+        else OperatingPoint(
+            "S3",
+            cheap_threshold,
+            None,
+            "no full threshold is as precise as the cheap mode",
+        )
     )
     return {
-        "S1": OperatingPoint("S1", cheap_threshold, full_thresholds[nearest_count(full.boxes, int(cheap.boxes[at]))]),
-        "S2": OperatingPoint("S2", float(cheap.threshold[cheap.f1.argmax()]), full_thresholds[int(full.f1.argmax())]),
+        "S1": OperatingPoint(
+            "S1",
+            cheap_threshold,
+            full_thresholds[nearest_count(full.boxes, int(cheap.boxes[at]))],
+        ),
+        "S2": OperatingPoint(
+            "S2",
+            float(cheap.threshold[cheap.f1.argmax()]),
+            full_thresholds[int(full.f1.argmax())],
+        ),
         "S3": third,
     }
 
 
 def nearest_count(boxes: Int[np.ndarray, "threshold"], target: int) -> int:
-    """The index of the count nearest to the target; the last of equally near ones, at the higher threshold."""
+    """The index of the count nearest to the target; the last of equally near ones, at
+    the higher threshold.
+    """
     away = np.abs(boxes - target)
     return len(away) - 1 - int(away[::-1].argmin())
 
@@ -119,26 +158,37 @@ def count_matching_point(
     cheap_threshold: float = SHARED,
     grid: Sequence[float] = GRID,
 ) -> OperatingPoint:
-    """S1 without a reference: the full mode's threshold for as many boxes as the cheap mode reports at its own.
+    """S1 without a reference: the full mode's threshold for as many boxes as the cheap
+    mode reports at its own.
 
     Args:
         cheap: The cheap mode's detections, unit by unit, with probabilities as scores.
         full: The full mode's detections on the same units.
         cheap_threshold: The cheap mode's threshold.
-        grid: Thresholds to choose from; the nearest count is taken, ties to the higher threshold.
+        grid: Thresholds to choose from; the nearest count is taken, ties to the higher
+            threshold.
 
     Only frames on which both modes were run count.
     """
     cheap_boxes, boxes = 0, np.zeros(len(grid), dtype=int)
     for one, other in zip(cheap, full, strict=True):
         both = one.run & other.run
-        cheap_boxes += int(np.count_nonzero(both[one.frame] & (one.score >= cheap_threshold)))
+        cheap_boxes += int(
+            np.count_nonzero(both[one.frame] & (one.score >= cheap_threshold))
+        )
         score = np.sort(other.score[both[other.frame]])
-        boxes += len(score) - np.searchsorted(score, np.asarray(grid, dtype=float), side="left")
+        boxes += len(score) - np.searchsorted(
+            score, np.asarray(grid, dtype=float), side="left"
+        )
     if not cheap_boxes:
-        reason = f"the cheap mode reports nothing with a score of {cheap_threshold:g} or more"
+        reason = (
+            "the cheap mode reports nothing "
+            f"with a score of {cheap_threshold:g} or more"
+        )
         return OperatingPoint("S1", cheap_threshold, None, reason)
-    return OperatingPoint("S1", cheap_threshold, float(grid[nearest_count(boxes, cheap_boxes)]))
+    return OperatingPoint(
+        "S1", cheap_threshold, float(grid[nearest_count(boxes, cheap_boxes)])
+    )
 
 
 class BestThreshold(NamedTuple):
@@ -148,8 +198,12 @@ class BestThreshold(NamedTuple):
     loss: float
 
 
-def best_threshold(loss_at: Callable[[float], float], *, grid: Sequence[float] = GRID) -> BestThreshold:
-    """The threshold of least loss, ties to the lower; `loss_at` is a mode's own downstream loss."""
+def best_threshold(
+    loss_at: Callable[[float], float], *, grid: Sequence[float] = GRID
+) -> BestThreshold:
+    """The threshold of least loss, ties to the lower; `loss_at` is a mode's own
+    downstream loss.
+    """
     losses = [loss_at(threshold) for threshold in grid]
     best = int(np.argmin(losses))
     return BestThreshold(grid[best], float(losses[best]))

@@ -1,8 +1,10 @@
-"""Images and one detector at several resolutions -> a cache filled unit by unit, and latencies.
+"""Images and one detector at several resolutions -> a cache filled unit by unit, and
+latencies.
 
-The function behind `deepval perceive`. A mode is named `<weights file>-<resolution>`, as `yolov8s-320`. If killed at
-any moment and run again, it continues after the last unit written and ends with the same bytes. Latencies differ from
-run to run, so they go to a costs file of their own, written last.
+The function behind `deepval perceive`. A mode is named `<weights file>-<resolution>`,
+as `yolov8s-320`. If killed at any moment and run again, it continues after the last
+unit written and ends with the same bytes. Latencies differ from run to run, so they go
+to a costs file of their own, written last.
 """
 
 import re
@@ -38,8 +40,18 @@ from deepval.perception.running.detector import (
     load_detector,
     prepare,
 )
-from deepval.perception.running.mode_costs import cost_entry, gpu_ms, measure_mode, modes_to_measure
-from deepval.perception.running.onnx_model import PROVIDERS, Outputs, vision, weights_sha256
+from deepval.perception.running.mode_costs import (
+    cost_entry,
+    gpu_ms,
+    measure_mode,
+    modes_to_measure,
+)
+from deepval.perception.running.onnx_model import (
+    PROVIDERS,
+    Outputs,
+    vision,
+    weights_sha256,
+)
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp"})
 INT32_MAX = 2**31 - 1
@@ -49,34 +61,54 @@ Units = Mapping[str, Sequence[tuple[int, Path]]]
 
 
 def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
-    """Units of a folder: every subfolder with images, or the folder itself where it contains the images.
+    """Units of a folder: every subfolder with images, or the folder itself where it
+    contains the images.
 
-    A frame's id is the number that its file is named after (`000012.jpg` is 12). Where a file of the unit is
-    named otherwise, the unit's frames are numbered from 0 in natural order of the names (`a2` before `a10`).
+    A frame's id is the number that its file is named after (`000012.jpg` is 12). Where
+    a file of the unit is named otherwise, the unit's frames are numbered from 0 in
+    natural order of the names (`a2` before `a10`).
     """
     if not reading.is_folder(folder):
         raise InputError(f"The images must lie in a folder, and {folder} is none.")
     own = _image_files(folder)
-    below = {sub.name: _image_files(sub) for sub in sorted(reading.entries(folder)) if reading.is_folder(sub)}
+    below = {
+        sub.name: _image_files(sub)
+        for sub in sorted(reading.entries(folder))
+        if reading.is_folder(sub)
+    }
     below = {name: files for name, files in below.items() if files}
     if own and below:
-        raise InputError(f"A folder must hold images or subfolders of images, and {folder} holds both.")
+        raise InputError(
+            "A folder must hold images or subfolders of "
+            f"images, and {folder} holds both."
+        )
     if not own and not below:
-        raise InputError(f"There must be images ({', '.join(sorted(SUFFIXES))}) in {folder}, and there are none.")
+        raise InputError(
+            f"There must be images ({', '.join(sorted(SUFFIXES))}) in {folder}, and "
+            "there are none."
+        )
     units = below or {reading.resolve(folder).name: own}
     return {name: _number_frames(files) for name, files in units.items()}
 
 
 def check_units(units: Units) -> dict[str, list[tuple[int, Path]]]:
-    """The units, frames in order; InputError for a unit without images or a duplicate frame id."""
+    """The units, frames in order; InputError for a unit without images or a duplicate
+    frame id.
+    """
     if not units:
         raise InputError("At least one unit with images is needed, and there is none.")
     for unit, frames in units.items():
         ids = [frame for frame, _ in frames]
         if not unit or not ids:
-            raise InputError(f"Every unit needs a name and images, and unit {unit!r} has {len(ids)} images.")
+            raise InputError(
+                "Every unit needs a name and images, "
+                f"and unit {unit!r} has {len(ids)} images."
+            )
         if len(set(ids)) != len(ids) or min(ids) < 0 or max(ids) > INT32_MAX:
-            raise InputError(f"Frame ids must be different numbers in 0..{INT32_MAX}; those of {unit} are not.")
+            raise InputError(
+                "Frame ids must be different numbers "
+                f"in 0..{INT32_MAX}; those of {unit} are not."
+            )
     return {unit: sorted(frames) for unit, frames in units.items()}
 
 
@@ -99,7 +131,11 @@ def image_sha256(path: Path) -> str | None:
 
 
 def _image_files(folder: Path) -> list[Path]:
-    return [path for path in reading.entries(folder) if path.suffix.lower() in SUFFIXES and reading.is_file(path)]
+    return [
+        path
+        for path in reading.entries(folder)
+        if path.suffix.lower() in SUFFIXES and reading.is_file(path)
+    ]
 
 
 def _number_frames(files: Sequence[Path]) -> list[tuple[int, Path]]:
@@ -120,7 +156,8 @@ IN_WORK = 2
 
 @dataclass(frozen=True)
 class Progress:
-    """The step just done: a frame run, a finished unit skipped, or a mode's latency measured (unit empty).
+    """The step just done: a frame run, a finished unit skipped, or a mode's latency
+    measured (unit empty).
 
     `done` and `total` count frames of all modes and timed calls.
     """
@@ -136,7 +173,8 @@ class Progress:
 class ModeSummary:
     """The content of the cache for a mode and the requested units.
 
-    `units_run` counts the units of this run; `note` reports a latency whose measurement is noisy.
+    `units_run` counts the units of this run; `note` reports a latency whose measurement
+    is noisy.
     """
 
     mode: str
@@ -151,7 +189,9 @@ class ModeSummary:
 
 @dataclass(frozen=True)
 class Perceived:
-    """The files that a run wrote and a summary per mode, in the order of the resolutions."""
+    """The files that a run wrote and a summary per mode, in the order of the
+    resolutions.
+    """
 
     manifest: Path
     costs: Path | None
@@ -175,25 +215,31 @@ def perceive(
     engine: Engine | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Perceived:
-    """The detections of every unit at every resolution, in the cache folder, and their latencies.
+    """The detections of every unit at every resolution, in the cache folder, and their
+    latencies.
 
     Args:
-        source: A folder (see `units_in_folder`), or unit name to (frame id, image file).
-        cache: Folder to fill or to go on filling; its manifest binds it to the weights and the config.
+        source: A folder (see `units_in_folder`), or unit name to (frame id, image
+            file).
+        cache: Folder to fill or to go on filling; its manifest binds it to the weights
+            and the config.
         weights: ONNX file.
         sizes: Resolutions; later runs may add units and resolutions to a cache.
         names: JSON file of class names; None takes them from the model's metadata.
         config: Style, thresholds, threads; None for the defaults.
-        mode_prefix: First part of the modes' names; None for the name of the weights file.
-        on_error: A missing or broken image stops the run (`raise`) or is a failed frame (`record`).
-        costs: Costs file to add `[modes.<name>]` to; None for `costs.toml` in the cache folder. A mode in
-            the file is not measured again.
+        mode_prefix: First part of the modes' names; None for the name of the weights
+            file.
+        on_error: A missing or broken image stops the run (`raise`) or is a failed frame
+            (`record`).
+        costs: Costs file to add `[modes.<name>]` to; None for `costs.toml` in the cache
+            folder. A mode in the file is not measured again.
         latency_samples: Timed calls per mode; 0 measures nothing.
         latency_warmup: Calls per mode before the timed ones.
-        sensors: Rails whose energy is measured during the timed calls (`energy.rails()`); a mode without energy in the
-            costs file is then measured again.
-        engine: Runs the units; None is this process. Other engines must reach images, weights and cache by the same
-            names, and report their progress by the unit.
+        sensors: Rails whose energy is measured during the timed calls
+            (`energy.rails()`); a mode without energy in the costs file is then measured
+            again.
+        engine: Runs the units; None is this process. Other engines must reach images,
+            weights and cache by the same names, and report their progress by the unit.
         progress: Called after every step.
     """
     if on_error not in ("raise", "record"):
@@ -204,17 +250,28 @@ def perceive(
     modes = _mode_names(detector, sizes, mode_prefix or weights.stem)
     recipe = _recipe(detector, weights, digest)
     costs = costs or cache / "costs.toml"
-    # Before the run, which may take hours, so that a conflicting costs file stops it at once.
-    unmeasured = modes_to_measure(costs, modes, digest, energy=bool(sensors)) if latency_samples else {}
+    # Before the run, which may take hours, so that a conflicting costs file stops it at
+    # once.
+    unmeasured = (
+        modes_to_measure(costs, modes, digest, energy=bool(sensors))
+        if latency_samples
+        else {}
+    )
     frames = len(modes) * sum(map(len, units.values()))
     tally = _Tally(frames + len(unmeasured) * latency_samples, progress)
     with store.lock(cache):
         store.bind(cache, recipe)
-        undone = _units_to_run(cache, units, modes=modes, record=on_error == "record", tally=tally)
-        work = partial(_run, cache, (weights, names, config, digest), on_error == "record")
+        undone = _units_to_run(
+            cache, units, modes=modes, record=on_error == "record", tally=tally
+        )
+        work = partial(
+            _run, cache, (weights, names, config, digest), on_error == "record"
+        )
         here = engine is None or engine.here
         every = partial(work, tick=partial(tally.add, 1, "run")) if here else work
-        for item, entries in zip(undone, (map if engine is None else engine.map)(every, undone), strict=True):
+        for item, entries in zip(
+            undone, (map if engine is None else engine.map)(every, undone), strict=True
+        ):
             store.enter(cache, entries, unit=item.unit)
             for mode in () if here else item.modes:
                 tally.add(len(item.frames), "run", mode, item.unit)
@@ -222,25 +279,36 @@ def perceive(
         manifest = store.finish(cache)
         images = _sample(units, latency_samples) if unmeasured else []
         # Latency is measured as ONNX Runtime is usually run, with threads that spin.
-        timed = load_detector(weights, names=names, config=config) if unmeasured else detector
+        timed = (
+            load_detector(weights, names=names, config=config)
+            if unmeasured
+            else detector
+        )
         entries, notes = {}, {}
         for mode, size in unmeasured.items():
             calls = {"samples": latency_samples, "warmup": latency_warmup}
             cost = measure_mode(timed, images, size=size, sensors=sensors, **calls)
-            cost = cost._replace(gpu_ms=gpu_ms(weights, timed, images, names=names, size=size))
+            cost = cost._replace(
+                gpu_ms=gpu_ms(weights, timed, images, names=names, size=size)
+            )
             entries[mode] = cost_entry(cost, detector, size=size, weights_sha256=digest)
             notes[mode] = cost.note
             tally.add(latency_samples, "measure", mode)
         if entries:
             write_entries(costs, "modes", entries)
     summaries = tuple(
-        replace(_summary(cache, mode, size, list(units), units_run[mode]), note=notes.get(mode))
+        replace(
+            _summary(cache, mode, size, list(units), units_run[mode]),
+            note=notes.get(mode),
+        )
         for mode, size in modes.items()
     )
     for summary in summaries:
         images = summary.frames - summary.failed
         if images and not summary.boxes:
-            warnings.warn(store.silence(summary.mode, images), InputWarning, stacklevel=2)
+            warnings.warn(
+                store.silence(summary.mode, images), InputWarning, stacklevel=2
+            )
     return Perceived(manifest, costs if latency_samples else None, summaries)
 
 
@@ -269,11 +337,17 @@ class _UnitToRun(NamedTuple):
 def _units_to_run(
     cache: Path, units: Units, *, modes: Mapping[str, int], record: bool, tally: _Tally
 ) -> list[_UnitToRun]:
-    """The units to run; a finished unit is checked against its images and left unchanged."""
+    """The units to run; a finished unit is checked against its images and left
+    unchanged.
+    """
     undone = []
     for unit, frames in units.items():
         hashes: dict[int, str | None] = {}
-        left = {mode: size for mode, size in modes.items() if unit not in store.units_in(cache, mode)}
+        left = {
+            mode: size
+            for mode, size in modes.items()
+            if unit not in store.units_in(cache, mode)
+        }
         for mode in [mode for mode in modes if mode not in left]:
             hashes = hashes or {frame: image_sha256(path) for frame, path in frames}
             store.check_unit(cache, mode, unit=unit, frames=hashes, allow_failed=record)
@@ -284,10 +358,14 @@ def _units_to_run(
 
 
 @lru_cache(maxsize=1)
-def _load(weights: Path, names: Path | None, config: DetectorConfig | None, digest: str) -> Detector:
-    """The detector of weights with this hash, loaded once in every process that runs units.
+def _load(
+    weights: Path, names: Path | None, config: DetectorConfig | None, digest: str
+) -> Detector:
+    """The detector of weights with this hash, loaded once in every process that runs
+    units.
 
-    Its threads sleep while they wait: threads that spin would take the cores from the decoding of the next image.
+    Its threads sleep while they wait: threads that spin would take the cores from the
+    decoding of the next image.
     """
     return load_detector(weights, names=names, config=config, spinning=False)
 
@@ -299,9 +377,11 @@ def _run(
     item: _UnitToRun,
     tick: Callable[[str, str], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Run a unit in all its modes, write its files, and return the manifest's entries by mode.
+    """Run a unit in all its modes, write its files, and return the manifest's entries
+    by mode.
 
-    Two groups of images are processed at a time: one is decoded while the other is in the detector.
+    Two groups of images are processed at a time: one is decoded while the other is in
+    the detector.
     """
     detector = _load(*loading)
     records: dict[str, list[FrameRecord]] = {mode: [] for mode in item.modes}
@@ -310,21 +390,31 @@ def _run(
         for mode, frame_record, path in group_records:
             if frame_record.reason is not None and not record:
                 raise InputError(
-                    f"Every frame must be usable, and frame {frame_record.frame} of unit {item.unit} ({path}) is not: "
-                    f"{frame_record.reason}; repair it, or record errors to go on without it."
+                    f"Every frame must be usable, and frame {frame_record.frame} of "
+                    f"unit {item.unit} ({path}) is not: {frame_record.reason}; repair "
+                    "it, or record errors to go on without it."
                 )
             records[mode].append(frame_record)
             if tick is not None:
                 tick(mode, item.unit)
 
     together = detector.config.batch
-    groups = [item.frames[start : start + together] for start in range(0, len(item.frames), together)]
-    work = partial(_group_records, detector, item.modes, BoundedSemaphore(_calls_at_once(detector.config)))
+    groups = [
+        item.frames[start : start + together]
+        for start in range(0, len(item.frames), together)
+    ]
+    work = partial(
+        _group_records,
+        detector,
+        item.modes,
+        BoundedSemaphore(_calls_at_once(detector.config)),
+    )
     with ThreadPoolExecutor(IN_WORK) as pool:
         pending: deque[Future[list[tuple[str, FrameRecord, Path]]]] = deque()
         for group in groups:
             pending.append(pool.submit(work, group))
-            if len(pending) > IN_WORK:  # one more group is queued, so that no thread waits for the main thread
+            # one more group is queued, so that no thread waits for the main thread
+            if len(pending) > IN_WORK:
                 take(pending.popleft().result())
         for future in pending:
             take(future.result())
@@ -335,7 +425,9 @@ def _run(
 
 
 def _calls_at_once(config: DetectorConfig) -> int:
-    """Calls of the network that may run at the same time: only on a processor, and only with several threads."""
+    """Calls of the network that may run at the same time: only on a processor, and only
+    with several threads.
+    """
     return IN_WORK if config.provider == PROVIDERS["cpu"] and config.threads > 1 else 1
 
 
@@ -350,13 +442,17 @@ def _group_records(
     records = []
     for mode in modes:
         with network:
-            outputs = _outputs(detector, [picture.ready.get(mode) for picture in pictures])
+            outputs = _outputs(
+                detector, [picture.ready.get(mode) for picture in pictures]
+            )
         records += _frame_records(detector, mode, frames, pictures, outputs)
     return records
 
 
 class _Picture(NamedTuple):
-    """The content of an image file, ready for the detector in every mode, or the reason why it cannot be used."""
+    """The content of an image file, ready for the detector in every mode, or the reason
+    why it cannot be used.
+    """
 
     digest: str | None
     hw_px: tuple[int, int] | None
@@ -376,16 +472,26 @@ def _picture(detector: Detector, modes: Mapping[str, int], path: Path) -> _Pictu
     return _Picture(digest, (image.shape[0], image.shape[1]), ready, None)
 
 
-def _outputs(detector: Detector, ready: Sequence[Prepared | None]) -> list[Outputs | None]:
-    """The model's outputs for each image that is ready; images of one shape go through it together."""
+def _outputs(
+    detector: Detector, ready: Sequence[Prepared | None]
+) -> list[Outputs | None]:
+    """The model's outputs for each image that is ready; images of one shape go through
+    it together.
+    """
     outputs: list[Outputs | None] = [None] * len(ready)
     shapes: dict[tuple[int, ...], list[int]] = {}
     for index, prepared_image in enumerate(ready):
         if prepared_image is not None:
             shapes.setdefault(prepared_image.tensor.shape, []).append(index)
     for indices in shapes.values():
-        tensors = [prepared_image.tensor for index in indices if (prepared_image := ready[index]) is not None]
-        for index, image_outputs in zip(indices, infer_batch(detector, tensors), strict=True):
+        tensors = [
+            prepared_image.tensor
+            for index in indices
+            if (prepared_image := ready[index]) is not None
+        ]
+        for index, image_outputs in zip(
+            indices, infer_batch(detector, tensors), strict=True
+        ):
             outputs[index] = image_outputs
     return outputs
 
@@ -406,12 +512,22 @@ def _frame_records(
                 boxes = boxes_from(detector, raw, picture.ready[mode].placement)
             except FrameError as error:
                 why = str(error)
-        records.append((mode, FrameRecord(frame, path.name, picture.digest, picture.hw_px, boxes, why), path))
+        records.append(
+            (
+                mode,
+                FrameRecord(
+                    frame, path.name, picture.digest, picture.hw_px, boxes, why
+                ),
+                path,
+            )
+        )
     return records
 
 
 def _sample(units: Units, samples: int) -> list[bytes]:
-    """At most `samples` encoded images that can be decoded, spread evenly over all frames."""
+    """At most `samples` encoded images that can be decoded, spread evenly over all
+    frames.
+    """
     paths = [path for frames in units.values() for _, path in frames]
     images = []
     for index in np.linspace(0, len(paths) - 1, min(samples, len(paths))).astype(int):
@@ -422,7 +538,10 @@ def _sample(units: Units, samples: int) -> list[bytes]:
             continue
         images.append(data)
     if not images:
-        raise InputError("A latency needs a readable image, and none of those tried is one: ask for 0 samples.")
+        raise InputError(
+            "A latency needs a readable image, and none of those tried is one: ask "
+            "for 0 samples."
+        )
     return images
 
 
@@ -445,17 +564,27 @@ def _recipe(detector: Detector, weights: Path, digest: str) -> dict[str, Any]:
     }
 
 
-def _mode_names(detector: Detector, sizes: Sequence[int], prefix: str) -> dict[str, int]:
+def _mode_names(
+    detector: Detector, sizes: Sequence[int], prefix: str
+) -> dict[str, int]:
     if not sizes or len(set(sizes)) != len(sizes):
-        raise InputError(f"At least one resolution is needed and none twice, and {list(sizes)} were given.")
+        raise InputError(
+            "At least one resolution is needed "
+            f"and none twice, and {list(sizes)} were given."
+        )
     if not re.fullmatch(r"\w[\w.+-]*", prefix):
-        raise InputError(f"A mode's name is made of letters, digits and . _ + -, and {prefix!r} is not.")
+        raise InputError(
+            "A mode's name is made of letters, digits "
+            f"and . _ + -, and {prefix!r} is not."
+        )
     for size in sizes:
         check_size(detector, size)
     return {f"{prefix}-{size}": size for size in sizes}
 
 
-def _summary(cache: Path, mode: str, size: int, units: Sequence[str], units_run: int) -> ModeSummary:
+def _summary(
+    cache: Path, mode: str, size: int, units: Sequence[str], units_run: int
+) -> ModeSummary:
     cached = store.read_mode(cache, mode)
     requested = np.isin(cached.run_seq, units)
     return ModeSummary(

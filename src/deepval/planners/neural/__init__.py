@@ -1,7 +1,8 @@
-"""The learned planner behind PKL and TIP, in our own code: road and boxes -> raster -> network -> plan, PKL, TIP.
+"""The learned planner behind PKL and TIP, in our own code: road and boxes -> raster ->
+network -> plan, PKL, TIP.
 
-Only `network` imports torch (extra `torch`) at once; `planner` and `training` load it at its first use, and `rasters`
-loads OpenCV when it draws.
+Only `network` imports torch (extra `torch`) at once; `planner` and `training` load it
+at its first use, and `rasters` loads OpenCV when it draws.
 """
 
 from collections.abc import Iterator
@@ -11,8 +12,13 @@ from typing import Any
 
 @contextmanager
 def repeatable(torch: Any, seed: int, threads: int = 1) -> Iterator[None]:
-    """Seeded numbers, a fixed number of threads, sums in one order; torch's own settings are restored afterwards."""
-    before, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    """Seeded numbers, a fixed number of threads, sums in one order; torch's own
+    settings are restored afterwards.
+    """
+    before, strict = (
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+    )
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

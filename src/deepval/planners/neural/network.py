@@ -1,7 +1,8 @@
-"""Rasters -> logits: the learned planner's network in plain torch, ResNet-18 with skips, 5 channels to 16 maps.
+"""Rasters -> logits: the learned planner's network in plain torch, ResNet-18 with
+skips, 5 channels to 16 maps.
 
-Names and shapes of its state are the published ones at width 64, so that the released weights load strictly. This
-module needs torch: import it where it is used.
+Names and shapes of its state are the published ones at width 64, so that the released
+weights load strictly. This module needs torch: import it where it is used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,7 +66,9 @@ class PlannerNetwork(nn.Module):
         super().__init__()
         self.width = width
         self.trunk = Trunk(width)
-        self.downscale = nn.Sequential(nn.Conv2d(8 * width, 8 * width, 3, 2, 1, bias=False))
+        self.downscale = nn.Sequential(
+            nn.Conv2d(8 * width, 8 * width, 3, 2, 1, bias=False)
+        )
         self.upscale0 = _up(8 * width, 8 * width, 2)
         self.upscale1 = _up(8 * width, 4 * width, 4)
         self.upscale2 = _up(6 * width, 4 * width, 2)
@@ -75,8 +78,9 @@ class PlannerNetwork(nn.Module):
     def blocks(self, rasters: Tensor) -> Tensor:
         """Logits of each block of cells.
 
-        The last step up only repeats numbers and the convolution after it looks at one cell at a time, so that it is
-        applied before the repetition: a sixteenth of the work for the same numbers.
+        The last step up only repeats numbers and the convolution after it looks at one
+        cell at a time, so that it is applied before the repetition: a sixteenth of the
+        work for the same numbers.
         """
         trunk = self.trunk
         signal = trunk.maxpool(torch.relu(trunk.bn1(trunk.conv1(rasters))))
@@ -96,7 +100,10 @@ class PlannerNetwork(nn.Module):
 def state_shapes(width: int = WIDTH) -> Mapping[str, tuple[int, ...]]:
     """Name and shape of every tensor of the network's state."""
     with torch.random.fork_rng(devices=[]):
-        return {name: tuple(tensor.shape) for name, tensor in PlannerNetwork(width).state_dict().items()}
+        return {
+            name: tuple(tensor.shape)
+            for name, tensor in PlannerNetwork(width).state_dict().items()
+        }
 
 
 def _convolution(inputs: int, outputs: int, *, stride: int = 1) -> nn.Conv2d:
@@ -106,7 +113,9 @@ def _convolution(inputs: int, outputs: int, *, stride: int = 1) -> nn.Conv2d:
 
 
 def _stage(inputs: int, outputs: int, *, stride: int) -> nn.Sequential:
-    return nn.Sequential(ResidualBlock(inputs, outputs, stride), ResidualBlock(outputs, outputs, 1))
+    return nn.Sequential(
+        ResidualBlock(inputs, outputs, stride), ResidualBlock(outputs, outputs, 1)
+    )
 
 
 def _up(inputs: int, outputs: int, times: int) -> nn.Sequential:

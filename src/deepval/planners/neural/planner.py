@@ -1,7 +1,9 @@
-"""Weights and masks in files -> a planner in memory: (scene, objects) -> logits, paths, PKL and TIP.
+"""Weights and masks in files -> a planner in memory: (scene, objects) -> logits, paths,
+PKL and TIP.
 
-Weights are checked against the network. Rasters run one at a time on one thread, and equal rasters run once: batches of
-eight would save an eighth of the time, but the last digits of a frame would depend on the size of its batch.
+Weights are checked against the network. Rasters run one at a time on one thread, and
+equal rasters run once: batches of eight would save an eighth of the time, but the last
+digits of a frame would depend on the size of its batch.
 """
 
 import hashlib
@@ -30,7 +32,11 @@ from deepval.planners.neural.rasters import road_rasters, scene_rasters
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 
-Origin = Literal["published", "trained here, not the published weights", "not verified to be the published files"]
+Origin = Literal[
+    "published",
+    "trained here, not the published weights",
+    "not verified to be the published files",
+]
 PUBLISHED: Origin = "published"
 TRAINED_HERE: Origin = "trained here, not the published weights"
 UNVERIFIED: Origin = "not verified to be the published files"
@@ -38,10 +44,12 @@ BLOBS = {
     "weights": "7e486090566a7f4f1cb7a1910a6598410779982d",
     "masks": "9ebbafd0a0c83bc79211879668ad493e81871762",
 }
-"""Git's names of the published planner.pt and masks_trainval.json: the SHA-1 of a header and the content."""
+"""Git's names of the published planner.pt and masks_trainval.json: the SHA-1 of a
+header and the content.
+"""
 GET = (
-    "take planner.pt and masks_trainval.json of planning-centric metrics (PKL), or weights.npz and masks.npz that "
-    "`deepval train-planner` writes"
+    "take planner.pt and masks_trainval.json of planning-centric metrics (PKL), or "
+    "weights.npz and masks.npz that `deepval train-planner` writes"
 )
 
 
@@ -59,7 +67,9 @@ class PlannerFile:
 
     def is_published(self, kind: Literal["weights", "masks"]) -> bool:
         """Whether it is the published file, byte for byte."""
-        blob = hashlib.sha1(b"blob %d\0" % len(self.data) + self.data, usedforsecurity=False)
+        blob = hashlib.sha1(
+            b"blob %d\0" % len(self.data) + self.data, usedforsecurity=False
+        )
         return blob.hexdigest() == BLOBS[kind]
 
 
@@ -76,27 +86,38 @@ FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An .npz file with the arrays in their order; not compressed, so that bytes depend on no version of zlib."""
+    """An .npz file with the arrays in their order; not compressed, so that bytes depend
+    on no version of zlib.
+    """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, array in arrays.items():
             entry = io.BytesIO()
             np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", FIRST_DAY), entry.getvalue())
+            archive.writestr(
+                zipfile.ZipInfo(f"{name}.npy", FIRST_DAY), entry.getvalue()
+            )
     return out.getvalue()
 
 
 def masks_of(file: PlannerFile) -> Masks:
-    """Masks from a nested JSON list of 0 and 1, or from an .npz with the array `masks`."""
+    """Masks from a nested JSON list of 0 and 1, or from an .npz with the array
+    `masks`.
+    """
     array = _npz_masks(file) if file.path.suffix == ".npz" else _json_masks(file)
     try:
         array = np.asarray(array)
     except ValueError:
         array = np.zeros(0, dtype=object)
     if array.dtype.kind not in "biuf":
-        raise InputError(f"{file.path}: masks must be a table of 0 and 1 with rows of equal length.")
+        raise InputError(
+            f"{file.path}: masks must be a table of 0 and 1 with rows of equal length."
+        )
     if not np.isin(array, (0, 1)).all():
-        raise InputError(f"{file.path}: masks must hold 0 and 1 only; found {array[~np.isin(array, (0, 1))][0]:g}.")
+        raise InputError(
+            f"{file.path}: masks must hold "
+            f"0 and 1 only; found {array[~np.isin(array, (0, 1))][0]:g}."
+        )
     try:
         return Masks(array.astype(bool))
     except InputError as error:
@@ -112,7 +133,9 @@ def _npz_masks(file: PlannerFile) -> np.ndarray:
     try:
         return npz_arrays(file.data)["masks"]
     except (KeyError, ValueError) as error:
-        raise InputError(f"{file.path}: must be an .npz file with the array `masks`; {error}.") from error
+        raise InputError(
+            f"{file.path}: must be an .npz file with the array `masks`; {error}."
+        ) from error
 
 
 def _json_masks(file: PlannerFile) -> list:
@@ -129,7 +152,9 @@ COUNTERS = "num_batches_tracked"
 
 @dataclass(frozen=True, eq=False)
 class PlannerWeights:
-    """The state of a network: arrays by name; `manifest` describes a training by deepval, None for other weights."""
+    """The state of a network: arrays by name; `manifest` describes a training by
+    deepval, None for other weights.
+    """
 
     arrays: Mapping[str, np.ndarray]
     width: int
@@ -138,7 +163,9 @@ class PlannerWeights:
 
 def weights_of(file: PlannerFile) -> PlannerWeights:
     """The weights in a file; InputError unless they fit the network strictly."""
-    arrays, manifest = _npz(file) if file.path.suffix == ".npz" else (_torch(file), None)
+    arrays, manifest = (
+        _npz(file) if file.path.suffix == ".npz" else (_torch(file), None)
+    )
     return PlannerWeights(arrays, _check_width(arrays, str(file.path)), manifest)
 
 
@@ -148,37 +175,56 @@ def network_with(weights: PlannerWeights) -> Any:
     from deepval.planners.neural.network import PlannerNetwork
 
     network: Any = PlannerNetwork(weights.width)
-    network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.arrays.items()})
+    network.load_state_dict(
+        {
+            name: torch.from_numpy(np.array(array))
+            for name, array in weights.arrays.items()
+        }
+    )
     return network.eval().to(memory_format=torch.channels_last)
 
 
 def _check_width(arrays: Mapping[str, np.ndarray], source: str) -> int:
-    """The network's width; an error unless names, shapes and numbers are those of such a network."""
+    """The network's width; an error unless names, shapes and numbers are those of such
+    a network.
+    """
     library("torch")
     from deepval.planners.neural.network import WIDTH, state_shapes
 
     first = arrays.get("trunk.conv1.weight")
     width = WIDTH if first is None or first.ndim != 4 or not len(first) else len(first)
     shapes = state_shapes(width)
-    missing, extra = sorted(set(shapes) - set(arrays)), sorted(set(arrays) - set(shapes))
+    missing, extra = (
+        sorted(set(shapes) - set(arrays)),
+        sorted(set(arrays) - set(shapes)),
+    )
     if missing:
         raise InputError(
-            f"{source}: weights of the learned planner must hold {len(shapes)} tensors; {len(missing)} are missing, "
-            f"the first {missing[0]!r}."
+            f"{source}: weights of the learned planner must hold {len(shapes)} "
+            f"tensors; {len(missing)} are missing, the first {missing[0]!r}."
         )
     if extra:
         raise InputError(
-            f"{source}: weights of the learned planner hold {extra[0]!r}, which the network does not have."
+            f"{source}: weights of the learned planner hold {extra[0]!r}, which the "
+            "network does not have."
         )
     for name, shape in shapes.items():
         array = arrays[name]
         if array.shape != shape:
             raise InputError(
-                f"{source}: {name} must have the shape {' x '.join(map(str, shape)) or 'of a single number'}; found "
-                f"{' x '.join(map(str, array.shape)) or 'a single number'}: these are weights of another network."
+                f"{source}: {name} must have the shape "
+                f"{' x '.join(map(str, shape)) or 'of a single number'}; found "
+                f"{' x '.join(map(str, array.shape)) or 'a single number'}: these are "
+                "weights of another network."
             )
-        if array.dtype.kind != ("i" if name.endswith(COUNTERS) else "f") or not np.isfinite(array).all():
-            raise InputError(f"{source}: {name} must hold finite numbers; found {array.dtype} or NaN.")
+        if (
+            array.dtype.kind != ("i" if name.endswith(COUNTERS) else "f")
+            or not np.isfinite(array).all()
+        ):
+            raise InputError(
+                f"{source}: {name} must hold finite "
+                f"numbers; found {array.dtype} or NaN."
+            )
     return width
 
 
@@ -186,13 +232,18 @@ def _npz(file: PlannerFile) -> tuple[dict[str, np.ndarray], Mapping[str, Any] | 
     try:
         arrays = npz_arrays(file.data)
     except ValueError as error:
-        raise InputError(f"{file.path}: weights must be plain arrays in an .npz file; {error}.") from error
+        raise InputError(
+            f"{file.path}: weights must be plain arrays in an .npz file; {error}."
+        ) from error
     manifest = arrays.pop(MANIFEST, None)
     what = "weights with a manifest in JSON"
     if manifest is None:
         return arrays, None
     return arrays, check_file_form(
-        dict[str, Any], json_content(str(manifest).encode(), file.path, what), file.path, what
+        dict[str, Any],
+        json_content(str(manifest).encode(), file.path, what),
+        file.path,
+        what,
     )
 
 
@@ -200,21 +251,36 @@ def _torch(file: PlannerFile) -> dict[str, np.ndarray]:
     torch = library("torch")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about old formats; unreadable content is an error below
-            state = torch.load(io.BytesIO(file.data), map_location="cpu", weights_only=True)
+            # about old formats; unreadable content is an error below
+            warnings.simplefilter("ignore")
+            state = torch.load(
+                io.BytesIO(file.data), map_location="cpu", weights_only=True
+            )
     except pickle.UnpicklingError as error:
         raise InputError(
-            f"{file.path}: weights must be tensors by name and nothing else; the file asks for more, or is damaged, "
-            "and is not read further."
+            f"{file.path}: weights must be tensors by name and nothing else; the file "
+            "asks for more, or is damaged, and is not read further."
         ) from error
     except (RuntimeError, ValueError, OSError, EOFError, KeyError, TypeError) as error:
-        raise InputError(f"{file.path}: weights must be a file of torch or an .npz; it cannot be read.") from error
+        raise InputError(
+            f"{file.path}: weights must be a file of torch or "
+            "an .npz; it cannot be read."
+        ) from error
     strange = not isinstance(state, dict) or [
-        name for name, tensor in state.items() if not (isinstance(name, str) and isinstance(tensor, torch.Tensor))
+        name
+        for name, tensor in state.items()
+        if not (isinstance(name, str) and isinstance(tensor, torch.Tensor))
     ]
     if strange:
-        what = f"{type(state).__name__}" if strange is True else f"{strange[0]!r} that is not a tensor"
-        raise InputError(f"{file.path}: weights must be tensors by name and nothing else; found {what}.")
+        what = (
+            f"{type(state).__name__}"
+            if strange is True
+            else f"{strange[0]!r} that is not a tensor"
+        )
+        raise InputError(
+            f"{file.path}: weights must be tensors by name and "
+            f"nothing else; found {what}."
+        )
     return {name: tensor.detach().numpy() for name, tensor in state.items()}
 
 
@@ -231,7 +297,9 @@ class Forward:
         self.runs = 0
         self._answers: OrderedDict[str, np.ndarray] = OrderedDict()
 
-    def blocks(self, raster: Bool[np.ndarray, "channel x y"]) -> Float[np.ndarray, "step bx by"]:
+    def blocks(
+        self, raster: Bool[np.ndarray, "channel x y"]
+    ) -> Float[np.ndarray, "step bx by"]:
         """Logits of each block of cells (see `Masks.within`)."""
         key = sha256(np.packbits(raster).tobytes())
         logits = self._answers.get(key)
@@ -243,17 +311,23 @@ class Forward:
         self._answers.move_to_end(key)
         return logits
 
-    def _run(self, raster: Bool[np.ndarray, "channel x y"]) -> Float[np.ndarray, "step bx by"]:
+    def _run(
+        self, raster: Bool[np.ndarray, "channel x y"]
+    ) -> Float[np.ndarray, "step bx by"]:
         torch = library("torch")
         self.runs += 1
         with one_thread(), torch.inference_mode():
-            batch = torch.from_numpy(raster[None].astype(np.float32)).contiguous(memory_format=torch.channels_last)
+            batch = torch.from_numpy(raster[None].astype(np.float32)).contiguous(
+                memory_format=torch.channels_last
+            )
             return np.ascontiguousarray(self.network.blocks(batch)[0].numpy())
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread, so that sums are in one order; torch's own setting is restored afterwards."""
+    """One thread, so that sums are in one order; torch's own setting is restored
+    afterwards.
+    """
     torch = library("torch")
     threads = torch.get_num_threads()
     try:
@@ -264,7 +338,9 @@ def one_thread() -> Iterator[None]:
 
 
 STORED_SCENES = 4
-"""Number of stored outputs for a scene and objects: cheap, full and reference objects of a unit, and one more."""
+"""Number of stored outputs for a scene and objects: cheap, full and reference objects
+of a unit, and one more.
+"""
 
 
 class PlannerFiles(NamedTuple):
@@ -278,15 +354,21 @@ class PlannerFiles(NamedTuple):
 
 
 class LoadedPlanner:
-    """A network with its masks and recent outputs, because plans, losses and diagnostics need the same ones."""
+    """A network with its masks and recent outputs, because plans, losses and
+    diagnostics need the same ones.
+    """
 
     def __init__(self, forward: Forward, masks: Masks) -> None:
         self.forward, self.masks = forward, masks
-        self._asked: deque[tuple[Scene, Objects, np.ndarray]] = deque(maxlen=STORED_SCENES)
+        self._asked: deque[tuple[Scene, Objects, np.ndarray]] = deque(
+            maxlen=STORED_SCENES
+        )
         self._road: tuple[Scene, list[np.ndarray]] | None = None
 
     def logits(self, scene: Scene, objects: Objects) -> Float[np.ndarray, "time cell"]:
-        """The network's logits within the masks, frame by frame, with these objects on the road."""
+        """The network's logits within the masks, frame by frame, with these objects on
+        the road.
+        """
         for stored_scene, stored_objects, stored_logits in self._asked:
             if stored_scene is scene and stored_objects is objects:
                 return stored_logits
@@ -294,11 +376,17 @@ class LoadedPlanner:
             self._road = scene, road_rasters(scene, self.masks.grid)
         rasters = scene_rasters(scene, objects, self.masks.grid, roads=self._road[1])
         parts = [self.masks.within(self.forward.blocks(raster)) for raster in rasters]
-        logits = np.stack(parts) if parts else np.zeros((0, self.masks.index.shape[1]), dtype=np.float32)
+        logits = (
+            np.stack(parts)
+            if parts
+            else np.zeros((0, self.masks.index.shape[1]), dtype=np.float32)
+        )
         self._asked.append((scene, objects, logits))
         return logits
 
-    def paths_m(self, scene: Scene, objects: Objects) -> Float[np.ndarray, "time step 2"]:
+    def paths_m(
+        self, scene: Scene, objects: Objects
+    ) -> Float[np.ndarray, "time step 2"]:
         """The planned positions in the ego frame, frame by frame."""
         return path_m(self.logits(scene, objects), self.masks)
 
@@ -306,9 +394,16 @@ class LoadedPlanner:
         self, scene: Scene, reference: Objects, perceived: Objects
     ) -> tuple[Float[np.ndarray, "time"], Float[np.ndarray, "time"]]:
         """PKL and TIP of perceived objects, frame by frame."""
-        reference_logits, perceived_logits = self.logits(scene, reference), self.logits(scene, perceived)
-        # A frame at a time: the sums of a whole unit at once would take gigabytes in double precision.
-        both = [(pkl(a, b), tip(a, b, self.masks)) for a, b in zip(reference_logits, perceived_logits, strict=True)]
+        reference_logits, perceived_logits = (
+            self.logits(scene, reference),
+            self.logits(scene, perceived),
+        )
+        # A frame at a time: the sums of a whole unit at once would take gigabytes in
+        # double precision.
+        both = [
+            (pkl(a, b), tip(a, b, self.masks))
+            for a, b in zip(reference_logits, perceived_logits, strict=True)
+        ]
         losses = np.array(both, dtype=float).reshape(-1, 2)
         return losses[:, 0], losses[:, 1]
 
@@ -321,24 +416,43 @@ def planner_files(weights: Path | str, masks: Path | str) -> PlannerFiles:
         _check_pair(planner_weights.manifest, planner_masks, str(weights_file.path))
         origin: Origin = TRAINED_HERE
     else:
-        origin = PUBLISHED if weights_file.is_published("weights") and masks_file.is_published("masks") else UNVERIFIED
-    return PlannerFiles(Path(weights), Path(masks), weights_file.sha256, masks_file.sha256, origin)
+        origin = (
+            PUBLISHED
+            if weights_file.is_published("weights") and masks_file.is_published("masks")
+            else UNVERIFIED
+        )
+    return PlannerFiles(
+        Path(weights), Path(masks), weights_file.sha256, masks_file.sha256, origin
+    )
 
 
 @lru_cache(maxsize=2)
 def load_planner(files: PlannerFiles) -> LoadedPlanner:
-    """The planner in these files, stored in memory; InputError where a file has changed."""
-    weights_file, masks_file = read_file(files.weights, "weights"), read_file(files.masks, "masks")
-    for file, digest in ((weights_file, files.weights_sha256), (masks_file, files.masks_sha256)):
+    """The planner in these files, stored in memory; InputError where a file has
+    changed.
+    """
+    weights_file, masks_file = (
+        read_file(files.weights, "weights"),
+        read_file(files.masks, "masks"),
+    )
+    for file, digest in (
+        (weights_file, files.weights_sha256),
+        (masks_file, files.masks_sha256),
+    ):
         if file.sha256 != digest:
-            raise InputError(f"{file.path}: must stay as it is while it is used, and was changed: start again.")
-    return LoadedPlanner(Forward(network_with(weights_of(weights_file))), masks_of(masks_file))
+            raise InputError(
+                f"{file.path}: must stay as it is while it is used, "
+                "and was changed: start again."
+            )
+    return LoadedPlanner(
+        Forward(network_with(weights_of(weights_file))), masks_of(masks_file)
+    )
 
 
 def _check_pair(manifest: object, masks: Masks, source: str) -> None:
     cells = manifest.get("cells") if isinstance(manifest, dict) else None
     if cells != masks.grid.cells:
         raise InputError(
-            f"{source}: was trained on a grid of {cells} cells a side, and the masks have {masks.grid.cells}: take the "
-            "masks that were written with it."
+            f"{source}: was trained on a grid of {cells} cells a side, and the masks "
+            f"have {masks.grid.cells}: take the masks that were written with it."
         )

@@ -1,8 +1,9 @@
-"""Scenes and truths with tracks -> samples (road user, time, raster, target cells) -> a trained planner.
+"""Scenes and truths with tracks -> samples (road user, time, raster, target cells) -> a
+trained planner.
 
-The planner is written as plain arrays of weights and masks, with a manifest. The same samples, settings and threads
-give the same bytes. A stopped run continues from its last checkpoint and ends with the same bytes as an uninterrupted
-one.
+The planner is written as plain arrays of weights and masks, with a manifest. The same
+samples, settings and threads give the same bytes. A stopped run continues from its last
+checkpoint and ends with the same bytes as an uninterrupted one.
 """
 
 import json
@@ -23,7 +24,12 @@ from deepval.geometry.classes import super_class
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.planners.neural import repeatable
 from deepval.planners.neural.plan_metrics import AHEAD_S, STEPS, Masks, PlanGrid
-from deepval.planners.neural.planner import MANIFEST, TRAINED_HERE, masks_bytes, npz_bytes
+from deepval.planners.neural.planner import (
+    MANIFEST,
+    TRAINED_HERE,
+    masks_bytes,
+    npz_bytes,
+)
 from deepval.planners.neural.rasters import (
     RoadDrawing,
     ego_poses,
@@ -40,16 +46,22 @@ from deepval.world.truth import Truth
 
 HORIZON_S = float(AHEAD_S[-1])
 LEAST_WAY_M = 0.2
-"""Other road users are samples only where they move farther than this within the horizon of a plan."""
+"""Other road users are samples only where they move farther than this within the
+horizon of a plan.
+"""
 TOLERANCE_S = 0.05
 """Keyframes are not quite evenly spaced: a future may be this much shorter."""
 VEHICLES = ("vehicle", "cyclist")
-"""Super-classes that are samples besides the ego vehicle; trailers, which only follow, are left out."""
+"""Super-classes that are samples besides the ego vehicle; trailers, which only follow,
+are left out.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Mover:
-    """One road user in the world frame at the times of its observations: (x, y, cos, sin), length and width."""
+    """One road user in the world frame at the times of its observations: (x, y, cos,
+    sin), length and width.
+    """
 
     time_s: Float[np.ndarray, "time"]
     state: Float[np.ndarray, "time 4"]
@@ -58,7 +70,9 @@ class Mover:
 
     def at(self, time_s: Float[np.ndarray, "*when"]) -> Float[np.ndarray, "*when 3"]:
         """Pose (x, y, heading), linear between observations."""
-        x, y, cos, sin = (np.interp(time_s, self.time_s, column) for column in self.state.T)
+        x, y, cos, sin = (
+            np.interp(time_s, self.time_s, column) for column in self.state.T
+        )
         return np.stack([x, y, np.arctan2(sin, cos)], axis=-1)
 
     def there(self, time_s: float) -> bool:
@@ -68,12 +82,16 @@ class Mover:
     def starts_s(self, every_s: float) -> Float[np.ndarray, "when"]:
         """Times whose future is observed over the horizon of a plan."""
         room = self.time_s[-1] - self.time_s[0] - HORIZON_S + TOLERANCE_S
-        return self.time_s[0] + every_s * np.arange(int(np.floor(room / every_s + 1e-9)) + 1 if room >= 0 else 0)
+        return self.time_s[0] + every_s * np.arange(
+            int(np.floor(room / every_s + 1e-9)) + 1 if room >= 0 else 0
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class UnitSamples:
-    """The samples of one unit: sample i is road user `who[i]` (0: the ego vehicle) at `when_s[i]`."""
+    """The samples of one unit: sample i is road user `who[i]` (0: the ego vehicle) at
+    `when_s[i]`.
+    """
 
     unit: str
     drawing: RoadDrawing
@@ -85,14 +103,22 @@ class UnitSamples:
         return len(self.who)
 
     def raster(self, sample: int, grid: PlanGrid) -> Bool[np.ndarray, "5 x y"]:
-        """The road user's raster: the road, all other road users with the ego vehicle, and itself."""
+        """The road user's raster: the road, all other road users with the ego vehicle,
+        and itself.
+        """
         mover, when = self.movers[self.who[sample]], float(self.when_s[sample])
         pose = mover.at(np.array(when))
-        others = [other for other in self.movers if other is not mover and other.there(when)]
+        others = [
+            other for other in self.movers if other is not mover and other.there(when)
+        ]
         poses = np.array([other.at(np.array(when)) for other in others]).reshape(-1, 3)
         size_m = np.array([other.size_m for other in others]).reshape(-1, 2)
-        corners = ground_corners_m(to_vehicle_frame(poses[:, :2], pose), size_m, yaw_rad=poses[:, 2] - pose[2])
-        return whole_raster(road_raster(self.drawing, pose, grid=grid), corners, mover.size_m, grid=grid)
+        corners = ground_corners_m(
+            to_vehicle_frame(poses[:, :2], pose), size_m, yaw_rad=poses[:, 2] - pose[2]
+        )
+        return whole_raster(
+            road_raster(self.drawing, pose, grid=grid), corners, mover.size_m, grid=grid
+        )
 
     def target(self, sample: int, grid: PlanGrid) -> Int[np.ndarray, "step 2"]:
         """The road user's cell at every step; -1 outside the grid."""
@@ -116,14 +142,20 @@ class PlannerSamples:
     @cached_property
     def targets(self) -> Int[np.ndarray, "sample step 2"]:
         """The target of every sample."""
-        cells = [unit.target(sample, self.grid) for unit in self.units for sample in range(len(unit))]
+        cells = [
+            unit.target(sample, self.grid)
+            for unit in self.units
+            for sample in range(len(unit))
+        ]
         return np.array(cells, dtype=int).reshape(-1, STEPS, 2)
 
     def raster(self, sample: int) -> Bool[np.ndarray, "5 x y"]:
         """The raster of a sample."""
         ends = np.cumsum([len(unit) for unit in self.units])
         index = int(np.searchsorted(ends, sample, side="right"))
-        return self.units[index].raster(sample - int(ends[index] - len(self.units[index])), self.grid)
+        return self.units[index].raster(
+            sample - int(ends[index] - len(self.units[index])), self.grid
+        )
 
     @cached_property
     def masks(self) -> Bool[np.ndarray, "step x y"]:
@@ -131,18 +163,26 @@ class PlannerSamples:
         cells = np.zeros((STEPS, self.grid.cells, self.grid.cells), dtype=bool)
         step = np.broadcast_to(np.arange(STEPS), self.targets.shape[:2])
         inside = self.targets[..., 0] >= 0
-        cells[step[inside], self.targets[inside][:, 0], self.targets[inside][:, 1]] = True
+        cells[step[inside], self.targets[inside][:, 0], self.targets[inside][:, 1]] = (
+            True
+        )
         return cells | cells[:, :, ::-1]
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of road users, times and target cells."""
-        units = [[unit.unit, unit.who.tolist(), unit.when_s.tolist()] for unit in self.units]
+        units = [
+            [unit.unit, unit.who.tolist(), unit.when_s.tolist()] for unit in self.units
+        ]
         return digest_of([units, self.targets.tolist()])
 
 
-def unit_samples(scene: Scene, truth: Truth, *, every_s: float = 0.25, ego_only: bool = True) -> UnitSamples:
-    """The samples of one unit: its ego vehicle every `every_s`, and unless `ego_only` other vehicles that move."""
+def unit_samples(
+    scene: Scene, truth: Truth, *, every_s: float = 0.25, ego_only: bool = True
+) -> UnitSamples:
+    """The samples of one unit: its ego vehicle every `every_s`, and unless `ego_only`
+    other vehicles that move.
+    """
     movers = (_ego(scene), *_others(scene, truth))
     who, when = [], []
     for index, mover in enumerate(movers):
@@ -151,23 +191,38 @@ def unit_samples(scene: Scene, truth: Truth, *, every_s: float = 0.25, ego_only:
         starts = mover.starts_s(every_s)
         if index:
             end = np.minimum(starts + HORIZON_S, mover.time_s[-1])
-            way = mover.at(end)[:, :2] - mover.at(starts)[:, :2] if len(starts) else np.zeros((0, 2))
+            way = (
+                mover.at(end)[:, :2] - mover.at(starts)[:, :2]
+                if len(starts)
+                else np.zeros((0, 2))
+            )
             starts = starts[np.hypot(*way.T) > LEAST_WAY_M]
         who.append(np.full(len(starts), index))
         when.append(starts)
-    return UnitSamples(scene.unit, scene_drawing(scene), movers, np.concatenate(who), np.concatenate(when))
+    return UnitSamples(
+        scene.unit,
+        scene_drawing(scene),
+        movers,
+        np.concatenate(who),
+        np.concatenate(when),
+    )
 
 
 def samples_of(units: Sequence[UnitSamples], grid: PlanGrid) -> PlannerSamples:
-    """Samples to train on; there must be some, and every step must stay on the grid for one of them."""
+    """Samples to train on; there must be some, and every step must stay on the grid for
+    one of them.
+    """
     samples = PlannerSamples(tuple(units), grid)
     if not len(samples):
         raise InputError(
-            f"training a planner needs units that were logged for {HORIZON_S:g} s or more; of the {len(units)} given "
-            "none was."
+            f"training a planner needs units that were logged for {HORIZON_S:g} s or "
+            f"more; of the {len(units)} given none was."
         )
     if not samples.masks.any(axis=(1, 2)).all():
-        raise InputError("training a planner needs a road user that stays on the grid at every step; found none.")
+        raise InputError(
+            "training a planner needs a road user that stays on the grid at every "
+            "step; found none."
+        )
     return samples
 
 
@@ -181,7 +236,10 @@ def _others(scene: Scene, truth: Truth) -> list[Mover]:
     """The reference's tracks in the world, from footprints in the ego frame."""
     objects, poses = truth.objects, ego_poses(scene)
     if (objects.track < 0).any():
-        raise InputError(f"unit {scene.unit}: training a planner needs a track id for every reference object.")
+        raise InputError(
+            f"unit {scene.unit}: training a planner needs a track id for every "
+            "reference object."
+        )
     corners = objects.corners_m
     front, rear = corners[:, :2].mean(axis=1), corners[:, 2:].mean(axis=1)
     ahead, across = front - rear, corners[:, 0] - corners[:, 1]
@@ -189,16 +247,28 @@ def _others(scene: Scene, truth: Truth) -> list[Mover]:
     yaw = np.arctan2(ahead[:, 1], ahead[:, 0]) + pose[:, 2]
     cos, sin = np.cos(pose[:, 2]), np.sin(pose[:, 2])
     x, y = corners.mean(axis=1).T
-    state = np.column_stack([cos * x - sin * y + pose[:, 0], sin * x + cos * y + pose[:, 1], np.cos(yaw), np.sin(yaw)])
+    state = np.column_stack(
+        [
+            cos * x - sin * y + pose[:, 0],
+            sin * x + cos * y + pose[:, 1],
+            np.cos(yaw),
+            np.sin(yaw),
+        ]
+    )
     size_m = np.column_stack([np.hypot(*ahead.T), np.hypot(*across.T)])
     kinds = super_class(objects.cls)
     movers = []
     for track in np.unique(objects.track):
         rows = np.flatnonzero(objects.track == track)
         first = rows[0]
-        vehicle = str(kinds[first]) in VEHICLES and str(objects.cls[first]).lower() != "trailer"
+        vehicle = (
+            str(kinds[first]) in VEHICLES
+            and str(objects.cls[first]).lower() != "trailer"
+        )
         size = (float(size_m[first, 0]), float(size_m[first, 1]))
-        movers.append(Mover(scene.time_s[objects.frame[rows]], state[rows], size, vehicle))
+        movers.append(
+            Mover(scene.time_s[objects.frame[rows]], state[rows], size, vehicle)
+        )
     return movers
 
 
@@ -211,7 +281,9 @@ CHECKPOINT = "checkpoint.npz"
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings of a training; the defaults are the published ones except for the number of steps."""
+    """Settings of a training; the defaults are the published ones except for the number
+    of steps.
+    """
 
     width: int = 64
     steps: int = 1000
@@ -225,9 +297,15 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         for name in ("width", "steps", "threads", "checkpoint_every"):
             if getattr(self, name) < 1:
-                raise InputError(f"{name} of a training must be 1 or more; found {getattr(self, name)}.")
+                raise InputError(
+                    f"{name} of a training must "
+                    f"be 1 or more; found {getattr(self, name)}."
+                )
         if self.batch < 2:
-            raise InputError(f"a training's batch must be 2 or more, to normalise over; found {self.batch}.")
+            raise InputError(
+                "a training's batch must be 2 or more, to "
+                f"normalise over; found {self.batch}."
+            )
 
 
 class Trained(NamedTuple):
@@ -246,13 +324,15 @@ def train(
     source: Mapping[str, Any] | None = None,
     watch: Watch = unwatched,
 ) -> Trained:
-    """Train a planner from scratch and write weights.npz, masks.npz and manifest.json into a folder.
+    """Train a planner from scratch and write weights.npz, masks.npz and manifest.json
+    into a folder.
 
     Args:
         samples: Training samples.
         out: The folder; a stopped run continues there.
         settings: Settings of the training.
-        source: Origin of the samples, for the manifest: data set, units, hashes of files.
+        source: Origin of the samples, for the manifest: data set, units, hashes of
+            files.
         watch: Receives every step, to report progress.
     """
     torch = library("torch")
@@ -261,16 +341,30 @@ def train(
         "deepval": __version__,
         "torch": str(torch.__version__),
         "cells": samples.grid.cells,
-        **{name: value for name, value in asdict(settings).items() if name != "checkpoint_every"},
+        **{
+            name: value
+            for name, value in asdict(settings).items()
+            if name != "checkpoint_every"
+        },
         "samples": len(samples),
         "samples_sha256": samples.digest,
         "source": dict(source or {}),
     }
     with (
-        lock(out, f"{out}: another training is writing there; wait for it, or give another folder."),
+        lock(
+            out,
+            f"{out}: another training is writing there; wait for "
+            "it, or give another folder.",
+        ),
         repeatable(torch, settings.seed, settings.threads),
     ):
-        run = _Run(torch, samples, settings, checkpoint=out / CHECKPOINT, digest=digest_of(manifest))
+        run = _Run(
+            torch,
+            samples,
+            settings,
+            checkpoint=out / CHECKPOINT,
+            digest=digest_of(manifest),
+        )
         run.resume()
         for step in watch(range(run.done, settings.steps), "training the planner"):
             run.step(step)
@@ -279,13 +373,20 @@ def train(
 
 def _write(out: Path, run: "_Run", manifest: Mapping[str, Any]) -> Trained:
     state = {name: tensor.numpy() for name, tensor in run.network.state_dict().items()}
-    manifest = {**manifest, "loss": {"first": run.losses[0], "last": float(np.mean(run.losses[-50:]))}}
-    weights = npz_bytes({**state, MANIFEST: np.array(json.dumps(manifest, sort_keys=True))})
+    manifest = {
+        **manifest,
+        "loss": {"first": run.losses[0], "last": float(np.mean(run.losses[-50:]))},
+    }
+    weights = npz_bytes(
+        {**state, MANIFEST: np.array(json.dumps(manifest, sort_keys=True))}
+    )
     masks = masks_bytes(run.masks)
     write_atomically(out / "weights.npz", weights)
     write_atomically(out / "masks.npz", masks)
     hashes = {"weights_sha256": sha256(weights), "masks_sha256": sha256(masks)}
-    write_atomically(out / "manifest.json", json_text({**manifest, **hashes}, sort_keys=True))
+    write_atomically(
+        out / "manifest.json", json_text({**manifest, **hashes}, sort_keys=True)
+    )
     (out / CHECKPOINT).unlink(missing_ok=True)
     return Trained(out / "weights.npz", out / "masks.npz", {**manifest, **hashes})
 
@@ -294,7 +395,13 @@ class _Run:
     """A running training."""
 
     def __init__(
-        self, torch: Any, samples: PlannerSamples, settings: TrainingSettings, *, checkpoint: Path, digest: str
+        self,
+        torch: Any,
+        samples: PlannerSamples,
+        settings: TrainingSettings,
+        *,
+        checkpoint: Path,
+        digest: str,
     ) -> None:
         from deepval.planners.neural.network import PlannerNetwork
 
@@ -302,9 +409,12 @@ class _Run:
         self.checkpoint, self.digest = checkpoint, digest
         self.masks = Masks(samples.masks)
         network: Any = PlannerNetwork(settings.width)
-        self.network = network.train()  # not channels last: narrow networks then write past their memory (torch 2.13)
+        # not channels last: narrow networks then write past their memory (torch 2.13)
+        self.network = network.train()
         self.optimiser = torch.optim.Adam(
-            self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+            self.network.parameters(),
+            lr=settings.learning_rate,
+            weight_decay=settings.weight_decay,
         )
         self.within = torch.from_numpy(self.masks.cells)
         self.losses: list[float] = []
@@ -315,32 +425,56 @@ class _Run:
         return len(self.losses)
 
     def step(self, step: int) -> None:
-        """One step; the samples and their flips depend on its number and the seed alone."""
+        """One step; the samples and their flips depend on its number and the seed
+        alone.
+        """
         torch, settings = self.torch, self.settings
         chosen = _batch_samples(len(self.samples), step, settings)
-        flipped = np.random.default_rng([settings.seed, 1, step]).random(settings.batch) < 0.5
-        rasters = np.stack([self.samples.raster(int(sample)) for sample in chosen]).astype(np.float32)
-        targets = np.stack([_one_hot(self.samples.targets[sample], self.samples.grid.cells) for sample in chosen])
+        flipped = (
+            np.random.default_rng([settings.seed, 1, step]).random(settings.batch) < 0.5
+        )
+        rasters = np.stack(
+            [self.samples.raster(int(sample)) for sample in chosen]
+        ).astype(np.float32)
+        targets = np.stack(
+            [
+                _one_hot(self.samples.targets[sample], self.samples.grid.cells)
+                for sample in chosen
+            ]
+        )
         for arrays in (rasters, targets):
             arrays[flipped] = arrays[flipped][..., ::-1]
         batch = torch.from_numpy(rasters)
-        loss = planner_loss(torch, self.network(batch), torch.from_numpy(targets), self.within)
+        loss = planner_loss(
+            torch, self.network(batch), torch.from_numpy(targets), self.within
+        )
         self.optimiser.zero_grad()
         loss.backward()
         self.optimiser.step()
         self.losses.append(float(loss.detach()))
         if not np.isfinite(self.losses[-1]):
             raise InputError(
-                f"the training's loss must stay finite; it is not at step {step}: lower the learning rate."
+                f"the training's loss must stay finite; it is not at step {step}: "
+                "lower the learning rate."
             )
         if self.done % settings.checkpoint_every == 0 and self.done < settings.steps:
             write_atomically(self.checkpoint, npz_bytes(self._checkpoint()))
 
     def _checkpoint(self) -> dict[str, np.ndarray]:
-        arrays = {f"network/{name}": tensor.numpy() for name, tensor in self.network.state_dict().items()}
+        arrays = {
+            f"network/{name}": tensor.numpy()
+            for name, tensor in self.network.state_dict().items()
+        }
         for number, state in self.optimiser.state_dict()["state"].items():
-            arrays |= {f"optimiser/{number}/{name}": tensor.numpy() for name, tensor in state.items()}
-        return {"digest": np.array(self.digest), "losses": np.array(self.losses), **arrays}
+            arrays |= {
+                f"optimiser/{number}/{name}": tensor.numpy()
+                for name, tensor in state.items()
+            }
+        return {
+            "digest": np.array(self.digest),
+            "losses": np.array(self.losses),
+            **arrays,
+        }
 
     def resume(self) -> None:
         """Continue from the checkpoint of this training, if there is one."""
@@ -352,12 +486,14 @@ class _Run:
             digest, losses = str(arrays.pop("digest")), arrays.pop("losses").tolist()
         except (ValueError, KeyError) as error:
             raise InputError(
-                f"{self.checkpoint}: must be a checkpoint of this training; {error}: remove it."
+                f"{self.checkpoint}: must be a checkpoint "
+                f"of this training; {error}: remove it."
             ) from error
         if digest != self.digest:
             raise InputError(
-                f"{self.checkpoint}: is a checkpoint of another training (other samples, settings or versions): remove "
-                "it to start anew, or give another folder."
+                f"{self.checkpoint}: is a checkpoint of another training (other "
+                "samples, settings or versions): remove it to start anew, or give "
+                "another folder."
             )
         parts: dict[str, dict[str, Any]] = {"network": {}, "optimiser": {}}
         for name, array in arrays.items():
@@ -373,7 +509,9 @@ class _Run:
 
 
 def planner_loss(torch: Any, logits: Any, targets: Any, within: Any) -> Any:
-    """Mean cross-entropy over the cells within the masks; the road user's own cell weighs ten times."""
+    """Mean cross-entropy over the cells within the masks; the road user's own cell
+    weighs ten times.
+    """
     inside = targets[:, within]
     weight = 1.0 + (POSITIVE_WEIGHT - 1.0) * inside
     return torch.nn.functional.binary_cross_entropy_with_logits(
@@ -381,16 +519,25 @@ def planner_loss(torch: Any, logits: Any, targets: Any, within: Any) -> Any:
     )
 
 
-def _batch_samples(count: int, step: int, settings: TrainingSettings) -> Int[np.ndarray, "batch"]:
-    """Indices of a step's samples: random permutations of all samples, one after the other, cut into batches."""
+def _batch_samples(
+    count: int, step: int, settings: TrainingSettings
+) -> Int[np.ndarray, "batch"]:
+    """Indices of a step's samples: random permutations of all samples, one after the
+    other, cut into batches.
+    """
     positions = np.arange(step * settings.batch, (step + 1) * settings.batch)
     rounds = {
-        n: np.random.default_rng([settings.seed, 0, n]).permutation(count) for n in set((positions // count).tolist())
+        n: np.random.default_rng([settings.seed, 0, n]).permutation(count)
+        for n in set((positions // count).tolist())
     }
-    return np.array([rounds[position // count][position % count] for position in positions.tolist()])
+    return np.array(
+        [rounds[position // count][position % count] for position in positions.tolist()]
+    )
 
 
-def _one_hot(cells: Int[np.ndarray, "step 2"], side: int) -> Float[np.ndarray, "step x y"]:
+def _one_hot(
+    cells: Int[np.ndarray, "step 2"], side: int
+) -> Float[np.ndarray, "step x y"]:
     target = np.zeros((STEPS, side, side), dtype=np.float32)
     inside = np.flatnonzero(cells[:, 0] >= 0)
     target[inside, cells[inside, 0], cells[inside, 1]] = 1.0

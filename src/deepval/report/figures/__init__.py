@@ -1,8 +1,10 @@
-"""Results -> figures for a paper: vector PDF and PNG at the width of a column or of the text, without titles.
+"""Results -> figures for a paper: vector PDF and PNG at the width of a column or of the
+text, without titles.
 
-`gap-<cell>` shows the lost value by cause, `curves-<cell>` gain against budget, `sign-<cell>` the effect of escalation
-on each input, `birds-eye-<cell>` a harmed and a helped frame from above, `dumbbells-<cell>` allocators without
-and with their own cost. The same results give the same bytes in any order.
+`gap-<cell>` shows the lost value by cause, `curves-<cell>` gain against budget,
+`sign-<cell>` the effect of escalation on each input, `birds-eye-<cell>` a harmed and a
+helped frame from above, `dumbbells-<cell>` allocators without and with their own cost.
+The same results give the same bytes in any order.
 """
 
 import io
@@ -21,7 +23,9 @@ METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
 }
-"""Format -> metadata that is left out, so that files do not depend on the time or the version of matplotlib."""
+"""Format -> metadata that is left out, so that files do not depend on the time or the
+version of matplotlib.
+"""
 
 
 def figures(
@@ -35,9 +39,14 @@ def figures(
     Args:
         results: Cell name -> result.
         frames: Cell name -> frames to draw (the content of a frames.json).
-        gains: Cell name -> perception gain of each input (cheap error minus full error).
+        gains: Cell name -> perception gain of each input (cheap error minus full
+            error).
     """
-    return {name: figure for name, figure in _all_figures(results, frames, gains) if not isinstance(figure, str)}
+    return {
+        name: figure
+        for name, figure in _all_figures(results, frames, gains)
+        if not isinstance(figure, str)
+    }
 
 
 def write_figures(
@@ -48,15 +57,21 @@ def write_figures(
     gains: Mapping[str, Mapping[str, float]] | None = None,
     formats: Sequence[str] = ("pdf", "png"),
 ) -> tuple[list[Path], dict[str, str]]:
-    """Write every figure in every format; returns the files, and the reasons for figures that are left out, by name."""
+    """Write every figure in every format; returns the files, and the reasons for
+    figures that are left out, by name.
+    """
     unknown = [form for form in formats if form not in METADATA]
     if unknown:
-        raise InputError(f"A format of figures must be one of {', '.join(METADATA)}; found {unknown[0]!r}.")
+        raise InputError(
+            "A format of figures must "
+            f"be one of {', '.join(METADATA)}; found {unknown[0]!r}."
+        )
     stems: dict[str, str] = {}
     for name in sorted(results):
         if name != stems.setdefault(_stem(f"gap-{name}"), name):
             raise InputError(
-                f"Cells need names that differ as file names; {name!r} and {stems[_stem(f'gap-{name}')]!r} do not."
+                "Cells need names that differ "
+                f"as file names; {name!r} and {stems[_stem(f'gap-{name}')]!r} do not."
             )
     written: list[Path] = []
     left_out: dict[str, str] = {}
@@ -80,7 +95,10 @@ def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
     """Draw one figure and write it in the format of the file name's ending."""
     form = path.suffix.removeprefix(".")
     if form not in METADATA:
-        raise InputError(f"A format of figures must be one of {', '.join(METADATA)}; found {path.name!r}.")
+        raise InputError(
+            "A format of figures must "
+            f"be one of {', '.join(METADATA)}; found {path.name!r}."
+        )
     figure = draw_or_reason(draw)
     if isinstance(figure, str):
         raise InputError(f"{path}: the figure cannot be drawn; {figure}.")
@@ -105,34 +123,70 @@ def _all_figures(
     for by_cell, what in ((frames, "Frames"), (gains, "Gains")):
         unknown = sorted(set(by_cell or ()) - set(results))
         if unknown:
-            raise InputError(f"{what} must be of one of {', '.join(sorted(results))}; found {unknown[0]!r}.")
+            raise InputError(
+                f"{what} must "
+                f"be of one of {', '.join(sorted(results))}; found {unknown[0]!r}."
+            )
     for name in sorted(results):
-        result, seen, gain = results[name], (frames or {}).get(name), (gains or {}).get(name)
-        yield f"gap-{name}", draw_or_reason(lambda result=result: gain_figures.gap(result))
-        yield f"curves-{name}", draw_or_reason(lambda result=result: gain_figures.curves(result))
-        yield f"sign-{name}", draw_or_reason(lambda result=result, gain=gain: inputs.sign(result, gain))
+        result, seen, gain = (
+            results[name],
+            (frames or {}).get(name),
+            (gains or {}).get(name),
+        )
+        yield (
+            f"gap-{name}",
+            draw_or_reason(lambda result=result: gain_figures.gap(result)),
+        )
+        yield (
+            f"curves-{name}",
+            draw_or_reason(lambda result=result: gain_figures.curves(result)),
+        )
+        yield (
+            f"sign-{name}",
+            draw_or_reason(lambda result=result, gain=gain: inputs.sign(result, gain)),
+        )
         if seen is None:
-            yield f"birds-eye-{name}", "there is no frames.json beside the result: deepval build writes one"
+            yield (
+                f"birds-eye-{name}",
+                "there is no frames.json beside the result: deepval build writes one",
+            )
         else:
-            yield f"birds-eye-{name}", draw_or_reason(lambda seen=seen: inputs.birds_eye(seen))
+            yield (
+                f"birds-eye-{name}",
+                draw_or_reason(lambda seen=seen: inputs.birds_eye(seen)),
+            )
     yield from _dumbbells(results)
 
 
 def _dumbbells(results: Mapping[str, Result]) -> Iterator[tuple[str, Figure | str]]:
-    """A figure for every judged table, from its first results by name with selection and with measured budgets."""
+    """A figure for every judged table, from its first results by name with selection
+    and with measured budgets.
+    """
     tables: dict[str, list[str]] = {}
     for name in sorted(results):
         tables.setdefault(results[name].provenance["table"], []).append(name)
     for names in tables.values():
-        free = [name for name in names if any(row.kind == "selection" for row in results[name].rows)]
-        charged = [name for name in names if any(row.kind in MEASURED for row in results[name].rows)]
+        free = [
+            name
+            for name in names
+            if any(row.kind == "selection" for row in results[name].rows)
+        ]
+        charged = [
+            name
+            for name in names
+            if any(row.kind in MEASURED for row in results[name].rows)
+        ]
         if not free or not charged:
-            missing = "a latency, energy or money budget" if free else "a selection budget"
+            missing = (
+                "a latency, energy or money budget" if free else "a selection budget"
+            )
             yield f"dumbbells-{names[0]}", f"no result of this cell has {missing}"
             continue
         both = [name for name in free if name in charged]
         one, other = (both[0], both[0]) if both else (free[0], charged[0])
         yield (
             f"dumbbells-{one}",
-            draw_or_reason(lambda a=one, b=other: gain_figures.dumbbells(results[a], results[b])),
+            draw_or_reason(
+                lambda a=one, b=other: gain_figures.dumbbells(results[a], results[b])
+            ),
         )

@@ -15,7 +15,16 @@ INK, SOFT, LINE, EVEN = "#1c2329", "#59636d", "#d8d5cd", "#b9bec4"
 HELPED, HARMED, HARMED_WASH = "#2a6fb0", "#b54d14", "#fbece2"
 CHEAP, FULL, TRUTH, CORRIDOR = "#7b5bb0", "#14806b", "#7d868f", "#0e6672"
 ADDED, RECOVERED = "#e02b20", "#27b34b"
-SERIES = ("#3f4fa3", "#b0447b", "#86761a", "#2f8f9d", "#7a4b94", "#4d8a3a", "#94553a", "#5d7fae")
+SERIES = (
+    "#3f4fa3",
+    "#b0447b",
+    "#86761a",
+    "#2f8f9d",
+    "#7a4b94",
+    "#4d8a3a",
+    "#94553a",
+    "#5d7fae",
+)
 """The colours of the HTML page, light theme."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 """Marks of points, one per series."""
@@ -79,7 +88,9 @@ class LeftOutError(Exception):
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """A context in which figures are drawn and saved in this style, regardless of the user's settings."""
+    """A context in which figures are drawn and saved in this style, regardless of the
+    user's settings.
+    """
     matplotlib = library("matplotlib")
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
@@ -94,7 +105,8 @@ def draw_or_reason(draw: Callable[[], Figure]) -> Figure | str:
             figure = draw()
         except LeftOutError as missing:
             return str(missing)
-        # Fix ticks and positions now, in this style, so that the settings at the time of saving do not matter.
+        # Fix ticks and positions now, in this style, so that the settings at the time
+        # of saving do not matter.
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         return figure
@@ -102,7 +114,9 @@ def draw_or_reason(draw: Callable[[], Figure]) -> Figure | str:
 
 @cache
 def _figure_class() -> Any:
-    """A figure without a window that notebooks show as a PNG, with any matplotlib backend."""
+    """A figure without a window that notebooks show as a PNG, with any matplotlib
+    backend.
+    """
     Base = library("matplotlib.figure").Figure
 
     class Canvas(Base):
@@ -124,9 +138,13 @@ def panels(
     ratios: Sequence[float] | None = None,
     columns: int = 1,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure without a window and its axes, row by row from the top, of the same height or in these ratios."""
+    """A figure without a window and its axes, row by row from the top, of the same
+    height or in these ratios.
+    """
     figure = _figure_class()(figsize=(width_in, height_in), layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False, height_ratios=ratios).ravel())
+    return figure, list(
+        figure.subplots(rows, columns, squeeze=False, height_ratios=ratios).ravel()
+    )
 
 
 def short(name: str, longest: int = LONGEST) -> str:
@@ -145,18 +163,29 @@ def named_rows(axes: Axes, names: list[str], longest: int = LONGEST) -> None:
 
 
 def legend_above(figure: Figure, handles: list[Any]) -> None:
-    """The legend above all panels; a handle may be several marks drawn over each other, labelled as the last."""
-    labels = [str((handle[-1] if isinstance(handle, tuple) else handle).get_label()) for handle in handles]
+    """The legend above all panels; a handle may be several marks drawn over each other,
+    labelled as the last.
+    """
+    labels = [
+        str((handle[-1] if isinstance(handle, tuple) else handle).get_label())
+        for handle in handles
+    ]
     columns = _columns(labels, float(figure.get_size_inches()[0]))
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, borderaxespad=0.1)
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=columns, borderaxespad=0.1
+    )
 
 
 def _columns(labels: list[str], width_in: float) -> int:
-    """The number of legend columns that fit, at most three if there are over five labels; labels run downwards."""
+    """The number of legend columns that fit, at most three if there are over five
+    labels; labels run downwards.
+    """
     most = 3 if len(labels) > 5 else len(labels)
     for columns in range(most, 1, -1):
         rows = -(-len(labels) // columns)
-        widest = [max(map(len, labels[i : i + rows])) for i in range(0, len(labels), rows)]
+        widest = [
+            max(map(len, labels[i : i + rows])) for i in range(0, len(labels), rows)
+        ]
         if sum(CHARACTER_IN * width + MARK_IN for width in widest) <= width_in:
             return columns
     return 1

@@ -1,8 +1,9 @@
-"""Results -> one self-contained HTML page: verdict, charts, tables, sliders for loss weights, frames to look at.
+"""Results -> one self-contained HTML page: verdict, charts, tables, sliders for loss
+weights, frames to look at.
 
-Scripts of ours draw the page in the browser from the data inside it. The page loads nothing, and its policy names these
-scripts by their hashes, so that no other runs. The data are in a JSON block that cannot end early, and become text by
-textContent only.
+Scripts of ours draw the page in the browser from the data inside it. The page loads
+nothing, and its policy names these scripts by their hashes, so that no other runs. The
+data are in a JSON block that cannot end early, and become text by textContent only.
 """
 
 import html
@@ -24,7 +25,18 @@ from deepval.report.text_tables import Table
 from deepval.results import Inputs, Result
 from deepval.version import __version__
 
-PARTS = ("text", "recombine", "charts", "saving", "tables", "sections", "weights", "road", "explorer", "page")
+PARTS = (
+    "text",
+    "recombine",
+    "charts",
+    "saving",
+    "tables",
+    "sections",
+    "weights",
+    "road",
+    "explorer",
+    "page",
+)
 SCRIPTS = tuple(f"{name}.js" for name in PARTS)
 """Scripts of the page, in the order of their concatenation."""
 
@@ -41,7 +53,8 @@ def render(
     Args:
         results: Cell name -> result.
         frames: Cell name -> frames for the explorer (the content of a frames.json).
-        images: Data set and input (synthetic/scene-01/000039) -> JPEG picture as a data URL.
+        images: Data set and input (synthetic/scene-01/000039) -> JPEG picture as a data
+            URL.
         dates: Cell name -> day of its judgement (2026-11-18).
     """
     if not results:
@@ -49,16 +62,33 @@ def render(
     frames = frames or {}
     unknown = sorted(set(frames) - set(results))
     if unknown:
-        raise InputError(f"Frames must be of a cell of the report, {', '.join(sorted(results))}; found {unknown[0]!r}.")
+        raise InputError(
+            "Frames must be of a cell "
+            f"of the report, {', '.join(sorted(results))}; found {unknown[0]!r}."
+        )
     names = sorted(results)
-    cells = [_cell(name, results[name], frames.get(name)) | {"date": (dates or {}).get(name)} for name in names]
+    cells = [
+        _cell(name, results[name], frames.get(name)) | {"date": (dates or {}).get(name)}
+        for name in names
+    ]
     _share(cells)
-    data = {"cells": cells, "words": json.loads(_file("words.json")), "images": dict(sorted((images or {}).items()))}
-    plain = "\n\n".join(f"# {name}\n\n{forms.result_markdown(results[name])}" for name in names)
+    data = {
+        "cells": cells,
+        "words": json.loads(_file("words.json")),
+        "images": dict(sorted((images or {}).items())),
+    }
+    plain = "\n\n".join(
+        f"# {name}\n\n{forms.result_markdown(results[name])}" for name in names
+    )
     style, head = (f"\n{_file(name)}" for name in ("style.css", "head.js"))
-    script = f'\n"use strict";\n(() => {{\n{"".join(_file(name) for name in SCRIPTS)}}})();\n'
+    script = (
+        '\n"use strict";\n(() => {\n'
+        f"{''.join(_file(name) for name in SCRIPTS)}}})();\n"
+    )
     parts = {
-        "policy": content_policy(styles=[style], scripts=[head, script], images="data:"),
+        "policy": content_policy(
+            styles=[style], scripts=[head, script], images="data:"
+        ),
         "style": style,
         "head": head,
         "script": script,
@@ -73,22 +103,37 @@ def render(
 def render_drive(playback: Mapping[str, Any]) -> str:
     """The page that plays two drives side by side from above: docs/closed-loop.md."""
     text = files("deepval.report").joinpath("drive.html").read_text(encoding="utf-8")
-    (style,), (script,) = (re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("style", "script"))
+    (style,), (script,) = (
+        re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        for tag in ("style", "script")
+    )
     policy = content_policy(styles=[style], scripts=[script], images="data:")
     return text.replace("{{policy}}", policy).replace("{{data}}", _json(playback))
 
 
 def write(result: Result, path: str | Path, *, name: str | None = None) -> Path:
-    """Write the page of one result, named after its file if `name` is None; returns the path."""
+    """Write the page of one result, named after its file if `name` is None; returns the
+    path.
+    """
     page = file_path(path)
     write_atomically(page, render({page.stem if name is None else str(name): result}))
     return page
 
 
-def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[str, Any]:
-    content = {key: value for key, value in result.to_dict().items() if key not in ("thresholds", "samples", "inputs")}
-    guarantees = [{"guarantees": " ".join(new_unit_sentences([row]))} for row in result.rows]
-    content["rows"] = [record | more for record, more in zip(content["rows"], guarantees, strict=True)]
+def _cell(
+    name: str, result: Result, frames: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    content = {
+        key: value
+        for key, value in result.to_dict().items()
+        if key not in ("thresholds", "samples", "inputs")
+    }
+    guarantees = [
+        {"guarantees": " ".join(new_unit_sentences([row]))} for row in result.rows
+    ]
+    content["rows"] = [
+        record | more for record, more in zip(content["rows"], guarantees, strict=True)
+    ]
     content |= {key: _by_column(content[key]) for key in ("rows", "gaps", "streams")}
     return {
         "name": name,
@@ -104,7 +149,10 @@ def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[s
 def _by_column(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Records of the same fields, with the names once."""
     names = list(records[0]) if records else []
-    return {"names": names, "rows": [[record[name] for name in names] for record in records]}
+    return {
+        "names": names,
+        "rows": [[record[name] for name in names] for record in records],
+    }
 
 
 def _share(cells: list[dict[str, Any]]) -> None:
@@ -113,22 +161,39 @@ def _share(cells: list[dict[str, Any]]) -> None:
         first: dict[str, str] = {}
         for cell in cells:
             owner = first.setdefault(json_packed(cell[part]), cell["name"])
-            cell[part] = cell[part] if owner == cell["name"] or cell[part] is None else owner
+            cell[part] = (
+                cell[part] if owner == cell["name"] or cell[part] is None else owner
+            )
 
 
 def _pack(inputs: Inputs) -> dict[str, Any]:
-    """The inputs without losses, which follow from the terms; terms as changes, because most are zero or equal."""
+    """The inputs without losses, which follow from the terms; terms as changes, because
+    most are zero or equal.
+    """
     nothing = (0.0,) * len(inputs.input)
     packed = {}
     for name, modes in inputs.terms.items():
         cheap = next(iter(modes.values()))
-        packed[name] = {m: _changes(part, nothing if part is cheap else cheap) for m, part in modes.items()}
-    return {key: value for key, value in inputs.items() if key != "losses"} | {"terms": packed}
+        packed[name] = {
+            m: _changes(part, nothing if part is cheap else cheap)
+            for m, part in modes.items()
+        }
+    return {key: value for key, value in inputs.items() if key != "losses"} | {
+        "terms": packed
+    }
 
 
-def _changes(column: Sequence[float], usual: Sequence[float]) -> dict[str, Sequence[float]]:
-    """The indices at which a column differs from the usual one, and its values there."""
-    at = [i for i, (one, other) in enumerate(zip(column, usual, strict=True)) if one != other]
+def _changes(
+    column: Sequence[float], usual: Sequence[float]
+) -> dict[str, Sequence[float]]:
+    """The indices at which a column differs from the usual one, and its values
+    there.
+    """
+    at = [
+        i
+        for i, (one, other) in enumerate(zip(column, usual, strict=True))
+        if one != other
+    ]
     return {"at": at, "is": [column[i] for i in at]}
 
 
@@ -148,7 +213,9 @@ def _table(table: Table) -> dict[str, Any]:
 
 
 def _json(data: Any) -> str:
-    """JSON that is safe inside a script element: every <, > and & and line separator is escaped."""
+    """JSON that is safe inside a script element: every <, > and & and line separator is
+    escaped.
+    """
     text = json_packed(data)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
