@@ -212,7 +212,7 @@ def _file_digests(folder: Path) -> dict[str, Any]:
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if not path.is_file() or hidden or path.name in CHANGES_WITH_THE_CODE:
             continue
-        if name.startswith("result") or name.startswith("scores/"):
+        if name.startswith(("result", "judgement", "scores/")):
             continue  # judgements are frozen by the commands that print them
         digests[name] = _parts(path)
         if path.suffix == ".parquet":
