@@ -180,8 +180,8 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
         ),
         (
             ("--dataset", "mars"),
-            "--dataset must be one of argoverse2, commonroad, kitti, nuplan, "
-            "nuscenes, scenarionet, synthetic, waymo; found 'mars'",
+            "--dataset must be one of kitti, nuplan, nuscenes, scenarionet, "
+            "synthetic; found 'mars'",
         ),
         (("--dataset", "kitti"), "--dataset kitti needs --root"),
         (

@@ -20,7 +20,6 @@ from test_scenarionet import made_record
 import external_worlds
 import nuplan_files
 import onnx_models
-import waymo_files
 from commands import run
 from deepval.cells import build, sources
 from deepval.cells.folder import read_cell
@@ -28,17 +27,13 @@ from deepval.datasets import open_dataset
 from deepval.errors import InputWarning
 from deepval.features import TRACKED_NAMES, tracked_features
 from external_worlds import WORLDS
-from shared import shared_data
 
 pytest.importorskip("shapely", reason="the extra `planners` has shapely")
 SYSTEMS = ("pdm-closed-safety", "pdm-closed-scalar", "idm-safety", "idm-scalar")
 PAIRS = (("none", "reference"), ("profile-320", "profile-640"))
 CASES = [
-    ("waymo", PAIRS[0]),
     ("nuplan", PAIRS[0]),
     ("scenarionet", PAIRS[1]),
-    ("argoverse2", PAIRS[1]),
-    ("commonroad", PAIRS[1]),
 ]
 """Every source and every pair; the others are in tests/slow."""
 HOME = Path(mkdtemp(prefix="deepval-external-"))
@@ -139,7 +134,7 @@ def check_cell(folder, *, fits):
 )
 def test_every_source_goes_the_same_way(name, pair):
     folders, said = cells(name, pair)
-    check_cells(folders, said, fits=name in ("waymo", "scenarionet", "commonroad"))
+    check_cells(folders, said, fits=name == "scenarionet")
 
 
 def check_cells(folders, said, *, fits):
@@ -157,10 +152,10 @@ def check_cells(folders, said, *, fits):
 
 def test_python_builds_what_the_command_builds():
     material = sources.from_files(
-        open_dataset("waymo", logs("waymo")),
+        open_dataset("scenarionet", logs("scenarionet")),
         [sources.ModeFile(m, None) for m in PAIRS[0]],
     )
-    folders, _ = cells("waymo", PAIRS[0])
+    folders, _ = cells("scenarionet", PAIRS[0])
     for cell in build.cells(material, geometries=["tracks"], systems=SYSTEMS[2:]):
         kept = read_cell(folders[cell.spec.system])
         assert cell.id == kept.id
@@ -216,10 +211,10 @@ def test_logs_of_several_drives_have_a_split(tmp_path):
 
 
 def test_one_log_is_judged_on_and_labelled(tmp_path):
-    folders, said = cells("argoverse2", PAIRS[1])
+    folders, said = cells("nuplan", PAIRS[0])
     assert said.err == (
         "deepval: note: 1 unit is too few for a split, which needs 3: all units of "
-        "argoverse2 are judged, nothing is held out, and no allocator "
+        "nuplan are judged, nothing is held out, and no allocator "
         "can be fitted here.\n"
     )
     folder = folders["idm-scalar"]
@@ -241,25 +236,6 @@ def test_one_log_is_judged_on_and_labelled(tmp_path):
     assert label in json.loads((tmp_path / "result.json").read_text())["warnings"][0]
     done("report", folder, "--out", tmp_path / "page.html")
     assert label in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.shared
-def test_the_real_argoverse_scenario_is_built(tmp_path):
-    root = shared_data("argoverse2")
-    words = (
-        "--mode",
-        "none",
-        "--mode",
-        "reference",
-        "--geometry",
-        "tracks",
-        "--system",
-        "idm-scalar",
-    )
-    done("build", "--dataset", "argoverse2", "--root", root, *words, "--out", tmp_path)
-    check_cell(tmp_path / "idm-scalar-tracks", fits=False)
-    summary = read_cell(tmp_path / "idm-scalar-tracks").table.summary()
-    assert (summary.inputs, summary.affected, summary.harm_ratio) == (14, 3, 0.0)
 
 
 class Escape:
@@ -294,31 +270,25 @@ def refused(name, root, tmp_path, *, system="idm-safety"):
     return found.err
 
 
-def shifted(y_m):
-    """A scenario whose ego is so far to the left of its road."""
-    message = waymo_files.scenario()
-    for state in message["tracks"][1]["states"]:
-        state["centerY"] = y_m
-    return message
+def write_record(root, record):
+    """The folder of a record."""
+    root.mkdir()
+    (root / "sd_made.pkl").write_bytes(pickle.dumps(record, protocol=4))
+    return root
 
 
 def test_a_lane_without_successors_is_planned_towards(tmp_path):
-    message = waymo_files.scenario()
-    message["mapFeatures"] = [waymo_files.lane(1, waymo_files.points(0, 45, 0.0))]
-    message["tracks"] = message["tracks"][1:2]
-    message |= {
-        "sdcTrackIndex": 0,
-        "timestampsSeconds": message["timestampsSeconds"][:46],
-    }
-    message["tracks"][0]["states"] = message["tracks"][0]["states"][:46]
-    del message["dynamicMapStates"]
-    root = waymo_files.write(tmp_path / "logs", message)
+    record = made_record(steps=46)
+    record["tracks"] = {"ego": record["tracks"]["ego"]}
+    lane = record["map_features"]["a"]
+    record["map_features"] = {"a": lane | {"exit_lanes": []}}
+    root = write_record(tmp_path / "logs", record)
     words = ("--mode", "none", "--mode", "reference", "--geometry", "tracks")
     systems = ("--system", "idm-scalar", "--system", "pdm-closed-scalar")
     said = done(
         "build",
         "--dataset",
-        "waymo",
+        "scenarionet",
         "--root",
         root,
         *words,
@@ -333,15 +303,13 @@ def test_a_lane_without_successors_is_planned_towards(tmp_path):
 
 @pytest.mark.parametrize("system", ["idm-safety", "pdm-closed-safety"])
 def test_an_ego_off_the_road_is_told(tmp_path, system):
-    near = refused(
-        "waymo",
-        waymo_files.write(tmp_path / "near", shifted(400.0)),
-        tmp_path,
-        system=system,
-    )
+    record = made_record(steps=51)
+    record["tracks"]["ego"]["state"]["position"][:, 1] += 400.0
+    root = write_record(tmp_path / "logs", record)
+    sentence = refused("scenarionet", root, tmp_path, system=system)
     assert (
-        "a1b2c3.json: a driven path must lie on the map; no lane is within 15 m of it"
-        in near
+        "sd_made.pkl: a driven path must lie on the map; no lane is within 15 m of it"
+        in sentence
     )
 
 
@@ -379,9 +347,7 @@ def test_faults_of_a_database_are_told(tmp_path, harm, sentence):
 def test_a_hole_in_time_is_told(tmp_path):
     record = made_record(steps=51)
     record["metadata"]["ts"][20:] += 0.7
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "sd_made.pkl").write_bytes(pickle.dumps(record, protocol=4))
-    said = refused("scenarionet", tmp_path / "logs", tmp_path)
+    said = refused("scenarionet", write_record(tmp_path / "logs", record), tmp_path)
     assert (
         "a log must have a step every 0.1 s; from step 19 to 20 there are 0.8 s" in said
     )
@@ -389,9 +355,7 @@ def test_a_hole_in_time_is_told(tmp_path):
 
 def test_a_pickle_that_asks_for_more_is_told_and_not_run(tmp_path):
     record = made_record(steps=51) | {"more": Escape()}
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "sd_made.pkl").write_bytes(pickle.dumps(record, protocol=4))
-    said = refused("scenarionet", tmp_path / "logs", tmp_path)
+    said = refused("scenarionet", write_record(tmp_path / "logs", record), tmp_path)
     assert (
         "sd_made.pkl: must be a pickle of plain containers and NumPy arrays; it "
         "asks for posix.mkdir"

@@ -114,7 +114,7 @@ def test_planners_and_data_sets_are_named_where_another_is_asked_for():
         run(planner="pdm")
     with pytest.raises(
         InputError,
-        match=r"\(argoverse2, commonroad, scenarionet, waymo, yard\); found kitti",
+        match=r"\(scenarionet, yard\); found kitti",
     ):
         run(dataset="kitti")
 

@@ -99,16 +99,7 @@ def fitted(tmp_path_factory):
     return Fitted(cell, fit_on(cell, "gate-ridge").content())
 
 
-SAMPLED = (
-    "argoverse map",
-    "argoverse scenario",
-    "argoverse annotations",
-    "argoverse intrinsics",
-    "scenarionet",
-    "waymo",
-    "commonroad",
-    "gpudrive",
-)
+SAMPLED = ("scenarionet",)
 SAMPLED += ("nuplan log", "nuplan map", "nuscenes sample_annotation", "nuscenes map")
 
 

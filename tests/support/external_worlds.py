@@ -8,34 +8,11 @@ from unittest import mock
 
 from test_scenarionet import made_record
 
-import argoverse_files
-import commonroad_files
 import nuplan_files
-import waymo_files
 
 UNITS = 3
 STEPS = 46
 """Ten steps a second: two states have 4 s ahead."""
-
-
-def waymo(root: Path) -> Path:
-    """Scenarios that differ in where the other car is parked; the light is red in the
-    first only.
-    """
-    for number in range(UNITS):
-        message = waymo_files.scenario() | {"scenarioId": f"w{number}"}
-        for state in message["tracks"][0]["states"]:
-            state |= {"centerX": 38.0 + number, "velocityX": 0.0}
-        if number:
-            del message["dynamicMapStates"]
-        for part in (message, *message["tracks"]):
-            part |= {
-                key: part[key][:STEPS]
-                for key in ("timestampsSeconds", "dynamicMapStates", "states")
-                if key in part
-            }
-        waymo_files.write(root, message, f"w{number}")
-    return root
 
 
 def nuplan(root: Path) -> Path:
@@ -70,27 +47,7 @@ def scenarionet(root: Path) -> Path:
     return root
 
 
-def argoverse2(root: Path) -> Path:
-    """One scenario: a car stands ahead, a pedestrian crosses."""
-    argoverse_files.write_scenario(root, steps=STEPS)
-    return root
-
-
-def commonroad(root: Path) -> Path:
-    """Scenarios that differ in where the other car is parked."""
-    for number in range(UNITS):
-        content = commonroad_files.parts(steps=STEPS)
-        content["obstacles"] = content["obstacles"].replace(
-            "<x>50</x>", f"<x>{50 + number}</x>"
-        )
-        commonroad_files.write(root, commonroad_files.document(content), f"c{number}")
-    return root
-
-
 WORLDS = {
-    "commonroad": commonroad,
-    "waymo": waymo,
     "nuplan": nuplan,
     "scenarionet": scenarionet,
-    "argoverse2": argoverse2,
 }

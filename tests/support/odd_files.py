@@ -17,12 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import feather
 
-import argoverse_files
 import deepval
 import external_worlds
-import waymo_files
 from commands import run
 from deepval.allocators import read_allocator
 from deepval.allocators.allocator import file_text
@@ -33,11 +30,8 @@ from deepval.cells.sources import read_specification
 from deepval.cells.spec import read_split
 from deepval.cells.view_files import read_frames
 from deepval.datasets import kitti, nuscenes
-from deepval.datasets.logs.argoverse import Argoverse2
-from deepval.datasets.logs.commonroad import CommonRoad
 from deepval.datasets.logs.nuplan import Nuplan
 from deepval.datasets.logs.scenarionet import ScenarioNet
-from deepval.datasets.logs.waymo import Waymo
 from deepval.datasets.nuscenes import NuScenes
 from deepval.doctor import doctor
 from deepval.errors import InputError
@@ -175,14 +169,13 @@ def text_subject(name: str, path: Path, read: Callable[[], object]) -> Subject:
 
 
 def table_subject(name: str, path: Path, read: Callable[[], object]) -> Subject:
-    """A Parquet or Feather file with one column, type, cell or set of rows changed."""
-    parquet = path.suffix == ".parquet"
-    table = pq.read_table(path) if parquet else feather.read_table(path)
+    """A Parquet file with one column, type, cell or set of rows changed."""
+    table = pq.read_table(path)
 
     def change(rng: random.Random) -> str:
         changed, what = mutated_table(table.to_pydict(), rng)
         try:
-            (pq.write_table if parquet else feather.write_feather)(changed, str(path))
+            pq.write_table(changed, path)
         except (pa.ArrowException, ValueError):  # Parquet has no such type
             pq.write_table(table.slice(0, 0), path)
         return what
@@ -239,20 +232,11 @@ def _array(value: Any) -> np.ndarray:
 
 
 def drive_subjects(home: Path) -> list[Subject]:
-    """Files of logged drives: Argoverse 2, nuPlan, ScenarioNet, Waymo, CommonRoad,
-    nuScenes.
-    """
+    """Files of logged drives: nuPlan, ScenarioNet, nuScenes."""
     from test_nuscenes import expansion, tables
 
-    scenario = argoverse_files.write_scenario(home / "av2")
-    sensor = argoverse_files.write_sensor_log(home / "av2s")
     nuplan = external_worlds.nuplan(home / "nuplan")
     net = external_worlds.scenarionet(home / "net")
-    waymo = external_worlds.waymo(home / "waymo")
-    commonroad = external_worlds.commonroad(home / "commonroad")
-    gpudrive = waymo_files.write(
-        home / "gpudrive", waymo_files.as_gpudrive(waymo_files.scenario())
-    )
     tables(home / "nuscenes" / "v1.0-mini")
     (home / "nuscenes" / "maps" / "expansion").mkdir(parents=True)
     road = expansion() | {"connectivity": {"a": {"incoming": [], "outgoing": ["b"]}}}
@@ -281,39 +265,16 @@ def drive_subjects(home: Path) -> list[Subject]:
 
         return all_of
 
-    av2, av2s = (
-        read(lambda: Argoverse2(home / "av2")),
-        read(lambda: Argoverse2(home / "av2s")),
-    )
     np_, scenes = (
         read(lambda: Nuplan(nuplan)),
         read(lambda: NuScenes(home / "nuscenes")),
     )
     return [
-        json_subject("argoverse map", next(scenario.glob("*.json")), av2),
-        table_subject("argoverse scenario", next(scenario.glob("*.parquet")), av2),
-        json_subject(
-            "argoverse sensor map", next((sensor / "map").glob("*.json")), av2s
-        ),
-        *(
-            table_subject(f"argoverse {path.stem}", path, av2s)
-            for path in (
-                *sorted(sensor.glob("*.feather")),
-                *sorted((sensor / "calibration").glob("*.feather")),
-            )
-        ),
         database_subject("nuplan log", next(nuplan.rglob("*.db")), np_),
         database_subject("nuplan map", next(nuplan.rglob("*.gpkg")), np_),
         json_subject("nuplan map index", next((nuplan / "maps").glob("*.json")), np_),
         pickle_subject(
             "scenarionet", sorted(net.glob("*.pkl"))[0], read(lambda: ScenarioNet(net))
-        ),
-        json_subject("waymo", waymo / "w0.json", read(lambda: Waymo(waymo))),
-        json_subject(
-            "gpudrive", gpudrive / "a1b2c3.json", read(lambda: Waymo(gpudrive))
-        ),
-        text_subject(
-            "commonroad", commonroad / "c0.xml", read(lambda: CommonRoad(commonroad))
         ),
         *(
             json_subject(f"nuscenes {path.stem}", path, scenes)

@@ -66,10 +66,7 @@ COMMANDS = [
         for name in (
             "nuscenes",
             "nuplan",
-            "waymo",
             "scenarionet",
-            "argoverse2",
-            "commonroad",
         )
     ),
     (

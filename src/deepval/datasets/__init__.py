@@ -8,24 +8,18 @@ from typing import Any
 from deepval import plugins
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.kitti import Kitti
-from deepval.datasets.logs.argoverse import Argoverse2
-from deepval.datasets.logs.commonroad import CommonRoad
 from deepval.datasets.logs.nuplan import Nuplan
 from deepval.datasets.logs.scenarionet import ScenarioNet
-from deepval.datasets.logs.waymo import Waymo
 from deepval.datasets.nuscenes import NuScenes
 from deepval.datasets.synthetic import Synthetic
 from deepval.errors import InputError
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
-    "argoverse2": Argoverse2,
-    "commonroad": CommonRoad,
     "kitti": Kitti,
     "nuplan": Nuplan,
     "nuscenes": NuScenes,
     "scenarionet": ScenarioNet,
     "synthetic": Synthetic,
-    "waymo": Waymo,
 }
 
 __all__ = ["DATASETS", "Dataset", "open_dataset", "own_dataset"]

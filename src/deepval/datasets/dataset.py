@@ -4,12 +4,10 @@ and a truth.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from deepval.errors import InputError
-from deepval.files import reading
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -99,67 +97,3 @@ class Dataset(ABC):
     def expand(self, units: Sequence[str]) -> set[str]:
         """The named units, with lists replaced by their units."""
         return {unit for name in units for unit in self.unit_lists.get(name, (name,))}
-
-
-@dataclass(frozen=True)
-class FileUnits(Dataset):
-    """The files at any depth below a folder; a unit is one of them, named as the file
-    without its ending.
-
-    Attributes:
-        root: The folder.
-    """
-
-    root: Path | str
-    called: ClassVar[str]
-    """Name of the data set."""
-    patterns: ClassVar[tuple[str, ...]]
-    """Patterns of the files' names."""
-    requirement: ClassVar[str]
-    """Requirement of a folder, for messages."""
-    content: ClassVar["staticmethod[[Path], Any]"]
-    """The content of a file."""
-    log: ClassVar["staticmethod[[Any, str], Any]"]
-    """The log in the content of a file, and the unit's name."""
-    states: ClassVar["staticmethod[[Any], tuple[Scene, Truth]]"]
-    """The scene at the states of a log, and its reference."""
-
-    @property
-    def name(self) -> str:
-        """Name of the data set; it seeds the splits."""
-        return self.called
-
-    @property
-    def paths(self) -> dict[str, Path]:
-        """The file of each unit."""
-        return reading.files_by_unit(self.root, self.patterns, self.requirement)
-
-    def path_of(self, unit: str) -> Path:
-        """The file of a unit; raises if the unit is unknown."""
-        return self.paths[self.select([unit])[0]]
-
-    def files(self, unit: str) -> dict[str, Path]:
-        """The unit's file."""
-        path = self.path_of(unit)
-        return {path.name: path}
-
-    def beside(self, unit: str) -> dict[str, Any]:
-        """Nothing: a unit depends on its files only."""
-        return {}
-
-    def unit_ids(self) -> tuple[str, ...]:
-        """Names of the units, in order."""
-        return tuple(self.paths)
-
-    def read_log(self, unit: str) -> Any:
-        """All steps of a unit."""
-        path = self.path_of(unit)
-        content = self.content(path)
-        try:
-            return self.log(content, unit)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
-
-    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene at the states of a unit, and its reference."""
-        return self.states(self.read_log(unit))

@@ -13,10 +13,9 @@ import math
 import os
 import stat
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from io import BufferedReader
-from operator import attrgetter
 from pathlib import Path
 from typing import (
     Any,
@@ -389,29 +388,3 @@ def decode(data: bytes, source: Path | str) -> str:
             f"{source}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}. "
             "Save it as UTF-8."
         ) from error
-
-
-def files_by_unit(
-    root: Path | str,
-    patterns: Sequence[str],
-    requirement: str,
-    *,
-    name: Callable[[Path], str] = attrgetter("stem"),
-) -> dict[str, Path]:
-    """The file of each unit at any depth below a folder, by the unit's name; raises
-    unless the requirement holds.
-    """
-    paths: dict[str, Path] = {}
-    for path in sorted(
-        path for pattern in patterns for path in find(Path(root), f"**/{pattern}")
-    ):
-        unit = name(path)
-        if unit in paths:
-            raise InputError(
-                "units must have different names; "
-                f"{paths[unit]} and {path} are both {unit}."
-            )
-        paths[unit] = path
-    if not paths:
-        raise InputError(f"{requirement}; found none in {root}.")
-    return dict(sorted(paths.items()))

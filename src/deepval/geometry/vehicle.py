@@ -187,8 +187,6 @@ ZOE = Vehicle(front_m=3.244, rear_m=0.84, width_m=1.73, wheel_base_m=2.588)
 """nuScenes' Renault Zoe."""
 PACIFICA = Vehicle(front_m=4.049, rear_m=1.127, width_m=2.297, wheel_base_m=3.089)
 """nuPlan's Chrysler Pacifica."""
-FUSION = Vehicle(front_m=3.85, rear_m=1.027, width_m=1.852, wheel_base_m=2.85)
-"""Argoverse 2's Ford Fusion Hybrid; its overhangs are those of the production car."""
 
 
 def vehicle_like(length_m: float, width_m: float) -> Vehicle:

@@ -1,3 +1,1 @@
-"""Logged drives with lane maps (ScenarioNet, nuPlan, Argoverse 2, Waymo,
-CommonRoad).
-"""
+"""Logged drives with lane maps (ScenarioNet, nuPlan)."""

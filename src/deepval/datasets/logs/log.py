@@ -7,7 +7,6 @@ same lane, a parallel lane of its roadblock or a successor). The route then cont
 along the straightest successors.
 """
 
-from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -428,41 +427,3 @@ def distinct_m(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "disti
     """A line without points that repeat the one before them (closer than `SAME_M`)."""
     repeats = (np.linalg.norm(np.diff(line_m, axis=0), axis=1) < SAME_M).any()
     return line_m[spaced_indices(line_m, SAME_M)] if repeats else line_m
-
-
-def roadblocks_of(
-    after: Mapping[str, Collection[str]], beside: Mapping[str, Iterable[str]]
-) -> dict[str, str]:
-    """The roadblock of each lane: all direct and indirect neighbours, except lanes that
-    lead to another of them.
-    """
-    groups = {key: {key} for key in after}
-    for key in after:
-        for other in beside[key]:
-            union = groups[key] | groups.get(other, set())
-            if not any(not union.isdisjoint(after[member]) for member in union):
-                groups |= dict.fromkeys(union, union)
-    order = {key: rank for rank, key in enumerate(after)}
-    return {
-        key: f"rb_{min(group, key=order.__getitem__)}" for key, group in groups.items()
-    }
-
-
-def differences_mps(
-    position_m: Float[np.ndarray, "step 2"],
-    valid: Bool[np.ndarray, "step"],
-    *,
-    time_s: Float[np.ndarray, "step"],
-) -> Float[np.ndarray, "step 2"]:
-    """Velocity from the valid neighbours of a step (one or both sides); 0 where a step
-    has none.
-    """
-    steps = np.arange(len(valid))
-    before = np.where(np.concatenate([[False], valid[:-1]]), steps - 1, steps)
-    after = np.where(np.concatenate([valid[1:], [False]]), steps + 1, steps)
-    elapsed_s = time_s[after] - time_s[before]
-    measured = valid & (after > before)
-    moved_m = position_m[after] - position_m[before]
-    return np.where(
-        measured[:, None], moved_m / np.where(measured, elapsed_s, 1.0)[:, None], 0.0
-    )

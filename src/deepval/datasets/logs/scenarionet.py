@@ -4,13 +4,14 @@ a unit.
 docs/external.md lists their real and their nominal parts.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.datasets.dataset import FileUnits
+from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.log import Log, LoggedTrack, poses_of, route_of
 from deepval.datasets.logs.scenarionet_records import (
     CAMERA,
@@ -22,6 +23,8 @@ from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.geometry.classes import NUSCENES_CLASSES
 from deepval.geometry.vehicle import ZOE, vehicle_like
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
 
 KEYFRAME = 5
 """Steps from keyframe to keyframe; the steps between are interpolated."""
@@ -178,17 +181,52 @@ def _track(record: dict[str, Any], unit: str, key: str, *, steps: int) -> Logged
     )
 
 
-class ScenarioNet(FileUnits):
-    """The records `sd_*.pkl` at any depth below a folder; a unit is a scene."""
+@dataclass(frozen=True)
+class ScenarioNet(Dataset):
+    """The records `sd_*.pkl` at any depth below a folder; a unit is a scene.
 
-    called = "scenarionet"
-    content, log, states = (
-        staticmethod(read_record),
-        staticmethod(log_of),
-        staticmethod(unit_of),
-    )
+    Attributes:
+        root: The folder.
+    """
+
+    root: Path | str
+
+    @property
+    def name(self) -> str:
+        """Name of the data set; it seeds the splits."""
+        return "scenarionet"
 
     @property
     def paths(self) -> dict[str, Path]:
         """The record of each scene."""
         return records_below(self.root)
+
+    def path_of(self, unit: str) -> Path:
+        """The file of a scene; raises if the scene is unknown."""
+        return self.paths[self.select([unit])[0]]
+
+    def files(self, unit: str) -> dict[str, Path]:
+        """The record of a scene."""
+        path = self.path_of(unit)
+        return {path.name: path}
+
+    def beside(self, unit: str) -> dict[str, Any]:
+        """Nothing: a scene depends on its record only."""
+        return {}
+
+    def unit_ids(self) -> tuple[str, ...]:
+        """Names of the scenes, in order."""
+        return tuple(self.paths)
+
+    def read_log(self, unit: str) -> Log:
+        """All steps of a scene."""
+        path = self.path_of(unit)
+        record = read_record(path)
+        try:
+            return log_of(record, unit)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
+        """The scene at the keyframes of a record, and its reference."""
+        return unit_of(self.read_log(unit))

@@ -87,10 +87,20 @@ def records_below(root: Path | str) -> dict[str, Path]:
     """The record of each scene, such as scene-0103; its name follows the last
     underscore of the file's name.
     """
-    requirement = "a ScenarioNet folder must hold records sd_*.pkl"
-    return reading.files_by_unit(
-        root, ("sd_*.pkl",), requirement, name=lambda path: path.stem.rsplit("_", 1)[-1]
-    )
+    paths: dict[str, Path] = {}
+    for path in sorted(reading.find(Path(root), "**/sd_*.pkl")):
+        scene = path.stem.rsplit("_", 1)[-1]
+        if scene in paths:
+            raise InputError(
+                "units must have different names; "
+                f"{paths[scene]} and {path} are both {scene}."
+            )
+        paths[scene] = path
+    if not paths:
+        raise InputError(
+            f"a ScenarioNet folder must hold records sd_*.pkl; found none in {root}."
+        )
+    return dict(sorted(paths.items()))
 
 
 def read_record(path: Path | str) -> dict[str, Any]:

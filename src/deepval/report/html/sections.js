@@ -71,7 +71,7 @@ function sentence(row) {
 }
 
 // What a unit is in data sets that are known to be real, or simulated.
-const UNIT_WORDS = { synthetic: "scene", kitti: "drive", nuscenes: "scene", argoverse2: "scenario", waymo: "scenario", nuplan: "log" };
+const UNIT_WORDS = { synthetic: "scene", kitti: "drive", nuscenes: "scene", nuplan: "log" };
 const datasetOf = (cell) => cell.frames?.dataset || (cell.result.provenance.cell || "").split("-")[0];
 const unitWord = (cell) => UNIT_WORDS[datasetOf(cell)] || "unit";
 
