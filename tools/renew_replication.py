@@ -1,21 +1,15 @@
-"""The findings and rules of this version, and reports of `deepval reproduce` ->
-docs/generated/replication.md.
+"""Reports of `deepval reproduce` -> docs/generated/replication.md.
 
     deepval reproduce docs/replication/*.toml --data ../shared/data --plan \
         docs/replication-plan.toml --out all
     deepval reproduce docs/replication/lateral/*.toml --data ../shared/data --analysis \
         signs --out lateral
-    deepval reproduce docs/replication/ladder/*.toml --data ../shared/data --analysis \
-        ladder --out ladder
-    python tools/renew_replication.py docs/generated/replication.md \
-        {all,ladder}/report.json \
+    python tools/renew_replication.py docs/generated/replication.md all/report.json \
         --lateral lateral/report.json
     python tools/renew_replication.py docs/generated/replication.md --one \
-        one/report.json --folds folds.json \
-        --unseen unseen/report.json
+        one/report.json --folds folds.json
 
-Of several reports, the first with a verdict on a finding is used. Without a report,
-only the table of rules is written.
+Tables without a report stay as they are.
 """
 
 import argparse
@@ -28,13 +22,14 @@ from typing import Any
 
 from deepval.files.writing import write_atomically
 from deepval.judging.over_cells import PooledComparison
-from deepval.paper.findings import findings
-from deepval.paper.findings.rules import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
-from deepval.paper.verdicts import MADE_UP, PlannedRow, PlanOutcome, plan_table
+from deepval.paper.published_figures import LEAST_AFFECTED
+from deepval.paper.verdicts import PlannedRow, PlanOutcome, plan_table
 from deepval.report.text_tables import Table, interval, lines_of, number, percent
 from renew_results import filled
 
 MAIN = "kitti"
+CONTROLLERS = ("braking", "receding-horizon")
+GEOMETRIES = ("monocular", "oracle")
 LEAST_OF_A_SIGN = 10
 MECHANISMS = {
     "reacted": "an added false positive is reacted to",
@@ -43,60 +38,6 @@ MECHANISMS = {
     "alike": "same objects, other positions",
     "placed": "positions of objects that both report decide",
 }
-
-
-def rules() -> Table:
-    """Every finding with its rule."""
-    header = ("finding", "the paper says", "where", "rule", "analysis")
-    texts = [
-        (each.name, each.says, each.where, each.rule, f"{each.analysis}")
-        for each in findings()
-    ]
-    return Table("Findings and rules", header, lines_of(texts))
-
-
-def tables(reports: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
-    """Verdicts, by the names of their marks."""
-    verdicts: dict[str, dict[str, tuple[str, str, str]]] = {}
-    for report in reports:
-        cells = [cell["collection"] for cell in report["cells"]]
-        for each in report["findings"]:
-            known = verdicts.setdefault(each["name"], {})
-            for name, found in each["told"].items():
-                known.setdefault(
-                    name, (str(cells.count(name)), found["verdict"], found["words"])
-                )
-    every = findings()
-    main = [
-        (each.name, f"{each.says} ({each.where})", *verdicts[each.name][MAIN])
-        for each in every
-        if MAIN in verdicts.get(each.name, {})
-    ]
-    elsewhere = [
-        (each.name, name, *found)
-        for each in every
-        for name, found in verdicts.get(each.name, {}).items()
-        if name not in (MAIN, MADE_UP)
-    ]
-    lacking = [
-        (each.name, f"{each.says} ({each.where})")
-        for each in every
-        if not set(verdicts.get(each.name, {})) - {MADE_UP}
-    ]
-    last = ("cells", "verdict", "here")
-    return {
-        "verdicts": Table(
-            "KITTI, pairs of public sources",
-            ("finding", "the paper says", *last),
-            lines_of(main),
-        ),
-        "elsewhere": Table(
-            "Other scenes", ("finding", "scenes", *last), lines_of(elsewhere)
-        ),
-        "lacking": Table(
-            "Findings without data", ("finding", "the paper says"), lines_of(lacking)
-        ),
-    }
 
 
 def planned_table(outcome: Mapping[str, Any]) -> Table:
@@ -162,7 +103,7 @@ def harm_table(report: Mapping[str, Any]) -> Table:
     header = ("controller, geometry", "inputs", "cells", *MECHANISMS.values())
     texts = []
     for system, geometry, effect in product(
-        CONTROLLERS, (MONOCULAR, ORACLE), ("harmed", "helped")
+        CONTROLLERS, GEOMETRIES, ("harmed", "helped")
     ):
         group = [
             row
@@ -182,9 +123,9 @@ def harm_table(report: Mapping[str, Any]) -> Table:
     return Table("Mechanisms of help and harm", header, lines_of(texts), (left,))
 
 
-def one_detector_tables(report: Mapping[str, Any]) -> dict[str, Table]:
-    """Signs and verdicts of the cells of one detector at two resolutions, in a report
-    on these cells alone.
+def one_detector_table(report: Mapping[str, Any]) -> Table:
+    """Signs of the cells of one detector at two resolutions, in a report on these cells
+    alone.
     """
     texts = [
         (
@@ -207,17 +148,7 @@ def one_detector_tables(report: Mapping[str, Any]) -> dict[str, Table]:
         f"One detector at two resolutions: {row['inputs']} inputs, {row['units']} units"
     )
     header = ("modes", "controller, geometry", "affected", "harmed", "harm ratio")
-    verdicts = [
-        (entry["name"], *_verdict(entry))
-        for entry in report["findings"]
-        if MAIN in entry["told"]
-    ]
-    return {
-        "one-detector": Table(title, header, lines_of(texts)),
-        "one-verdicts": Table(
-            f"{row['units']} units", ("finding", "verdict", "here"), lines_of(verdicts)
-        ),
-    }
+    return Table(title, header, lines_of(texts))
 
 
 def folds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -249,24 +180,6 @@ def folds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     )
 
 
-def unseen_table(report: Mapping[str, Any]) -> Table:
-    """Verdicts without the frames on which some sources were trained."""
-    texts = [
-        (entry["name"], *_verdict(entry))
-        for entry in report["findings"]
-        if MAIN in entry["told"]
-    ]
-    title = (
-        "KITTI, frames outside the "
-        f"object training set: {report['cells'][0]['inputs']:,} inputs"
-    )
-    return Table(title, ("finding", "verdict", "here"), lines_of(texts))
-
-
-def _verdict(entry: Mapping[str, Any]) -> tuple[str, str]:
-    return entry["told"][MAIN]["verdict"], entry["told"][MAIN]["words"]
-
-
 def _span(shares: Sequence[float]) -> str:
     return (
         " / ".join(percent(of(shares), 1) for of in (min, median, max))
@@ -283,7 +196,7 @@ def main() -> None:
     """Renew the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path)
-    parser.add_argument("report", type=Path, nargs="*")
+    parser.add_argument("report", type=Path, nargs="?")
     parser.add_argument("--lateral", type=Path, help="report on the lateral controller")
     parser.add_argument(
         "--one", type=Path, help="report on one detector at two resolutions"
@@ -293,31 +206,23 @@ def main() -> None:
         type=Path,
         help="rows of `deepval analyse out-of-fold` on the same cells",
     )
-    parser.add_argument(
-        "--unseen",
-        type=Path,
-        help="report without the frames on which some sources were trained",
-    )
     given = parser.parse_args()
-    made = {"rules": rules()}
-    reports = [json.loads(path.read_text(encoding="utf-8")) for path in given.report]
-    if reports:
-        made |= tables(reports)
-        made["harm"] = harm_table(reports[0])
-    if reports and reports[0]["plan"] is not None:
-        made["planned"] = planned_table(reports[0]["plan"])
+    made = {}
+    if given.report is not None:
+        report = json.loads(given.report.read_text(encoding="utf-8"))
+        made["harm"] = harm_table(report)
+        if report["plan"] is not None:
+            made["planned"] = planned_table(report["plan"])
     if given.lateral is not None:
         made["lateral"] = lateral_table(
             json.loads(given.lateral.read_text(encoding="utf-8"))
         )
     if given.one is not None:
-        made |= one_detector_tables(json.loads(given.one.read_text(encoding="utf-8")))
+        made["one-detector"] = one_detector_table(
+            json.loads(given.one.read_text(encoding="utf-8"))
+        )
     if given.folds is not None:
         made["folds"] = folds_table(json.loads(given.folds.read_text(encoding="utf-8")))
-    if given.unseen is not None:
-        made["unseen"] = unseen_table(
-            json.loads(given.unseen.read_text(encoding="utf-8"))
-        )
     write_atomically(given.page, filled(given.page.read_text(encoding="utf-8"), made))
 
 

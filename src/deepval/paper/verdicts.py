@@ -1,7 +1,6 @@
-"""Findings of the paper and a registered plan -> their outcomes on the cells of a run,
-as parts and tables of a report.
+"""A registered plan -> its outcome on the cells of a run, as a table of a report.
 
-Findings are judged collection by collection. A planned comparison is the mean over the
+A planned comparison is the mean over the
 cells of the plan: selection budgets are judged with allocators free, latency with their
 costs charged, causal policies with fits on training units alone. A run has no other
 budgets.
@@ -12,149 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from deepval.cells.judgement import openings
 from deepval.errors import InputError, InputWarning
 from deepval.judging.comparison import Basis, parse_name
 from deepval.judging.over_cells import PooledComparison, compare_bases, together
-from deepval.paper.findings import Finding, RunRows, findings
-from deepval.paper.findings.rules import FAILS, HOLDS, OPEN, Outcome, Records
 from deepval.paper.parts import RunCell
 from deepval.protocol.plans import DIRECTIONS, Planned, registered
-from deepval.report.study import Passage, Section
 from deepval.report.text_tables import Table, interval, lines_of, percent, quantity
 from deepval.results import BudgetKey
-
-MADE_UP = "synthetic"
-LEAD = (
-    "What the paper finds, what is found here, and by which rule that is told: of "
-    "every cell, of most, or of a mean over cells, with 95 % intervals over units. "
-    "The rules stand in docs/replication.md and were fixed before results."
-)
-
-
-@dataclass(frozen=True)
-class FindingOutcome:
-    """A finding, and its outcome in each collection that has rows for it."""
-
-    finding: Finding
-    outcomes: Mapping[str, Outcome]
-
-
-def finding_outcomes(
-    records: Records, cells: Sequence[Mapping[str, Any]]
-) -> list[FindingOutcome]:
-    """Every finding on the cells of a run; `cells` describes them as in the report."""
-    rows = {name: _rows_of(name, records, cells) for name in collections(cells)}
-    return [
-        FindingOutcome(
-            entry,
-            {
-                name: outcome
-                for name, of in rows.items()
-                if (outcome := entry.judge(of)) is not None
-            },
-        )
-        for entry in findings()
-    ]
-
-
-def collections(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Collections of a run: real data before generated data, then by number of
-    cells.
-    """
-    names = [cell["collection"] for cell in cells]
-    return sorted(
-        dict.fromkeys(names), key=lambda name: (name == MADE_UP, -names.count(name))
-    )
-
-
-def _rows_of(
-    collection: str, records: Records, cells: Sequence[Mapping[str, Any]]
-) -> RunRows:
-    rows = {
-        analysis: outcomes.get(collection, ()) for analysis, outcomes in records.items()
-    }
-    return RunRows(
-        rows, {cell["cell"]: cell for cell in cells if cell["collection"] == collection}
-    )
-
-
-def counts(outcomes: Sequence[FindingOutcome], collection: str) -> tuple[int, int, int]:
-    """Number of findings that hold, that do not hold and that cannot be judged in a
-    collection.
-    """
-    verdicts = [
-        entry.outcomes[collection].verdict
-        for entry in outcomes
-        if collection in entry.outcomes
-    ]
-    return verdicts.count(HOLDS), verdicts.count(FAILS), verdicts.count(OPEN)
-
-
-def findings_sentence(outcomes: Sequence[FindingOutcome], collection: str) -> str:
-    """A sentence with the number of findings that hold, do not hold and are open in a
-    collection.
-    """
-    holds, fails, open_ = counts(outcomes, collection)
-    return (
-        f"On {collection}, {holds} findings of the paper hold, {fails} do not, and "
-        f"{open_} cannot be told."
-    )
-
-
-def findings_part(
-    outcomes: Sequence[FindingOutcome], cells: Sequence[Mapping[str, Any]]
-) -> Section | None:
-    """The part of the report on findings."""
-    names = [
-        name
-        for name in collections(cells)
-        if any(name in entry.outcomes for entry in outcomes)
-    ]
-    if not names:
-        return None
-    blocks = [
-        Passage(
-            f"On {name}",
-            sayings=tuple(
-                _statement(entry, name) for entry in outcomes if name in entry.outcomes
-            ),
-        )
-        for name in names
-    ]
-    silent = [
-        f"{entry.finding.says} ({entry.finding.where})"
-        for entry in outcomes
-        if not entry.outcomes
-    ]
-    if silent:
-        blocks.append(
-            Passage("What no cell or analysis here can tell", items=tuple(silent))
-        )
-    return Section("Findings", LEAD, tuple(blocks))
-
-
-def _statement(entry: FindingOutcome, collection: str) -> tuple[str, str]:
-    outcome = entry.outcomes[collection]
-    return (
-        outcome.verdict,
-        (
-            f"{entry.finding.says} Here: {outcome.words}. "
-            f"({entry.finding.where}; analysis {entry.finding.analysis})"
-        ),
-    )
-
-
-def findings_content(outcomes: Sequence[FindingOutcome]) -> list[dict[str, Any]]:
-    """The findings and their outcomes as plain data."""
-    return [
-        {name: part for name, part in vars(entry.finding).items() if name != "judge"}
-        | {"told": {name: vars(outcome) for name, outcome in entry.outcomes.items()}}
-        for entry in outcomes
-    ]
-
 
 CAUSAL = "causal"
 JUDGED = {"selection": "results", "latency": "charged", CAUSAL: CAUSAL}
