@@ -41,7 +41,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
             "composition",
             "ties",
             "mechanism",
-            "changes",
             "gallery",
             "observations",
             "viability",
@@ -53,7 +52,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *(
             "agreement",
             "consumers",
-            "sharing",
             "optima",
             "targets",
             "perception-ranking",
