@@ -1,19 +1,23 @@
 """Reports of `deepval reproduce` -> docs/generated/replication.md.
 
-    deepval reproduce docs/replication/*.toml --data ../shared/data --plan \
-        docs/replication-plan.toml --out all
+    deepval reproduce docs/replication/*.toml --data ../shared/data --out all
     deepval reproduce docs/replication/lateral/*.toml --data ../shared/data --analysis \
         signs --out lateral
     python tools/renew_replication.py docs/generated/replication.md all/report.json \
         --lateral lateral/report.json
     python tools/renew_replication.py docs/generated/replication.md --one \
         one/report.json --folds folds.json
+    python tools/renew_replication.py docs/generated/replication.md --planned \
+        docs/replication/*.toml --data ../shared/data
 
-Tables without a report stay as they are.
+The first command fits the paper's six allocators alone (docs/replication.md). The last
+one makes the comparisons of docs/replication-plan.toml on the cells that the first one
+left in the folder --work. Tables without a report stay as they are.
 """
 
 import argparse
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -21,16 +25,30 @@ from statistics import median
 from typing import Any
 
 from deepval.files.writing import write_atomically
-from deepval.judging.over_cells import PooledComparison
+from deepval.judging.over_cells import compare_over
+from deepval.paper.parts import RunCell
 from deepval.paper.published_figures import LEAST_AFFECTED
-from deepval.paper.verdicts import PlannedRow, PlanOutcome, plan_table
-from deepval.report.text_tables import Table, interval, lines_of, number, percent
+from deepval.paper.run import run
+from deepval.report.text_tables import (
+    Table,
+    interval,
+    lines_of,
+    number,
+    percent,
+    quantity,
+)
 from renew_results import filled
 
 MAIN = "kitti"
 CONTROLLERS = ("braking", "receding-horizon")
 GEOMETRIES = ("monocular", "oracle")
 LEAST_OF_A_SIGN = 10
+PLAN = Path("docs/replication-plan.toml")
+RECIPES = (
+    *("gate-ridge", "gate-gbm", "router-mlp-value", "router-mlp-binary"),
+    *("router-gbm-value", "router-gbm-binary"),
+)
+"""The paper's learned allocators."""
 MECHANISMS = {
     "reacted": "an added false positive is reacted to",
     "needed": "a needed miss is recovered",
@@ -40,15 +58,50 @@ MECHANISMS = {
 }
 
 
-def planned_table(outcome: Mapping[str, Any]) -> Table:
-    """The outcomes of the plan of a run."""
-    rows = [
-        PlannedRow(
-            **{**row, "made": row["made"] and PooledComparison.of_columns(row["made"])}
-        )
-        for row in outcome["rows"]
-    ]
-    return plan_table(PlanOutcome(**{**outcome, "rows": tuple(rows)}))
+def planned_table(plan: Path, cells: Sequence[RunCell]) -> Table:
+    """The comparisons of a plan, all at selection budgets, each as the mean over its
+    cells.
+    """
+    by_id = {at.cell.id: at for at in cells}
+    rows = []
+    for item in tomllib.loads(plan.read_text(encoding="utf-8"))["comparison"]:
+        sides = (item["candidate"], item["baseline"])
+        of = item.get("of", "gain")
+        # a cell that is named twice counts once
+        own_cells = [by_id[cell] for cell in sorted(set(item["cells"]))]
+        results = {at.cell.id: at.part("results") for at in own_cells}
+        compared = compare_over(results, *sides, of=of)
+        for alpha in sorted(item["alphas"]):
+            row = next(r for r in compared if r.budget.holds(alpha=alpha))
+            expected = item.get("direction", "better")
+            confirming = ("better", "worse") if expected == "different" else (expected,)
+            rows.append(
+                (
+                    f"{sides[0]} against {sides[1]}",
+                    _over(own_cells),
+                    *(row.budget.label, of, expected),
+                    percent(row.difference),
+                    interval(row.lo, row.hi, percent),
+                    row.verdict or "",
+                    "yes" if row.verdict in confirming else "no",
+                )
+            )
+    header = (
+        *("planned", "over", "budget", "of", "expected"),
+        *("difference", "95 %", "verdict", "as expected"),
+    )
+    return Table("Planned comparisons", header, lines_of(rows))
+
+
+def _over(cells: Sequence[RunCell]) -> str:
+    """The number of cells, and what all of them share."""
+    specs = [at.cell.spec for at in cells]
+    shared = []
+    for part in ("dataset", "system", "geometry"):
+        values = {getattr(spec, part) for spec in specs}
+        if len(values) == 1:
+            shared.append(values.pop())
+    return ", ".join([quantity(len(cells), "cell"), *shared])
 
 
 def lateral_table(report: Mapping[str, Any]) -> Table:
@@ -206,13 +259,28 @@ def main() -> None:
         type=Path,
         help="rows of `deepval analyse out-of-fold` on the same cells",
     )
+    parser.add_argument(
+        "--planned",
+        type=Path,
+        nargs="+",
+        help="specifications of the cells that the plan is about",
+    )
+    parser.add_argument("--data", type=Path, help="folder with the data sets")
+    parser.add_argument("--work", type=Path, default=Path("deepval-work"))
     given = parser.parse_args()
     made = {}
     if given.report is not None:
         report = json.loads(given.report.read_text(encoding="utf-8"))
         made["harm"] = harm_table(report)
-        if report["plan"] is not None:
-            made["planned"] = planned_table(report["plan"])
+    if given.planned is not None:
+        cells = run(
+            given.planned,
+            work=given.work,
+            data=given.data,
+            recipes=RECIPES,
+            analyses=(),
+        ).cells
+        made["planned"] = planned_table(PLAN, cells)
     if given.lateral is not None:
         made["lateral"] = lateral_table(
             json.loads(given.lateral.read_text(encoding="utf-8"))

@@ -24,7 +24,6 @@ from deepval.paper.analyses.selection_regret import RegretRow
 from deepval.report.figures import style
 from deepval.report.figures.gain_figures import across
 from deepval.report.figures.style import LeftOutError, draw_or_reason
-from small_cells import build_cells, read_cells
 
 # few units, to be quick
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -56,18 +55,6 @@ def judged(seed):
 @pytest.fixture(scope="module")
 def results():
     return {"one": judged(5), "two": judged(6)}
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory):
-    units = ("scene-00", "scene-01", "scene-04")
-    out = build_cells(
-        tmp_path_factory.mktemp("cells"),
-        systems=("braking",),
-        geometries=("oracle",),
-        units=units,
-    )
-    return read_cells(*sorted(out.iterdir()))
 
 
 def drawn(draw):

@@ -21,7 +21,6 @@ from deepval.cells.judgement import openings
 from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
-from deepval.judging.over_cells import compare_over
 from deepval.paper import parts, published_figures, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.gaps import GapRow
@@ -37,7 +36,6 @@ from deepval.paper.published_figures import (
 from deepval.progress import unwatched
 from deepval.protocol import store as digests
 from deepval.protocol.cell_builds import cell_sources, find_cells
-from deepval.protocol.plans import register
 from deepval.protocol.store import REFUSED
 from deepval.tables.values import ValueTable
 from engine_work import Deadly
@@ -436,91 +434,6 @@ def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
     ):
         assert run._settings(run.Job("seeds", (cell,)))["recipes"] == recipes
     assert "recipes" not in run._settings(run.Job("signs", (some,)))
-
-
-def write_plan(path: Path, *comparisons: dict[str, object]) -> Path:
-    tables = [
-        "\n".join(f"{key} = {json.dumps(value)}" for key, value in each.items())
-        for each in comparisons
-    ]
-    path.write_text(
-        "".join(f"[[comparison]]\n{table}\n" for table in tables), encoding="utf-8"
-    )
-    return path
-
-
-def test_a_registered_plan_is_followed_and_told(whole, specification, tmp_path, capsys):
-    done, folder = whole
-    ids = [at.cell.id for at in done.cells]
-    wanted = {
-        "candidate": "gate-ridge",
-        "baseline": "random",
-        "cells": ids,
-        "alphas": [0.2],
-        "direction": "different",
-    }
-    plan = write_plan(
-        tmp_path / "plan.toml",
-        wanted,
-        wanted | {"alphas": [0.3], "of": "harm", "cells": ids[:1]},
-        wanted | {"cells": [*ids, "elsewhere"]},
-        wanted | {"budget": "energy"},
-        wanted | {"candidate": "rooter"},
-    )
-    words = [
-        "reproduce",
-        specification,
-        "--work",
-        folder / "work",
-        "--out",
-        tmp_path / "out",
-        "--workers",
-        "1",
-    ]
-    words = [
-        *map(str, words),
-        *(f"--analysis={name}" for name in CHOSEN),
-        "-a",
-        "gate-ridge",
-        "--plan",
-        str(plan),
-    ]
-    with pytest.raises(
-        InputError, match="must be registered as it is before it is followed"
-    ):
-        call(*words)
-    register(plan, dict.fromkeys(ids, 0))
-    call(*words)
-    capsys.readouterr()
-    told = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))[
-        "plan"
-    ]
-    results = {at.cell.id: at.part("results") for at in done.cells}
-    own = [
-        row for row in compare_over(results, "gate-ridge", "random") if row.alpha == 0.2
-    ]
-    assert [
-        told["rows"][0]["made"][name] for name in ("difference", "lo", "hi", "verdict")
-    ] == [own[0].difference, own[0].lo, own[0].hi, own[0].verdict]
-    assert told["rows"][0]["as_expected"] is (own[0].verdict in ("better", "worse"))
-    harm = compare_over({ids[0]: results[ids[0]]}, "gate-ridge", "random", of="harm")
-    assert told["rows"][1]["made"]["difference"] == next(
-        row.difference for row in harm if row.alpha == 0.3
-    )
-    assert [row["reason"] for row in told["rows"][:4]] == [
-        None,
-        None,
-        "1 of its 3 cells are not in this run",
-        "energy budgets are no part of a run",
-    ]
-    assert "'rooter'" in told["rows"][4]["reason"]
-    assert told["opened_before"] == {"elsewhere": None} | dict.fromkeys(ids, 0)
-    assert told["opened"] == {
-        at.cell.id: openings(at.folder, at.cell.id) for at in done.cells
-    }
-    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "## Planned comparisons" in page
-    assert "2 of 5 comparisons were made" in page
 
 
 def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_first(

@@ -8,7 +8,6 @@ from typing import Any
 
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
-from deepval.paper import verdicts
 from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
 from deepval.paper.published_figures import (
     LEAST_AFFECTED,
@@ -51,14 +50,12 @@ LEADS = {
 FILES = ("report.html", "report.md", "report.json")
 
 
-def write_report(
-    run: Run, out: Path, plan: verdicts.PlanOutcome | None = None
-) -> dict[str, Any]:
+def write_report(run: Run, out: Path) -> dict[str, Any]:
     """Write the three files into a folder and return the content of the JSON file."""
     records = records_of(run)
     beside = compare_with_paper(run, records)
-    study = study_of(run, beside, plan)
-    content = _content(run, records, beside) | {"plan": plain(plan)}
+    study = study_of(run, beside)
+    content = _content(run, records, beside)
     texts = (as_html(study), as_markdown(study), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
         write_atomically(out / name, text, make_folder=True)
@@ -142,9 +139,7 @@ def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
             yield name, tables
 
 
-def study_of(
-    run: Run, beside: BesidePaper, plan: verdicts.PlanOutcome | None = None
-) -> Study:
+def study_of(run: Run, beside: BesidePaper) -> Study:
     """The report as a study: figures beside the paper's first, then what was run, then
     every figure.
     """
@@ -154,11 +149,7 @@ def study_of(
         for name, by_dataset in run.outcomes.items()
         if any(entry.rows for entry in by_dataset.values())
     ]
-    parts = [
-        *([] if plan is None else [_planned(plan)]),
-        _beside_paper(beside),
-        _ran(run),
-    ]
+    parts = [_beside_paper(beside), _ran(run)]
     parts += [
         part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None
     ]
@@ -225,17 +216,6 @@ def _ran(run: Run) -> Section:
     if any(match is not None and not match.cell.published for match in matches):
         lead = f"{lead} {LOCAL_NOTE}"
     return Section("What was run", lead, tuple(blocks))
-
-
-def _planned(plan: verdicts.PlanOutcome) -> Section:
-    lead = (
-        "Comparisons that were declared and registered before their test units were "
-        "judged on, each as the mean over its cells. All other verdicts of this "
-        "report were not planned."
-    )
-    return Section(
-        "Planned comparisons", lead, (Passage(tables=(verdicts.plan_table(plan),)),)
-    )
 
 
 def _beside_paper(beside: BesidePaper) -> Section:
