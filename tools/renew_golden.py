@@ -53,8 +53,6 @@ BESIDE_THE_PAPER = (
     *("table", "quantity", "analysis", "cell"),
     *("here", "here_lo", "here_hi", "paper_lo", "paper_hi"),
 )
-LEAVING = frozenset({"changes", "sharing"})
-"""Analyses that are about to be deleted."""
 
 Outcomes = dict[str, dict[str, Any]]
 """By golden file and case."""
@@ -154,9 +152,11 @@ def _reported(report: dict[str, Any]) -> dict[str, Any]:
         {name: figure[name] for name in BESIDE_THE_PAPER}
         for figure in report["beside_the_paper"]["figures"]
     ]
-    analyses = report["analyses"]
-    kept = {name: analyses[name] for name in analyses if name not in LEAVING}
-    return {"cells": report["cells"], "figures": figures, "analyses": kept}
+    return {
+        "cells": report["cells"],
+        "figures": figures,
+        "analyses": report["analyses"],
+    }
 
 
 def _numbers(content: Any) -> Any:

@@ -1,25 +1,23 @@
-"""The findings and rules of this version, and reports of `deepval reproduce` ->
-docs/generated/replication.md.
+"""Reports of `deepval reproduce` -> docs/generated/replication.md.
 
-    deepval reproduce docs/replication/*.toml --data ../shared/data --plan \
-        docs/replication-plan.toml --out all
+    deepval reproduce docs/replication/*.toml --data ../shared/data --out all
     deepval reproduce docs/replication/lateral/*.toml --data ../shared/data --analysis \
         signs --out lateral
-    deepval reproduce docs/replication/ladder/*.toml --data ../shared/data --analysis \
-        ladder --out ladder
-    python tools/renew_replication.py docs/generated/replication.md \
-        {all,ladder}/report.json \
+    python tools/renew_replication.py docs/generated/replication.md all/report.json \
         --lateral lateral/report.json
     python tools/renew_replication.py docs/generated/replication.md --one \
-        one/report.json --folds folds.json \
-        --unseen unseen/report.json
+        one/report.json --folds folds.json
+    python tools/renew_replication.py docs/generated/replication.md --planned \
+        docs/replication/*.toml --data ../shared/data
 
-Of several reports, the first with a verdict on a finding is used. Without a report,
-only the table of rules is written.
+The first command fits the paper's six allocators alone (docs/replication.md). The last
+one makes the comparisons of docs/replication-plan.toml on the cells that the first one
+left in the folder --work. Tables without a report stay as they are.
 """
 
 import argparse
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -27,15 +25,30 @@ from statistics import median
 from typing import Any
 
 from deepval.files.writing import write_atomically
-from deepval.judging.over_cells import PooledComparison
-from deepval.paper.findings import findings
-from deepval.paper.findings.rules import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
-from deepval.paper.verdicts import MADE_UP, PlannedRow, PlanOutcome, plan_table
-from deepval.report.text_tables import Table, interval, lines_of, number, percent
+from deepval.judging.over_cells import compare_over
+from deepval.paper.parts import RunCell
+from deepval.paper.published_figures import LEAST_AFFECTED
+from deepval.paper.run import run
+from deepval.report.text_tables import (
+    Table,
+    interval,
+    lines_of,
+    number,
+    percent,
+    quantity,
+)
 from renew_results import filled
 
 MAIN = "kitti"
+CONTROLLERS = ("braking", "receding-horizon")
+GEOMETRIES = ("monocular", "oracle")
 LEAST_OF_A_SIGN = 10
+PLAN = Path("docs/replication-plan.toml")
+RECIPES = (
+    *("gate-ridge", "gate-gbm", "router-mlp-value", "router-mlp-binary"),
+    *("router-gbm-value", "router-gbm-binary"),
+)
+"""The paper's learned allocators."""
 MECHANISMS = {
     "reacted": "an added false positive is reacted to",
     "needed": "a needed miss is recovered",
@@ -45,69 +58,50 @@ MECHANISMS = {
 }
 
 
-def rules() -> Table:
-    """Every finding with its rule."""
-    header = ("finding", "the paper says", "where", "rule", "analysis")
-    texts = [
-        (each.name, each.says, each.where, each.rule, f"{each.analysis}")
-        for each in findings()
-    ]
-    return Table("Findings and rules", header, lines_of(texts))
-
-
-def tables(reports: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
-    """Verdicts, by the names of their marks."""
-    verdicts: dict[str, dict[str, tuple[str, str, str]]] = {}
-    for report in reports:
-        cells = [cell["collection"] for cell in report["cells"]]
-        for each in report["findings"]:
-            known = verdicts.setdefault(each["name"], {})
-            for name, found in each["told"].items():
-                known.setdefault(
-                    name, (str(cells.count(name)), found["verdict"], found["words"])
+def planned_table(plan: Path, cells: Sequence[RunCell]) -> Table:
+    """The comparisons of a plan, all at selection budgets, each as the mean over its
+    cells.
+    """
+    by_id = {at.cell.id: at for at in cells}
+    rows = []
+    for item in tomllib.loads(plan.read_text(encoding="utf-8"))["comparison"]:
+        sides = (item["candidate"], item["baseline"])
+        of = item.get("of", "gain")
+        # a cell that is named twice counts once
+        own_cells = [by_id[cell] for cell in sorted(set(item["cells"]))]
+        results = {at.cell.id: at.part("results") for at in own_cells}
+        compared = compare_over(results, *sides, of=of)
+        for alpha in sorted(item["alphas"]):
+            row = next(r for r in compared if r.budget.holds(alpha=alpha))
+            expected = item.get("direction", "better")
+            confirming = ("better", "worse") if expected == "different" else (expected,)
+            rows.append(
+                (
+                    f"{sides[0]} against {sides[1]}",
+                    _over(own_cells),
+                    *(row.budget.label, of, expected),
+                    percent(row.difference),
+                    interval(row.lo, row.hi, percent),
+                    row.verdict or "",
+                    "yes" if row.verdict in confirming else "no",
                 )
-    every = findings()
-    main = [
-        (each.name, f"{each.says} ({each.where})", *verdicts[each.name][MAIN])
-        for each in every
-        if MAIN in verdicts.get(each.name, {})
-    ]
-    elsewhere = [
-        (each.name, name, *found)
-        for each in every
-        for name, found in verdicts.get(each.name, {}).items()
-        if name not in (MAIN, MADE_UP)
-    ]
-    lacking = [
-        (each.name, f"{each.says} ({each.where})")
-        for each in every
-        if not set(verdicts.get(each.name, {})) - {MADE_UP}
-    ]
-    last = ("cells", "verdict", "here")
-    return {
-        "verdicts": Table(
-            "KITTI, pairs of public sources",
-            ("finding", "the paper says", *last),
-            lines_of(main),
-        ),
-        "elsewhere": Table(
-            "Other scenes", ("finding", "scenes", *last), lines_of(elsewhere)
-        ),
-        "lacking": Table(
-            "Findings without data", ("finding", "the paper says"), lines_of(lacking)
-        ),
-    }
+            )
+    header = (
+        *("planned", "over", "budget", "of", "expected"),
+        *("difference", "95 %", "verdict", "as expected"),
+    )
+    return Table("Planned comparisons", header, lines_of(rows))
 
 
-def planned_table(outcome: Mapping[str, Any]) -> Table:
-    """The outcomes of the plan of a run."""
-    rows = [
-        PlannedRow(
-            **{**row, "made": row["made"] and PooledComparison.of_columns(row["made"])}
-        )
-        for row in outcome["rows"]
-    ]
-    return plan_table(PlanOutcome(**{**outcome, "rows": tuple(rows)}))
+def _over(cells: Sequence[RunCell]) -> str:
+    """The number of cells, and what all of them share."""
+    specs = [at.cell.spec for at in cells]
+    shared = []
+    for part in ("dataset", "system", "geometry"):
+        values = {getattr(spec, part) for spec in specs}
+        if len(values) == 1:
+            shared.append(values.pop())
+    return ", ".join([quantity(len(cells), "cell"), *shared])
 
 
 def lateral_table(report: Mapping[str, Any]) -> Table:
@@ -162,7 +156,7 @@ def harm_table(report: Mapping[str, Any]) -> Table:
     header = ("controller, geometry", "inputs", "cells", *MECHANISMS.values())
     texts = []
     for system, geometry, effect in product(
-        CONTROLLERS, (MONOCULAR, ORACLE), ("harmed", "helped")
+        CONTROLLERS, GEOMETRIES, ("harmed", "helped")
     ):
         group = [
             row
@@ -182,9 +176,9 @@ def harm_table(report: Mapping[str, Any]) -> Table:
     return Table("Mechanisms of help and harm", header, lines_of(texts), (left,))
 
 
-def one_detector_tables(report: Mapping[str, Any]) -> dict[str, Table]:
-    """Signs and verdicts of the cells of one detector at two resolutions, in a report
-    on these cells alone.
+def one_detector_table(report: Mapping[str, Any]) -> Table:
+    """Signs of the cells of one detector at two resolutions, in a report on these cells
+    alone.
     """
     texts = [
         (
@@ -207,17 +201,7 @@ def one_detector_tables(report: Mapping[str, Any]) -> dict[str, Table]:
         f"One detector at two resolutions: {row['inputs']} inputs, {row['units']} units"
     )
     header = ("modes", "controller, geometry", "affected", "harmed", "harm ratio")
-    verdicts = [
-        (entry["name"], *_verdict(entry))
-        for entry in report["findings"]
-        if MAIN in entry["told"]
-    ]
-    return {
-        "one-detector": Table(title, header, lines_of(texts)),
-        "one-verdicts": Table(
-            f"{row['units']} units", ("finding", "verdict", "here"), lines_of(verdicts)
-        ),
-    }
+    return Table(title, header, lines_of(texts))
 
 
 def folds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -249,24 +233,6 @@ def folds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     )
 
 
-def unseen_table(report: Mapping[str, Any]) -> Table:
-    """Verdicts without the frames on which some sources were trained."""
-    texts = [
-        (entry["name"], *_verdict(entry))
-        for entry in report["findings"]
-        if MAIN in entry["told"]
-    ]
-    title = (
-        "KITTI, frames outside the "
-        f"object training set: {report['cells'][0]['inputs']:,} inputs"
-    )
-    return Table(title, ("finding", "verdict", "here"), lines_of(texts))
-
-
-def _verdict(entry: Mapping[str, Any]) -> tuple[str, str]:
-    return entry["told"][MAIN]["verdict"], entry["told"][MAIN]["words"]
-
-
 def _span(shares: Sequence[float]) -> str:
     return (
         " / ".join(percent(of(shares), 1) for of in (min, median, max))
@@ -283,7 +249,7 @@ def main() -> None:
     """Renew the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path)
-    parser.add_argument("report", type=Path, nargs="*")
+    parser.add_argument("report", type=Path, nargs="?")
     parser.add_argument("--lateral", type=Path, help="report on the lateral controller")
     parser.add_argument(
         "--one", type=Path, help="report on one detector at two resolutions"
@@ -294,30 +260,37 @@ def main() -> None:
         help="rows of `deepval analyse out-of-fold` on the same cells",
     )
     parser.add_argument(
-        "--unseen",
+        "--planned",
         type=Path,
-        help="report without the frames on which some sources were trained",
+        nargs="+",
+        help="specifications of the cells that the plan is about",
     )
+    parser.add_argument("--data", type=Path, help="folder with the data sets")
+    parser.add_argument("--work", type=Path, default=Path("deepval-work"))
     given = parser.parse_args()
-    made = {"rules": rules()}
-    reports = [json.loads(path.read_text(encoding="utf-8")) for path in given.report]
-    if reports:
-        made |= tables(reports)
-        made["harm"] = harm_table(reports[0])
-    if reports and reports[0]["plan"] is not None:
-        made["planned"] = planned_table(reports[0]["plan"])
+    made = {}
+    if given.report is not None:
+        report = json.loads(given.report.read_text(encoding="utf-8"))
+        made["harm"] = harm_table(report)
+    if given.planned is not None:
+        cells = run(
+            given.planned,
+            work=given.work,
+            data=given.data,
+            recipes=RECIPES,
+            analyses=(),
+        ).cells
+        made["planned"] = planned_table(PLAN, cells)
     if given.lateral is not None:
         made["lateral"] = lateral_table(
             json.loads(given.lateral.read_text(encoding="utf-8"))
         )
     if given.one is not None:
-        made |= one_detector_tables(json.loads(given.one.read_text(encoding="utf-8")))
+        made["one-detector"] = one_detector_table(
+            json.loads(given.one.read_text(encoding="utf-8"))
+        )
     if given.folds is not None:
         made["folds"] = folds_table(json.loads(given.folds.read_text(encoding="utf-8")))
-    if given.unseen is not None:
-        made["unseen"] = unseen_table(
-            json.loads(given.unseen.read_text(encoding="utf-8"))
-        )
     write_atomically(given.page, filled(given.page.read_text(encoding="utf-8"), made))
 
 

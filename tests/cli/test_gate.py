@@ -152,10 +152,6 @@ def test_areas_have_the_same_formats(files, tmp_path):
     )
     assert done.code == 3
     assert "**Area between gain curves, over all " in done.out
-    assert (
-        "A plan lists comparisons at a budget"
-        in run(*words, "--plan", "plan.toml", cwd=files).err
-    )
     assert cases_of(tmp_path / "gate.xml")["all shares"].find("failure") is not None
     assert json.loads(run(*words[:-2], "--json", cwd=files).out)["verdict"] == "worse"
 

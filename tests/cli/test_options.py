@@ -563,7 +563,6 @@ REPLACING = [
     "evaluate values.csv -s x.csv --costs costs.toml --out costs.toml",
     "evaluate values.csv -s x.csv --terms y.csv --out y.csv",
     "evaluate values.csv -s x.csv --units units.txt --out units.txt",
-    "evaluate values.csv -s x.csv --plan plan.toml --out plan.toml",
     "evaluate tables -s x.csv --out tables/a.parquet",
     "evaluate cell --out cell/values.parquet",
     "evaluate cell --out cell/manifest.json",
@@ -600,7 +599,6 @@ def test_no_output_replaces_an_input(files, line):
         *(f"cell/{name}" for name in (*listed, *beside)),
         "tables/a.parquet",
         "units.txt",
-        "plan.toml",
     ):
         Path(name).write_text("a file")
     for name in (

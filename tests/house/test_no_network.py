@@ -129,7 +129,6 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
             "--out",
             out / "costs.toml",
         ),
-        "compare --register": ("compare", "--register", plan(out, cell), cell),
         "import": ("import", log(out), "--out", out / "values.parquet"),
         "compare": (
             "compare",
@@ -204,16 +203,6 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
     return others[name] if name in others else tuple(commands(world)[name](out))
 
 
-def plan(folder: Path, cell: Path) -> Path:
-    path = folder / "plan.toml"
-    named = (
-        'candidate = "a"\nbaseline = "random"\n'
-        f'cells = ["{folders.read_cell(cell).id}"]\nalphas = [0.2]\n'
-    )
-    path.write_text(f"[[comparison]]\n{named}", encoding="utf-8")
-    return path
-
-
 def log(folder: Path) -> Path:
     path = folder / "log.csv"
     rows = "".join(f"q{i},{'ab'[i % 2]},{i % 2},1,0.1,0.9\n" for i in range(8))
@@ -268,7 +257,7 @@ def test_all_other_commands_too(world, tmp_path):
     not.
     """
     (tmp_path / "out").mkdir()
-    every = [*COMMANDS, "compare --register", "leaderboard --check"]
+    every = [*COMMANDS, "leaderboard --check"]
     # tests/cli/test_serve.py
     names = [name for name in every if name not in {*LOADED, "fit", "demo", "serve"}]
     lines = [list(map(str, words_of(name, world, tmp_path / "out"))) for name in names]

@@ -185,48 +185,7 @@ def test_scores_files_are_of_values_files(cells, tmp_path):
     with pytest.raises(
         InputError, match="-s has scores of values files, and cells were named"
     ):
-        call("analyse", "sharing", cells, "-s", tmp_path / "mine.csv")
-
-
-def test_consumers_of_values_files_may_list_their_inputs_in_any_order(tmp_path):
-    table, scores = world()
-    file = written(tmp_path, "one", table, {"good": scores["good"]})
-    heading, *lines = file.read_text().splitlines()
-    other = tmp_path / "other.csv"
-    other.write_text("\n".join([heading, *reversed(lines)]))
-    shown = json.loads(
-        call(
-            "analyse",
-            "sharing",
-            file,
-            other,
-            "-s",
-            tmp_path / "good.csv",
-            "--draws",
-            20,
-            "--json",
-        )
-    )
-    of = {(row["cell"], row["selection"]): row for row in shown}
-    assert {selection for _, selection in of} == {"own", "summed", "max-min", "good"}
-    for selection in ("own", "summed", "max-min", "good"):
-        one, same = of["one", selection], of["other", selection]
-        assert one["gain"] == pytest.approx(same["gain"])
-    assert of["one", "summed"]["price"] == pytest.approx(0)
-    slots = 48  # a fifth of 6 * 40
-    gain = (
-        table.decision_values[np.argsort(scores["good"])[-slots:]].sum()
-        / table.cheap_loss
-    )
-    assert of["one", "good"]["gain"] == pytest.approx(gain)
-    (tmp_path / "moved.csv").write_text(
-        "\n".join([heading, *("9" + line[1:] for line in lines)])
-    )
-    with pytest.raises(
-        InputError,
-        match="on the same inputs, each in the same unit; found 240 inputs in common",
-    ):
-        call("analyse", "sharing", file, tmp_path / "moved.csv")
+        call("analyse", "deadlines", cells, "-s", tmp_path / "mine.csv")
 
 
 def test_the_command_gives_the_rows_of_the_python_call(cells, capsys):

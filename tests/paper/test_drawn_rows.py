@@ -10,11 +10,9 @@ import pytest
 from PIL import Image
 
 import deepval
-from deepval.cells.sources import located
 from deepval.paper.analyses import (
     benefit_harm,
     budgets,
-    changes,
     gallery,
     gaps,
     selection_regret,
@@ -25,9 +23,7 @@ from deepval.paper.analyses.contrasts import Contrast
 from deepval.paper.analyses.selection_regret import RegretRow
 from deepval.report.figures import style
 from deepval.report.figures.gain_figures import across
-from deepval.report.figures.inputs import CHANGE_LOOKS
 from deepval.report.figures.style import LeftOutError, draw_or_reason
-from small_cells import build_cells, read_cells
 
 # few units, to be quick
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -59,18 +55,6 @@ def judged(seed):
 @pytest.fixture(scope="module")
 def results():
     return {"one": judged(5), "two": judged(6)}
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory):
-    units = ("scene-00", "scene-01", "scene-04")
-    out = build_cells(
-        tmp_path_factory.mktemp("cells"),
-        systems=("braking",),
-        geometries=("oracle",),
-        units=units,
-    )
-    return read_cells(*sorted(out.iterdir()))
 
 
 def drawn(draw):
@@ -307,31 +291,6 @@ def test_regret_has_a_point_and_an_interval_per_cell_and_the_pooled_one_last():
     ]
     assert ends[1] == pytest.approx([-10.0, 40.0])
     assert legend_of(figure) == ["ego-speed", "criticality", "pooled"]
-
-
-def test_every_object_that_differs_is_drawn_from_above(cells):
-    specs = {name: located(cell) for name, cell in cells.items()}
-    rows = changes.rows(cells, specs)
-    figure = drawn(lambda: changes.CHANGES.figure(rows))
-    count = 0
-    for axes, effect in zip(figure.axes, ("harmed", "helped"), strict=True):
-        own = [row for row in rows if row.effect == effect]
-        frames = len({(row.cell, row.input) for row in own})
-        assert axes.get_title(loc="left") == f"{effect.capitalize()}: {frames} frames"
-        for change, (label, _, _) in CHANGE_LOOKS.items():
-            x, y = lines_of(axes)[label]
-            assert sorted(zip(x, y, strict=True)) == sorted(
-                (r.ahead_m, r.left_m) for r in own if r.change == change
-            )
-            low, high = axes.get_ylim()
-            assert all(low < value < high for value in y)
-            count += len(x)
-        corridor = axes.patches[0]
-        assert (corridor.get_width(), corridor.get_height()) == (
-            rows[0].far_m,
-            2 * rows[0].half_width_m,
-        )
-    assert count == len(rows) > 0
 
 
 def gallery_row(**changed):

@@ -3,31 +3,25 @@
 import json
 from dataclasses import replace
 from itertools import combinations, product
-from math import factorial, floor, isclose, prod
+from math import factorial, isclose, prod
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from commands import call
 from deepval.cells.judgement import EvaluationData
 from deepval.cells.spec import units_of
 from deepval.errors import InputError
-from deepval.judging.oracle import oracle_weights
 from deepval.paper.analyses import (
     agreement,
     composition,
     consumers,
     optima,
     optimality,
-    sharing,
     signs,
     ties,
 )
-from deepval.tables.keys import positions
-from deepval.tables.scores import align
 from small_cells import build_cells, read_cells
 
 # few units, to be quick
@@ -433,85 +427,6 @@ def test_cells_of_one_consumer_have_nothing_to_compare(cells):
         match="the same data set, modes and geometry are needed to compare consumers",
     ):
         consumers.rows(alone)
-
-
-def best_mixture(first, second):
-    """The largest smallest coordinate of a mixture of two points."""
-    (a, b), (c, d) = first, second
-    turn = (a - b) - (c - d)
-    shares = [0.0, 1.0] + (
-        [(d - c) / turn] if turn and 0 <= (d - c) / turn <= 1 else []
-    )
-    return max(min(t * a + (1 - t) * c, t * b + (1 - t) * d) for t in shares)
-
-
-@settings(max_examples=60)
-@given(
-    st.lists(st.tuples(st.integers(-3, 5), st.integers(-3, 5)), min_size=1, max_size=6),
-    st.integers(0, 4),
-)
-def test_shared_oracles_are_the_best_of_all_selections_and_their_mixtures(pairs, slots):
-    values = np.array(pairs, dtype=float).T
-    chosen = [
-        rows
-        for size in range(slots + 1)
-        for rows in combinations(range(len(pairs)), size)
-    ]
-    points = [tuple(values[:, list(rows)].sum(axis=1)) for rows in chosen]
-    best = max(best_mixture(one, other) for one in points for other in points)
-    weights = sharing.max_min_weights(values, slots)
-    assert weights.sum() <= slots + 1e-9
-    assert min(values @ weights) == pytest.approx(best, abs=1e-4)
-    own = np.array([oracle_weights(of, slots) for of in values])
-    shared = sharing._selections(values, own, slots, {})
-    assert values.sum(axis=0) @ shared["summed"][0] == pytest.approx(
-        max(map(sum, points))
-    )
-    gains = [of @ mine for of, mine in zip(values, own, strict=True)]
-    if min(gains) > 0:
-        scaled = [tuple(point / np.array(gains)) for point in points]
-        fair = max(best_mixture(one, other) for one in scaled for other in scaled)
-        assert min(values @ shared["max-min"][0] / gains) == pytest.approx(
-            fair, abs=1e-4
-        )
-
-
-def test_a_shared_budget_pays_each_consumer_what_its_selection_is_worth(cells):
-    two = {name: cell for name, cell in cells.items() if name.endswith("monocular")}
-    first = next(iter(two))
-    score = align(
-        two[first].table, "mine", np.arange(len(two[first].table), dtype=float)
-    )
-    rows = sharing.rows(two, {first: [score]}, alphas=[0.1], units="fit", draws=50)
-    assert [row.selection for row in rows] == [
-        n for n in ("own", "summed", "max-min", f"mine ({first})") for _ in two
-    ]
-    of = {(row.cell, row.selection): row for row in rows}
-    for name, cell in two.items():
-        table = cell.table.restrict(list(cell.split.fit))
-        slots = floor(0.1 * len(table) + 0.5)
-        best = sorted(np.maximum(table.decision_values, 0))[-slots:]
-        own, mine = of[name, "own"], of[name, f"mine ({first})"]
-        assert own.gain == pytest.approx(sum(best) / table.cheap_loss)
-        assert (own.price, own.price_lo, own.price_hi, own.of_own) == (0, 0, 0, 1)
-        last = np.sort(positions(table.input, cell.table.input))[-slots:]
-        gain = cell.table.decision_values[last].sum() / table.cheap_loss
-        assert (mine.gain, mine.price) == pytest.approx((gain, own.gain - gain))
-        assert mine.of_own == pytest.approx(gain / own.gain)
-        assert all(of[name, kind].price >= -1e-12 for kind in ("summed", "max-min"))
-    worst = [
-        min(of[name, kind].of_own for name in two) for kind in ("max-min", "summed")
-    ]
-    assert worst[0] >= worst[1] - 1e-6
-    totals = [
-        sum(of[name, kind].gain for name in two) for kind in ("summed", "max-min")
-    ]
-    assert totals[0] >= totals[1] - 1e-9
-    with pytest.raises(
-        InputError,
-        match="One budget needs cells of the same data set, modes and geometry",
-    ):
-        sharing.rows(cells, {})
 
 
 def test_the_optima_of_one_consumer_bound_every_way_to_break_its_ties(cells):

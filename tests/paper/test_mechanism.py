@@ -13,7 +13,6 @@ from deepval.cells.sources import located
 from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.errors import InputError
 from deepval.paper.analyses import (
-    changes,
     gallery,
     lift,
     mechanism,
@@ -406,18 +405,6 @@ def test_the_gallery_has_the_largest_values_one_per_unit(cells):
             )[:2]
             assert sum(row.drawn for row in own) <= 1
             assert all(row.change in gallery.SHOWN_CHANGES for row in own if row.drawn)
-
-
-def test_changes_are_on_affected_inputs_and_in_the_corridor(cells):
-    specs = {name: located(cell) for name, cell in cells.items()}
-    rows = changes.rows(cells, specs)
-    assert rows
-    for row in rows:
-        table = cells[row.cell].table
-        value = table.decision_values[table.input.tolist().index(row.input)]
-        assert row.effect == ("helped" if value > 0 else "harmed")
-        assert value != 0
-        assert row.ahead_m <= row.far_m
 
 
 def test_observations_count_what_a_mode_detects(cells):

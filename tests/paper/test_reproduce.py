@@ -9,7 +9,9 @@ import os
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from commands import call
@@ -19,19 +21,23 @@ from deepval.cells.judgement import openings
 from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
-from deepval.judging.over_cells import compare_over
 from deepval.paper import parts, published_figures, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.gaps import GapRow
 from deepval.paper.analyses.seeds import RANDOMIZED
 from deepval.paper.analysis import ANALYSES, analysis
-from deepval.paper.findings import RunRows, findings
-from deepval.paper.published_figures import Figure, compare_with_paper, published
+from deepval.paper.published_figures import (
+    Affected,
+    Figure,
+    affected_in,
+    compare_with_paper,
+    published,
+)
 from deepval.progress import unwatched
 from deepval.protocol import store as digests
 from deepval.protocol.cell_builds import cell_sources, find_cells
-from deepval.protocol.plans import register
 from deepval.protocol.store import REFUSED
+from deepval.tables.values import ValueTable
 from engine_work import Deadly
 
 # few units, to be quick
@@ -234,8 +240,6 @@ def figure(**changes) -> Figure:
         "value": 0.5,
         "lo": None,
         "hi": None,
-        "neutral": 1.0,
-        "verdict": "",
     }
     return Figure(**(plain | numbers | changes))
 
@@ -251,46 +255,84 @@ def rows_like(**changes):
     return {"signs": {"synthetic": [row | changes, other]}}
 
 
+def few_are_enough(monkeypatch):
+    """The limits on affected inputs and units, so low that every figure is compared."""
+    monkeypatch.setattr(published_figures, "LEAST_AFFECTED", 0)
+    monkeypatch.setattr(published_figures, "LEAST_UNITS", 0)
+
+
 @pytest.mark.parametrize(
-    ("figures", "row", "words"),
+    ("figures", "row", "inside"),
     [
-        ([figure()], {}, "the interval here holds the paper's figure; same side of 1"),
-        (
-            [figure(value=0.7)],
-            {},
-            "the interval here does not hold the paper's figure; same side of 1",
-        ),
-        ([figure(value=1.2)], {"harm_ratio_hi": None}, "other side of 1"),
-        ([figure(lo=0.45, hi=0.6)], {}, "outside the paper's interval; same side of 1"),
-        (
-            [figure(), figure(pair="c -> d", value=0.2)],
-            {},
-            "inside the range of the paper's 2 pairs; same side of 1",
-        ),
-        (
-            [figure(), figure(pair="c -> d", value=1.2)],
-            {},
-            "below the range of the paper's 2 pairs, the interval here",
-        ),
-        (
-            [figure(value=None, lo=0.5, hi=0.8)],
-            {"harm_ratio_hi": 0.45},
-            "below the paper's range; same side of 1",
-        ),
-        (
-            [figure(verdict="better")],
-            {"verdict": "unresolved"},
-            "better there, unresolved here",
-        ),
+        # the interval here goes from 0.3 to 0.6
+        ([figure()], {}, "yes"),
+        ([figure(value=0.6)], {}, "yes"),
+        ([figure(value=0.7)], {}, "no"),
+        ([figure(value=0.2)], {}, "no"),
+        ([figure()], {"harm_ratio_hi": None}, None),
+        # the paper's own interval does not count
+        ([figure(value=0.7, lo=0.35, hi=0.9)], {}, "no"),
+        # several figures, or a range, lie inside if they share a value with it
+        ([figure(), figure(pair="c -> d", value=0.2)], {}, "yes"),
+        ([figure(value=0.7), figure(pair="c -> d", value=1.2)], {}, "no"),
+        ([figure(value=None, lo=0.5, hi=0.8)], {}, "yes"),
+        ([figure(value=None, lo=0.5, hi=0.8)], {"harm_ratio_hi": 0.45}, "no"),
     ],
 )
-def test_a_published_figure_is_compared_in_words(
-    whole, monkeypatch, figures, row, words
+def test_a_published_figure_lies_inside_the_interval_here_or_not(
+    whole, monkeypatch, figures, row, inside
 ):
+    few_are_enough(monkeypatch)
     monkeypatch.setattr(published_figures, "published", lambda: tuple(figures))
-    (found,) = compare_with_paper(whole[0], rows_like(**row)).figures
-    assert found.kinship == "like"
-    assert words in found.words
+    (entry,) = compare_with_paper(whole[0], rows_like(**row)).figures
+    assert entry.kinship == "like"
+    assert entry.inside == inside
+
+
+@pytest.mark.parametrize(
+    ("inputs", "units", "words"),
+    [
+        (30, 5, None),
+        (29, 5, "not enough: 29 affected inputs in 5 units"),
+        (30, 4, "not enough: 30 affected inputs in 4 units"),
+        (1, 1, "not enough: 1 affected input in 1 unit"),
+        (0, 0, "not enough: 0 affected inputs in 0 units"),
+        (29, None, "not enough: 29 affected inputs"),
+        (30, None, None),
+    ],
+)
+def test_few_affected_inputs_or_units_are_not_enough(inputs, units, words):
+    assert Affected(inputs, units).not_enough == words
+
+
+def cell_of(inputs: str, units: str, values: list[float]) -> SimpleNamespace:
+    """A cell of inputs with one letter each in units with one letter each."""
+    losses = {"cheap": np.ones(len(values)), "full": 1.0 - np.array(values)}
+    table = ValueTable.from_columns(unit=list(units), input=list(inputs), losses=losses)
+    roles = {"train": ("w",), "validation": (), "fit": ("w",), "test": ("u", "v")}
+    split = SimpleNamespace(units=("u", "v", "w"), **roles)
+    return SimpleNamespace(listed=table.with_units(split.units), split=split)
+
+
+def test_affected_inputs_of_several_cells_are_counted_once():
+    # inputs b and c are affected in the first cell, c and d in the second
+    first = cell_of("abcd", "uuvw", [0.0, 0.5, -0.5, 0.0])
+    second = cell_of("abcd", "uuvw", [0.0, 0.0, 1.0, 2.0])
+    assert affected_in([first], "all") == Affected(2, 2)
+    assert affected_in([second], "all") == Affected(2, 2)
+    assert affected_in([first, second], "all") == Affected(3, 3)
+    # d is in unit w, which is no test unit
+    assert affected_in([first, second], "test") == Affected(2, 2)
+
+
+def test_a_row_that_counts_its_own_affected_inputs_is_taken_at_its_word(
+    whole, monkeypatch
+):
+    monkeypatch.setattr(published_figures, "published", lambda: (figure(),))
+    (entry,) = compare_with_paper(whole[0], rows_like(affected=4)).figures
+    assert entry.inside == "not enough: 4 affected inputs"
+    (entry,) = compare_with_paper(whole[0], rows_like(affected=40)).figures
+    assert entry.inside == "yes"
 
 
 def test_the_same_modes_make_the_same_cell_and_only_its_figure_counts(
@@ -300,25 +342,6 @@ def test_the_same_modes_make_the_same_cell_and_only_its_figure_counts(
     monkeypatch.setattr(published_figures, "published", lambda: (figure(), own))
     (found,) = compare_with_paper(whole[0], rows_like()).figures
     assert (found.kinship, found.paper_lo, found.paper_hi) == ("same", 0.35, 0.35)
-
-
-def test_order_counts_where_the_paper_s_own_pairs_agree(whole, monkeypatch):
-    horizon = {"system": "receding-horizon"}
-    figures = [
-        figure(),
-        figure(value=0.8, **horizon),
-        figure(pair="c -> d"),
-        figure(pair="c -> d", value=0.7, **horizon),
-    ]
-    monkeypatch.setattr(published_figures, "published", lambda: tuple(figures))
-    (order,) = compare_with_paper(whole[0], rows_like()).orders
-    assert (order.pairs, order.same, order.words) == (
-        1,
-        1,
-        "same order in 1 of 1 pairs",
-    )
-    figures[3] = replace(figures[3], value=0.1)  # now the paper itself is of two minds
-    assert compare_with_paper(whole[0], rows_like()).orders == ()
 
 
 def test_a_figure_without_a_like_is_counted_not_hidden(whole, monkeypatch):
@@ -348,8 +371,6 @@ def test_the_paper_s_figures_are_whole_and_of_analyses_and_cells_that_exist():
         and f.field == "harm_rate"
     ]
     assert min(f.value for f in traj if f.table == "sign variation") == 0.434
-    held = [f for f in figures if f.table == "held-out tables"]
-    assert sum(f.verdict == "better" for f in held if f.dataset == "kitti") == 12
     assert {f.analysis for f in figures if f.table == "sign variation"} <= set(ANALYSES)
 
 
@@ -413,91 +434,6 @@ def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
     ):
         assert run._settings(run.Job("seeds", (cell,)))["recipes"] == recipes
     assert "recipes" not in run._settings(run.Job("signs", (some,)))
-
-
-def write_plan(path: Path, *comparisons: dict[str, object]) -> Path:
-    tables = [
-        "\n".join(f"{key} = {json.dumps(value)}" for key, value in each.items())
-        for each in comparisons
-    ]
-    path.write_text(
-        "".join(f"[[comparison]]\n{table}\n" for table in tables), encoding="utf-8"
-    )
-    return path
-
-
-def test_a_registered_plan_is_followed_and_told(whole, specification, tmp_path, capsys):
-    done, folder = whole
-    ids = [at.cell.id for at in done.cells]
-    wanted = {
-        "candidate": "gate-ridge",
-        "baseline": "random",
-        "cells": ids,
-        "alphas": [0.2],
-        "direction": "different",
-    }
-    plan = write_plan(
-        tmp_path / "plan.toml",
-        wanted,
-        wanted | {"alphas": [0.3], "of": "harm", "cells": ids[:1]},
-        wanted | {"cells": [*ids, "elsewhere"]},
-        wanted | {"budget": "energy"},
-        wanted | {"candidate": "rooter"},
-    )
-    words = [
-        "reproduce",
-        specification,
-        "--work",
-        folder / "work",
-        "--out",
-        tmp_path / "out",
-        "--workers",
-        "1",
-    ]
-    words = [
-        *map(str, words),
-        *(f"--analysis={name}" for name in CHOSEN),
-        "-a",
-        "gate-ridge",
-        "--plan",
-        str(plan),
-    ]
-    with pytest.raises(
-        InputError, match="must be registered as it is before it is followed"
-    ):
-        call(*words)
-    register(plan, dict.fromkeys(ids, 0))
-    call(*words)
-    capsys.readouterr()
-    told = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))[
-        "plan"
-    ]
-    results = {at.cell.id: at.part("results") for at in done.cells}
-    own = [
-        row for row in compare_over(results, "gate-ridge", "random") if row.alpha == 0.2
-    ]
-    assert [
-        told["rows"][0]["made"][name] for name in ("difference", "lo", "hi", "verdict")
-    ] == [own[0].difference, own[0].lo, own[0].hi, own[0].verdict]
-    assert told["rows"][0]["as_expected"] is (own[0].verdict in ("better", "worse"))
-    harm = compare_over({ids[0]: results[ids[0]]}, "gate-ridge", "random", of="harm")
-    assert told["rows"][1]["made"]["difference"] == next(
-        row.difference for row in harm if row.alpha == 0.3
-    )
-    assert [row["reason"] for row in told["rows"][:4]] == [
-        None,
-        None,
-        "1 of its 3 cells are not in this run",
-        "energy budgets are no part of a run",
-    ]
-    assert "'rooter'" in told["rows"][4]["reason"]
-    assert told["opened_before"] == {"elsewhere": None} | dict.fromkeys(ids, 0)
-    assert told["opened"] == {
-        at.cell.id: openings(at.folder, at.cell.id) for at in done.cells
-    }
-    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "## Planned comparisons" in page
-    assert "2 of 5 comparisons were made" in page
 
 
 def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_first(
@@ -684,7 +620,7 @@ def test_what_scores_nothing_has_no_price(whole):
     assert "ego-speed" in priced
 
 
-def test_findings_read_means_over_cells():
+def test_means_over_cells_are_stored_with_the_rows():
     """Two cells of one router: the gap is 0.3 on average, of which ranking makes two
     thirds.
     """
@@ -693,16 +629,10 @@ def test_findings_read_means_over_cells():
         GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None),
         GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None),
     ]
-    found = analysis("gaps").stored(rows)
-    assert [record.get("cell") for record in found] == ["a", "b", None]
-    known = RunRows({"gaps": found}, {})
-    (told,) = (
-        each.judge(known)
-        for each in findings()
-        if each.name == "ranking makes most of the gap"
-    )
-    assert told.verdict == "holds"
-    assert "66.7 %" in told.words
+    stored = analysis("gaps").stored(rows)
+    assert [record.get("cell") for record in stored] == ["a", "b", None]
+    mean = stored[-1]
+    assert mean["ranking"] / mean["gap"] == pytest.approx(2 / 3)
 
 
 FAILURES = {

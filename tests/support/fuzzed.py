@@ -24,7 +24,6 @@ from deepval.doctor import doctor
 from deepval.errors import InputError
 from deepval.files.canonical import read_json, read_manifest
 from deepval.perception.reported.detection_files import open_detections
-from deepval.protocol.plans import read_plan
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import read_history, wanted
 from deepval.protocol.tracks import read_cells
@@ -135,8 +134,6 @@ def targets(home: Path) -> list[Target]:
         '2, 3, 4], "score": 0.5}]',
         encoding="utf-8",
     )
-    plan = '[[comparison]]\ncandidate="x"\nbaseline="y"\ncells=["c"]\nalphas=[0.2]\n'
-    (home / "plan.toml").write_text(plan, encoding="utf-8")
     told = wanted(read_cells(home / "cells"))
     training = home / "kitti_tracking" / "training"
     table_file = home / "values.parquet"
@@ -221,7 +218,6 @@ def targets(home: Path) -> list[Target]:
         ),
         target("boxes.parquet", home / "boxes.parquet", open_detections),
         target("boxes.json", home / "boxes.json", open_detections),
-        target("plan.toml", home / "plan.toml", read_plan),
         target("labels", training / "label_02" / "0000.txt", unit),
         target("calibration", training / "calib" / "0000.txt", unit),
         target("json", home / "boxes.json", read_json),

@@ -42,7 +42,6 @@ from deepval.perception import profile
 from deepval.perception.reported.detection_files import open_detections
 from deepval.perception.running.onnx_model import OnnxModel, class_names
 from deepval.planners.neural.planner import masks_bytes, masks_of, read_file, weights_of
-from deepval.protocol.plans import read_plan
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import read_history, wanted
 from deepval.protocol.tracks import read_cells
@@ -705,20 +704,7 @@ def other_subjects(home: Path) -> list[Subject]:
             "--out",
             home / "board",
         ),
-        ("register", home / "plan.toml", "--cells", home / "cells"),
     ):
-        if words[0] == "register":
-            name = next(
-                path.name
-                for path in sorted((home / "cells").iterdir())
-                if path.is_dir()
-            )
-            plan = (
-                f'[[comparison]]\ncandidate="x"\nbaseline="y"\ncells=["{name}"]\n'
-                "alphas=[0.2]\n"
-            )
-            (home / "plan.toml").write_text(plan, encoding="utf-8")
-            continue
         done = run(*words)
         assert done.code == 0, done.err
     cache = next(path for path in (home / "cache").iterdir() if path.is_dir())
@@ -813,7 +799,6 @@ def other_subjects(home: Path) -> list[Subject]:
             home / "board" / "leaderboard.json",
             lambda: doctor(home / "board"),
         ),
-        text_subject("plan", home / "plan.toml", lambda: read_plan(home / "plan.toml")),
         json_subject(
             "specification in JSON",
             home / "spec.json",

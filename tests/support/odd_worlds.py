@@ -38,12 +38,10 @@ COMMANDS = [
     "evaluate values.csv -s x.csv --costs {}.toml",
     "evaluate values.csv -s x.csv --terms {}.parquet",
     "evaluate values.csv -s x.csv --units {}.txt",
-    "evaluate values.csv -s x.csv --plan {}.toml",
     "evaluate values.csv -s x.csv --out {}/r.json",
     "compare {}.csv x.csv y.csv",
     "compare values.csv {}.csv y.csv",
     "compare values.csv x.csv y.csv --costs {}.toml",
-    "compare values.csv x.csv y.csv --plan {}.toml",
     "compare values.csv x.csv y.csv --fail-if worse --junit {}/g.xml",
     "diagnose {}.csv -s x.csv",
     "diagnose values.csv --costs {}.toml",
@@ -91,8 +89,6 @@ COMMANDS = [
     "train-planner --dataset kitti --root {} --out pl",
     f"profile {CELL} {{}}.json --out c.toml",
     "profile {} ego-speed --out c.toml",
-    "compare --register {}.toml",
-    "compare --register plan.toml {}",
     "analyse signs {}",
     "analyse wins {}.json",
     f"analyse budgets {CELL} --costs {{}}.toml",
@@ -145,9 +141,6 @@ def write_world(folder: Path) -> Path:
             Path(f"{name}.csv").write_text(
                 "input,score\n" + "".join(f"{i},{(i * 7) % 5}\n" for _, i, _, _ in rows)
             )
-        Path("plan.toml").write_text(
-            '[[comparison]]\ncandidate="x"\nbaseline="y"\ncells=["c"]\nalphas=[0.2]\n'
-        )
         call(
             "build", "--units", "scene-00,scene-01,scene-02,scene-03", "--out", "cells"
         )

@@ -58,7 +58,6 @@ def note(
     by: str,
     units: Sequence[str] | None,
     scores: Mapping[str, Scores | str],
-    plan: str | None = None,
 ) -> None:
     """Append a line to the cell's ledger: a command judged scores on test units.
 
@@ -68,7 +67,6 @@ def note(
         units: Units judged on, all where None; without a test unit among them, nothing
             is written.
         scores: The judged scores, or the SHA-256 of an allocator with feedback.
-        plan: SHA-256 of the preregistered plan, if any.
 
     Raises:
         InputError: The disk is full. Other write errors, such as a read-only cell, are
@@ -90,7 +88,6 @@ def note(
         "by": by,
         "test_units": test,
         "scores": judged,
-        "plan": plan,
     }
     try:
         append_line(cell.folder / LEDGER, json_canonical(line))
@@ -516,7 +513,6 @@ def judge(
     *,
     command: str | None,
     units: Sequence[str] | None = None,
-    plan: str | None = None,
     missing: Missing = "error",
     feedback: Learning | None = None,
     **settings: Any,
@@ -530,7 +526,6 @@ def judge(
         command: Command that judges, for the ledger; None leaves the ledger as it is.
         units: Units by name; where None, the test units of a cell and all units of a
             values file.
-        plan: SHA-256 of the preregistered plan, for the ledger.
         missing: Whether an input without a score is an error or ranked last ("worst");
             where it is an error, allocators without any score are left out.
         feedback: Judges allocators with feedback on the same resamples:
@@ -561,7 +556,7 @@ def judge(
         seen = aligned | (
             {} if result.feedback is None else dict(result.feedback.allocators)
         )
-        note(case.cell, by=command, units=units, scores=seen, plan=plan)
+        note(case.cell, by=command, units=units, scores=seen)
     judged, split = set(result.provenance.units), case.cell.split
     role = (
         "all"

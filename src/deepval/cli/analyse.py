@@ -529,9 +529,10 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
             "-s has scores of values files, and cells were named: leave it out, or "
             "name values files."
         )
-    rows, provenance = (_table_rows if of_files else _rows)(
-        declared, choices, settings, values
-    )
+    if of_files:
+        rows, provenance = _table_rows(declared, settings, values)
+    else:
+        rows, provenance = _rows(declared, choices, settings, values)
     if declared.empty is not None and not rows:
         raise InputError(declared.empty)
     if figure is not None:
@@ -619,7 +620,6 @@ def _rows(
 
 def _table_rows(
     declared: Analysis,
-    choices: Choices,
     settings: dict[str, Any],
     values: dict[str, Any],
 ) -> tuple[list[Any], Mapping[str, Mapping[str, Any]]]:
@@ -650,20 +650,18 @@ def _table_rows(
     flags = [
         (_setting(declared, name)[1].flags or (f"--{name}",))[0] for name in chosen
     ]
-    flags += ["--scores"] * choices.stored_scores + ["--data"] * (
-        sources.data is not None
-    )
+    flags += ["--data"] * (sources.data is not None)
     if flags:
         raise InputError(
             f"{flags[0]} applies to cells, and values files were named: leave it out."
         )
-    costs = values["charges"].costs if "charges" in values else None
+    costs = values["charges"].costs
     tables, provenance, named = {}, {}, options.named_files(values["score_files"])
     for name, path in options.named_files(
         map(str, sources.cells), "Values files"
     ).items():
         case = read_evaluation_data(path, costs=costs)
-        scores = case.scores(named) if named or "costs" in declared.takes else {}
+        scores = case.scores(named)
         of_modes = [item.name for item in scores.values() if item.modes]
         if of_modes:
             raise InputError(

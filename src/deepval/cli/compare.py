@@ -1,11 +1,8 @@
-"""`deepval compare`: two allocators on the same tables -> paired differences; plans of
-comparisons are registered.
-"""
+"""`deepval compare`: two allocators on the same tables -> paired differences."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -14,7 +11,6 @@ from deepval.cells.judgement import (
     judge,
     note,
     note_unknown_fits,
-    openings,
 )
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
@@ -25,8 +21,6 @@ from deepval.judging import comparison
 from deepval.judging.comparison import POLICIES, STATISTICS, Named, parse_name
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.over_cells import compare_over
-from deepval.protocol import plans
-from deepval.protocol.plans import ComparisonPlan, Made, Registration
 from deepval.report.comparisons import (
     GATES,
     AnyComparison,
@@ -34,165 +28,10 @@ from deepval.report.comparisons import (
     area_table,
     comparison_table,
 )
-from deepval.report.console import render_tables
 from deepval.report.forms import escape_markdown, table_markdown
 from deepval.report.result_tables import units_judged, with_units
-from deepval.report.text_tables import MISSING, Table, TableCell
-from deepval.results import Area, BudgetKey, Result, Row
+from deepval.results import Area, Result, Row
 from deepval.tables.scores import Scores
-
-if TYPE_CHECKING:
-    from deepval.cells.folder import BuiltCell
-
-
-def register(plan: Path, cells: Sequence[Path], *, json: bool) -> None:
-    """Write the hash of a plan to the log beside it, and print how often the cells'
-    test units had been opened.
-    """
-    from deepval.cells.folder import read_cell
-
-    plan_cells = plans.read_plan(plan).cells
-    opened = {cell.id: openings(cell.folder, cell.id) for cell in map(read_cell, cells)}
-    unplanned = [cell for cell in opened if cell not in plan_cells]
-    if unplanned:
-        raise InputError(
-            f"{plan}: every cell on the command line "
-            f"must be in the plan; {unplanned[0]!r} is not."
-        )
-    registration = plans.register(plan, opened)
-    if json:
-        terminal.print_json(
-            {"plan": registration.plan, "opened": dict(registration.opened)}
-        )
-        return
-    say(f"{plans.log_path(plan)}: plan {registration.plan}")
-    for sentence in _looks_before(registration):
-        say(sentence)
-
-
-def _looks_before(registration: Registration) -> list[str]:
-    """Per cell, how often its test units had been opened when the plan was
-    registered.
-    """
-    return [
-        f"{cell}: registered {_looks(looks)}."
-        for cell, looks in sorted(registration.opened.items())
-    ]
-
-
-def _looks(number: int | None) -> str:
-    if number is None:
-        return "without its folder; looks at its test units before that are unknown"
-    return (
-        f"after {_times(number)} on record"
-        if number
-        else "with no look at its test units on record"
-    )
-
-
-def _times(number: int) -> str:
-    return (
-        "one look at its test units"
-        if number == 1
-        else f"{number} looks at its test units"
-    )
-
-
-@dataclass(frozen=True)
-class PlanOnCells:
-    """A registered plan, and the cells to which it is applied."""
-
-    plan: ComparisonPlan
-    registration: Registration
-    cells: Mapping[str, "BuiltCell"]
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Ids of the cells, sorted."""
-        return tuple(sorted(cell.id for cell in self.cells.values()))
-
-
-def plan_on(cases: Mapping[str, EvaluationData], plan: Path) -> PlanOnCells:
-    """The registered plan for these cells."""
-    comparison_plan, registration = plans.registered(plan)
-    without_cell = [name for name, case in cases.items() if case.cell is None]
-    if without_cell:
-        raise InputError(
-            f"{without_cell[0]}: --plan names cells by id, and a values file has "
-            "none: give the cell's folder."
-        )
-    return PlanOnCells(
-        comparison_plan,
-        registration,
-        {name: case.cell for name, case in cases.items() if case.cell is not None},
-    )
-
-
-def on_test_units(
-    plan: PlanOnCells,
-    units: Mapping[str, Sequence[str] | None],
-    rows: Sequence[tuple[str, str, BudgetKey, str, str | None]],
-) -> list[Made]:
-    """Comparisons (candidate, baseline, budget, of, verdict), if exactly the test units
-    were judged; else none.
-
-    A plan is about test units only.
-    """
-    if any(
-        set(units[name] or ()) != set(cell.split.test)
-        for name, cell in plan.cells.items()
-    ):
-        return []
-    return [
-        Made(one, other, plan.ids, budget, of, verdict)
-        for one, other, budget, of, verdict in rows
-    ]
-
-
-def print_plan(plan: PlanOnCells, actual: Sequence[Made], *, err: bool) -> None:
-    """Print the outcome of every planned comparison, the number of others, and how
-    often test units were opened.
-    """
-    lines = []
-    for item in plan.plan.outcomes(actual):
-        name = f"{item.planned.candidate} against {item.planned.baseline}"
-        expected = {None: "not made here", True: "yes", False: "no"}[item.as_expected]
-        budget = BudgetKey(item.planned.budget, item.alpha).label
-        texts = (
-            name,
-            budget,
-            item.planned.of,
-            item.planned.direction,
-            item.verdict or MISSING,
-            expected,
-        )
-        lines.append(tuple(map(TableCell, texts)))
-    rest = plan.plan.unplanned(actual)
-    examples = ", ".join(
-        f"{m.candidate} against {m.baseline}, {m.budget.label}" for m in rest[:3]
-    )
-    more = ", ..." if len(rest) > 3 else ""
-    notes = [
-        f"Plan {plan.registration.plan[:12]}.",
-        *_looks_before(plan.registration),
-        (
-            "Not planned: "
-            f"{len(rest)} of "
-            f"{len(actual)} comparisons{f' ({examples}{more})' if rest else ''}."
-        )
-        if actual
-        else "The plan is about test units only, and other units were judged.",
-        *(
-            f"{cell.id}: {_times(openings(cell.folder, cell.id))} on record by now."
-            for cell in plan.cells.values()
-        ),
-    ]
-    header = ("planned", "budget", "of", "expected", "verdict", "as expected")
-    table = Table("Planned comparisons", header, (tuple(lines),), tuple(notes))
-    typer.echo(
-        render_tables([table], width=terminal.look()["width"]), nl=False, err=err
-    )
-
 
 FAILED_GATE = 3
 """Exit code of `--fail-if` if the gate fails; 2 is bad input."""
@@ -246,17 +85,6 @@ def compare(
             panel=options.OUTPUT,
         ),
     ] = None,
-    plan: options.PlanFile = None,
-    register_plan: Annotated[
-        Path | None,
-        option(
-            "--register",
-            "Compare nothing: register this plan (.toml) in a log beside it, before "
-            "test units are opened. TABLE names its cells, so that "
-            "earlier looks are recorded.",
-            panel=options.OUTPUT,
-        ),
-    ] = None,
     form: Annotated[
         str | None,
         option(
@@ -273,16 +101,10 @@ def compare(
     Differences are paired within every draw of units. Over several cells the mean is
     compared, with equal weights; cells with the same units share their draws. Causal
     policies are calibrated on the validation units of a cell unless --calibrate names
-    others. A plan has tables [[comparison]] with candidate, baseline, cells (by id) and
-    alphas, and optionally budget, of and direction.
+    others.
 
     Example: deepval compare values.parquet new.csv old.csv --alpha 0.2 --fail-if worse
-
-    A plan: deepval compare --register plan.toml cells/braking-monocular
     """
-    if register_plan is not None:
-        register(register_plan, list(map(Path, names or ())), json=json)
-        return
     if names is None or len(names) < 3:
         raise InputError(
             "compare needs a table, a candidate and a baseline: deepval compare TABLE "
@@ -298,20 +120,12 @@ def compare(
             )
         check_writable(junit)
     options.one_of(of, (*STATISTICS, AREA), "--of")
-    if plan is not None and of == AREA:
-        raise InputError(
-            "A plan lists comparisons at a budget, and --of area compares over all "
-            "budgets: leave out one of them."
-        )
     sides = [parse_name(text) for text in (candidate, baseline)]
     if sides[0] == sides[1]:
         raise InputError(
             f"Candidate and baseline must differ; {candidate!r} is given twice."
         )
     cases = _cases(tables, subject)
-    following = None if plan is None else plan_on(cases, plan)
-    if following is not None:
-        subject = replace(subject, units=subject.units or "test")
     judged = _judge(cases, sides, subject, budgets, draws, calibrate)
     results = {name: item.result for name, item in judged.items()}
     one, other = (
@@ -319,14 +133,7 @@ def compare(
     )
     rows = _rows(results, one, other, of=of)
     for name, item in judged.items():
-        digest = None if following is None else following.plan.digest
-        note(
-            cases[name].cell,
-            by="compare",
-            units=item.units,
-            scores=item.scores,
-            plan=digest,
-        )
+        note(cases[name].cell, by="compare", units=item.units, scores=item.scores)
     gate = None if gate_name is None else Gate(gate_name, rows)
     provenance = {"provenance": {name: case.provenance for name, case in cases.items()}}
     both = [
@@ -336,16 +143,6 @@ def compare(
         if row.allocator in (one, other)
     ]
     _print(output_form, rows, gate, provenance, both, units_judged(*results.values()))
-    if following is not None:
-        verdicts = [
-            (r.candidate, r.baseline, r.budget, r.of, r.verdict)
-            for r in rows
-            if not isinstance(r, Area)
-        ]
-        actual = on_test_units(
-            following, {name: item.units for name, item in judged.items()}, verdicts
-        )
-        print_plan(following, actual, err=output_form != "console")
     if gate is not None:
         _close(gate, junit)
 

@@ -155,7 +155,6 @@ def evaluate(
             panel=options.SUBJECT,
         ),
     ] = None,
-    plan: options.PlanFile = None,
     form: Annotated[
         str | None,
         option(
@@ -215,11 +214,6 @@ def evaluate(
         if table_on_disk is None
         else head_of(table_on_disk, subject.costs)
     )
-    following = None
-    if plan is not None:
-        from deepval.cli.compare import plan_on
-
-        following = plan_on({str(values): case}, plan)
     note = None
     if table_on_disk is None:
         scored = case.scores(files) if files or case.has_scores or not learners else {}
@@ -228,8 +222,7 @@ def evaluate(
             if calibrate is None
             else case.units(options.unit_list(calibrate, case.roles))
         )
-        role = subject.units if following is None else subject.units or "test"
-        named = None if role is None else options.unit_list(role, case.roles)
+        named = options.unit_list(subject.units, case.roles)
         chosen, note = case.judged_units(named, scored, calibration=calibration_units)
         if calibration_units is not None:
             note_unknown_fits(scored)
@@ -261,14 +254,12 @@ def evaluate(
         "watch": terminal.watch,
     }
     if table_on_disk is None:
-        plan_digest = None if following is None else following.plan.digest
         learning = _learning(case, learners, budgets=levels, settings=settings)
         result = judge(
             case,
             scored,
             levels,
             command="evaluate",
-            plan=plan_digest,
             feedback=learning,
             **settings,
         )
@@ -277,7 +268,7 @@ def evaluate(
         result = deepval.evaluate(
             on_file, files, levels, modes=options.name_list(subject.modes), **settings
         )
-    extras = (scores, feedback, calibrate, by, simultaneous, bound, terms, weight, plan)
+    extras = (scores, feedback, calibrate, by, simultaneous, bound, terms, weight)
     if (
         case.cell is not None
         and not any(extras)
@@ -299,16 +290,6 @@ def evaluate(
     else:
         text = FORMS[output_form](result)
     typer.echo(text, nl=False)
-    if following is not None:
-        from deepval.cli.compare import on_test_units, print_plan
-
-        rows = [
-            (r.allocator, r.chance or "random", r.budget, "gain", r.verdict)
-            for r in result.rows
-            if r.verdict
-        ]
-        actual = on_test_units(following, {str(values): chosen}, rows)
-        print_plan(following, actual, err=output_form != "console")
 
 
 def _learners(

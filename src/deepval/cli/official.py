@@ -107,14 +107,6 @@ def reproduce(
         list[str] | None,
         option("--allocator", "Recipe to fit. Repeatable. Default: all.", short="-a"),
     ] = None,
-    plan: Annotated[
-        Path | None,
-        option(
-            "--plan",
-            "A registered plan: make its comparisons over the cells, "
-            "and report what was planned.",
-        ),
-    ] = None,
     workers: Workers = EVERY_CORE,
     json: Json = False,
 ) -> None:
@@ -135,8 +127,6 @@ def reproduce(
     from deepval.paper.parts import BOARD
     from deepval.paper.run import run
     from deepval.paper.study_report import FILES, write_report
-    from deepval.paper.verdicts import plan_outcome
-    from deepval.protocol.plans import registered
     from deepval.tables.costs import read_costs
 
     if data is not None and not reading.is_folder(data):
@@ -150,8 +140,6 @@ def reproduce(
         read_costs(costs)
     _check_names(analyses or [], list(ANALYSES), "--analysis")
     _check_names(allocators or [], list(RECIPES), "--allocator")
-    if plan is not None:
-        registered(plan)
     with workers.start() as engine, terminal.step_bar() as step:
         done = run(
             list(names or map(Path, NAMES)),
@@ -167,9 +155,7 @@ def reproduce(
                 _expected(expected, workers.workers), err=True
             ),
         )
-    content = write_report(
-        done, out, None if plan is None else plan_outcome(plan, done.cells)
-    )
+    content = write_report(done, out)
     if json:
         typer.echo(reading.text(out / FILES[2]), nl=False)
         return

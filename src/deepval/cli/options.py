@@ -114,15 +114,6 @@ Calibration = Annotated[
         panel=SUBJECT,
     ),
 ]
-PlanFile = Annotated[
-    Path | None,
-    option(
-        "--plan",
-        "A registered plan: report which comparisons were planned "
-        "(with --json: on stderr).",
-        panel=OUTPUT,
-    ),
-]
 DataFolder = Annotated[
     Path | None,
     option(

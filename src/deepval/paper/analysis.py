@@ -41,7 +41,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
             "composition",
             "ties",
             "mechanism",
-            "changes",
             "gallery",
             "observations",
             "viability",
@@ -53,7 +52,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *(
             "agreement",
             "consumers",
-            "sharing",
             "optima",
             "targets",
             "perception-ranking",
@@ -220,8 +218,7 @@ class Analysis:
             takes values files, too.
         over_cells: Summarises the rows over cells.
         over_cells_table: The table of the summary.
-        summary_is_record: Whether the summary rows are stored with the rows, because
-            findings read them.
+        summary_is_record: Whether a report stores the summary rows with the rows.
         takes: For each argument of `rows` that is a part of the cells, the name of the
             part (`parts.PARTS`).
         by: Which cells one call takes in a report: single cells, cells that share data

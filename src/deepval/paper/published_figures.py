@@ -1,5 +1,5 @@
-"""Rows of a run and the paper's figures -> what agrees, in words: same sign, inside the
-interval or range, same order.
+"""Rows of a run and the paper's figures -> each of these beside the figure here, and
+whether it lies inside the interval here.
 
 A cell here is the `same` as one of the paper's if data set, modes, geometry and system
 are the same, and a `part` of it if it then has fewer inputs. It is `like` one of the
@@ -12,17 +12,30 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deepval.paper.findings.rules import Records
+from deepval.cells.folder import BuiltCell
+from deepval.judging.concordance import affected
+from deepval.paper.analysis import analysis
+from deepval.paper.row_columns import loss_table
 from deepval.paper.run import Run
+from deepval.report.text_tables import quantity
 from deepval.results import lists_by_key
 
 FILE = Path(__file__).with_name("published.csv")
 SOURCE = "The Decision Value of Perception Compute"
+Records = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
+"""Rows by analysis and collection."""
+LEAST_AFFECTED, LEAST_UNITS = 30, 5
+"""With fewer affected inputs than this, or with affected inputs in fewer units, a
+figure here says nothing about the paper's: shares of so few inputs may take any value.
+"""
+ON_ALL_UNITS = ("external", "targets")
+"""Analyses over all units that have no setting for it; other analyses without one judge
+on test units.
+"""
 INPUTS = {"kitti": 8008, "nuscenes": 3376, "nuplan": 1440}
 """Number of inputs of each whole data set in the paper; on nuScenes, the learned
 planner judges fewer.
@@ -52,8 +65,6 @@ class Figure:
         value: The figure; None if only a range is published.
         lo: Lower end of its interval or range.
         hi: Upper end.
-        neutral: The value that divides its two signs, such as 0; None if there is none.
-        verdict: Its verdict against random; empty if it has none.
     """
 
     table: str
@@ -70,8 +81,6 @@ class Figure:
     value: float | None
     lo: float | None
     hi: float | None
-    neutral: float | None
-    verdict: str
 
     @property
     def kind(self) -> tuple[str, str, str]:
@@ -91,7 +100,7 @@ class Figure:
 @cache
 def published() -> tuple[Figure, ...]:
     """Every figure."""
-    numbers = ("value", "lo", "hi", "neutral")
+    numbers = ("value", "lo", "hi")
     with FILE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return tuple(
@@ -124,6 +133,32 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Affected:
+    """On how much a figure here rests.
+
+    Attributes:
+        inputs: Number of inputs whose loss escalation changes; for several cells, in at
+            least one of them.
+        units: Number of units with such an input; None where the analysis counts other
+            inputs than the cell does, because it has its own losses or thresholds.
+    """
+
+    inputs: int
+    units: int | None
+
+    @property
+    def not_enough(self) -> str | None:
+        """Why no figure should be read from so few inputs; None if they are enough."""
+        enough_units = self.units is None or self.units >= LEAST_UNITS
+        if self.inputs >= LEAST_AFFECTED and enough_units:
+            return None
+        words = f"not enough: {quantity(self.inputs, 'affected input')}"
+        if self.units is None:
+            return words
+        return f"{words} in {quantity(self.units, 'unit')}"
+
+
+@dataclass(frozen=True)
 class Beside:
     """One figure of this run beside the paper's figure.
 
@@ -134,18 +169,16 @@ class Beside:
         cell: The cell here; for a figure over many cells, a description of them.
         kinship: same, part, like, or over many cells.
         here: The figure here.
-        here_lo: Lower end of its interval.
+        here_lo: Lower end of its interval; for a figure over the rows of a cell, the
+            least of them.
         here_hi: Upper end.
         paper_lo: The paper's figure, or the least over its pairs of modes.
         paper_hi: The paper's figure, or the largest over its pairs of modes.
         figures: Number of the paper's figures in this range.
-        same_sign: Whether both figures lie on the same side of `neutral`; None if there
-            is no neutral value, or if the paper's figures lie on both sides of it.
-        inside: Whether the interval here contains the paper's figure, or the paper's
-            interval or range contains the figure here; None if there is neither.
-        same_verdict: Whether the verdict against random is the same; None if there is
-            no verdict.
-        words: The comparison in words.
+        inside: Whether the paper's value lies inside the interval here: "yes", "no",
+            "not enough: ..." with the number of affected inputs, or None without an
+            interval. A range of the paper's lies inside if it shares a value with the
+            interval.
     """
 
     table: str
@@ -159,44 +192,16 @@ class Beside:
     paper_lo: float
     paper_hi: float
     figures: int
-    same_sign: bool | None
-    inside: bool | None
-    same_verdict: bool | None
-    words: str
+    inside: str | None
 
 
 @dataclass(frozen=True)
-class Order:
-    """How often pairs of figures have the same order here as in the paper; only pairs
-    on which the paper itself agrees.
-
-    Attributes:
-        table: The paper's table.
-        quantity: What is ordered.
-        among: What the pairs are of: cells of one pair of modes, or rows of one cell.
-        of: The pair of modes, or the cell.
-        pairs: Number of pairs that have a strict order both here and in the paper.
-        same: Number of these pairs with the same order in both.
-        words: Both numbers in words.
-    """
-
-    table: str
-    quantity: str
-    among: str
-    of: str
-    pairs: int
-    same: int
-    words: str
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """All comparisons with the paper's figures; and, by table, the number of figures
-    without a counterpart here.
+class BesidePaper:
+    """All figures beside the paper's; and, by table, the number of figures without a
+    counterpart here.
     """
 
     figures: tuple[Beside, ...]
-    orders: tuple[Order, ...]
     without: Mapping[str, int]
 
 
@@ -209,11 +214,53 @@ class _Here:
     value: float
     lo: float | None
     hi: float | None
-    verdict: str | None
+    affected: Affected
 
 
-def compare_with_paper(run: Run, records: Records) -> Agreement:
-    """The figures of a run compared with those of the paper."""
+class _Cells:
+    """The cells of a run by collection and label, which count what a row rests on."""
+
+    def __init__(self, cells: Mapping[tuple[str, str], BuiltCell]) -> None:
+        self.cells = cells
+        self.counted: dict[tuple[Any, ...], Affected] = {}
+
+    def affected(
+        self,
+        analysis_name: str,
+        keys: Sequence[tuple[str, str]],
+        row: Mapping[str, Any],
+    ) -> Affected:
+        """What a row of an analysis on these cells rests on."""
+        key = (analysis_name, *keys)
+        if key not in self.counted:
+            default = "all" if analysis_name in ON_ALL_UNITS else "test"
+            units = analysis(analysis_name).settings.get("units", default)
+            self.counted[key] = affected_in([self.cells[k] for k in keys], units)
+
+        counted = self.counted[key]
+        own = row.get("affected")
+        if isinstance(own, int) and own != counted.inputs:
+            return Affected(own, None)
+        return counted
+
+
+def affected_in(cells: Sequence[BuiltCell], units: str) -> Affected:
+    """How many inputs of these units escalation affects in at least one of the cells,
+    and in how many units they are.
+    """
+    inputs: set[str] = set()
+    places: set[str] = set()
+    for cell in cells:
+        table = loss_table(cell, units)
+        changed = affected(table.decision_values, tolerance=table.tolerance)
+        inputs.update(table.input[changed].tolist())
+        places.update(table.unit_ids[table.unit[changed]].tolist())
+    return Affected(len(inputs), len(places))
+
+
+def compare_with_paper(run: Run, records: Records) -> BesidePaper:
+    """The figures of a run beside those of the paper."""
+    cells = _Cells({(at.collection, at.label): at.cell for at in run.cells})
     places = {
         (at.collection, at.label): Place(
             at.cell.spec.dataset,
@@ -230,26 +277,27 @@ def compare_with_paper(run: Run, records: Records) -> Agreement:
     )
     figures: list[Beside] = []
     without: dict[str, int] = {}
-    met: dict[tuple[Any, ...], list[_Here]] = {}
-    for key, members in groups.items():
+    for members in groups.values():
         many = members[0].over not in ("", "span")
         matches = (
-            list(_pooled(members[0], records))
+            list(_pooled(members[0], records, cells))
             if many
-            else list(_here(members[0], records, places))
+            else list(_here(members[0], records, places, cells))
         )
-        met[key] = matches
         for here in matches:
             own = [figure for figure in members if figure.pair == here.place.pair]
             kinship = ("same" if here.place.whole else "part") if own else "like"
             figures.append(_beside(here, own or members, kinship=kinship))
         if not matches:
             without[members[0].table] = without.get(members[0].table, 0) + len(members)
-    return Agreement(tuple(figures), tuple(_orders(groups, met)), without)
+    return BesidePaper(tuple(figures), without)
 
 
 def _here(
-    figure: Figure, records: Records, places: Mapping[tuple[str, str], Place]
+    figure: Figure,
+    records: Records,
+    places: Mapping[tuple[str, str], Place],
+    cells: _Cells,
 ) -> Iterator[_Here]:
     """Figures of like cells."""
     spans: dict[str, list[_Here]] = {}
@@ -259,24 +307,24 @@ def _here(
             for name in ("cell", "source", "target", "first", "second")
             if row.get(name)
         ]
-        place = _place(
-            row,
-            [places[key] for label in labels if (key := (collection, label)) in places],
-        )
+        keys = [key for label in labels if (key := (collection, label)) in places]
+        place = _place(row, [places[key] for key in keys])
         value = _value(figure.field, row)
         if place is None or value is None or not _holds(figure.where, row):
             continue
         if (place.geometry, place.system) == (figure.geometry, figure.system):
             bounds = (row.get(f"{figure.field}_lo"), row.get(f"{figure.field}_hi"))
-            match = _Here(", ".join(labels), place, value, *bounds, row.get("verdict"))
+            counted = cells.affected(figure.analysis, keys, row)
+            match = _Here(", ".join(labels), place, value, *bounds, counted)
             if figure.over != "span":
                 yield match
             spans.setdefault(match.cell, []).append(match)
     for cell, matches in spans.items() if figure.over == "span" else ():
         values = [entry.value for entry in matches]
-        yield _Here(
-            cell, matches[0].place, median(values), min(values), max(values), None
-        )
+        # the row that rests on least decides whether there is enough
+        least = min((entry.affected for entry in matches), key=lambda of: of.inputs)
+        ends = (min(values), max(values))
+        yield _Here(cell, matches[0].place, median(values), *ends, least)
 
 
 def _rows_of(
@@ -309,7 +357,7 @@ def _place(row: Mapping[str, Any], cells: Sequence[Place]) -> Place | None:
     )
 
 
-def _pooled(figure: Figure, records: Records) -> Iterator[_Here]:
+def _pooled(figure: Figure, records: Records, cells: _Cells) -> Iterator[_Here]:
     """A figure over all cells of each data set that the paper has cells of."""
     for dataset in sorted({entry.dataset for entry in published()} - {""}):
         rows = [
@@ -317,6 +365,10 @@ def _pooled(figure: Figure, records: Records) -> Iterator[_Here]:
             for row in records.get(figure.analysis, {}).get(dataset, ())
             if _holds(figure.where, row)
         ]
+        if not rows:
+            continue
+        keys = [key for key in cells.cells if key[0] == dataset]
+        rests_on = cells.affected(figure.analysis, keys, {})
         place = Place(dataset, "", "", "")
         if figure.over == "pooled":
             for row in rows:
@@ -326,28 +378,18 @@ def _pooled(figure: Figure, records: Records) -> Iterator[_Here]:
                         row.get(f"{figure.field}_lo", row.get("lo")),
                         row.get(f"{figure.field}_hi", row.get("hi")),
                     )
-                    yield _Here(f"all cells of {dataset}", place, value, *bounds, None)
+                    name = f"all cells of {dataset}"
+                    yield _Here(name, place, value, *bounds, rests_on)
         elif figure.over == "share":
-            if rows:
-                share = sum(_holds(figure.field, row) for row in rows) / len(rows)
-                yield _Here(
-                    f"{len(rows)} rows of {dataset}", place, share, None, None, None
-                )
+            share = sum(_holds(figure.field, row) for row in rows) / len(rows)
+            name = f"{len(rows)} rows of {dataset}"
+            yield _Here(name, place, share, None, None, rests_on)
         else:
-            values = [
-                value
-                for row in rows
-                if (value := _value(figure.field, row)) is not None
-            ]
+            every = [_value(figure.field, row) for row in rows]
+            values = [value for value in every if value is not None]
             if values:
-                yield _Here(
-                    f"{len(values)} rows of {dataset}",
-                    place,
-                    median(values),
-                    None,
-                    None,
-                    None,
-                )
+                name = f"{len(values)} rows of {dataset}"
+                yield _Here(name, place, median(values), None, None, rests_on)
 
 
 def _value(field: str, row: Mapping[str, Any]) -> float | None:
@@ -381,143 +423,28 @@ def _beside(here: _Here, figures: Sequence[Figure], *, kinship: str) -> Beside:
     high = max(
         [*values, *(f.hi for f in figures if f.value is None and f.hi is not None)]
     )
-    sign = _same_sign(here.value, low, high, first.neutral)
-    inside, clause = _inside(here, first, low, high, len(figures))
-    verdict = (
-        None
-        if not first.verdict or here.verdict is None or len(figures) > 1
-        else here.verdict == first.verdict
-    )
-    words = [clause]
-    if sign is not None:
-        side = "sign" if first.neutral == 0 else f"side of {first.neutral:g}"
-        words.append(f"{'same' if sign else 'other'} {side}")
-    if verdict is not None:
-        words.append(
-            f"both {here.verdict}"
-            if verdict
-            else f"{first.verdict} there, {here.verdict} here"
-        )
     many = first.over not in ("", "span")
-    kinship = "over many cells" if many else kinship
-    numbers = (here.value, here.lo, here.hi, low, high)
-    sentence = "; ".join(filter(None, words)) or "no interval to tell by"
     return Beside(
-        first.table,
-        first.column,
-        first.analysis,
-        here.cell,
-        kinship,
-        *numbers,
-        len(figures),
-        sign,
-        inside,
-        verdict,
-        sentence,
+        table=first.table,
+        quantity=first.column,
+        analysis=first.analysis,
+        cell=here.cell,
+        kinship="over many cells" if many else kinship,
+        here=here.value,
+        here_lo=here.lo,
+        here_hi=here.hi,
+        paper_lo=low,
+        paper_hi=high,
+        figures=len(figures),
+        inside=_inside(here, low, high),
     )
 
 
-def _same_sign(
-    here: float, low: float, high: float, neutral: float | None
-) -> bool | None:
-    if neutral is None or (low - neutral) * (high - neutral) <= 0:
+def _inside(here: _Here, low: float, high: float) -> str | None:
+    """Whether the paper's value, or range, has a value inside the interval here."""
+    if here.lo is None or here.hi is None:
         return None
-    return (here - neutral) * (low - neutral) > 0
-
-
-def _inside(
-    here: _Here, figure: Figure, low: float, high: float, number: int
-) -> tuple[bool | None, str]:
-    """Whether one side's interval contains the other side's figure, and the same in
-    words.
-    """
-    if number > 1 or figure.value is None:
-        what = (
-            f"the range of the paper's {number} pairs"
-            if number > 1
-            else "the paper's range"
-        )
-        if low <= here.value <= high:
-            return True, f"inside {what}"
-        if (
-            here.lo is not None
-            and here.hi is not None
-            and here.lo <= high
-            and here.hi >= low
-        ):
-            return (
-                True,
-                (
-                    f"{'above' if here.value > high else 'below'} {what}, the interval "
-                    "here reaches into it"
-                ),
-            )
-        return False, f"{'above' if here.value > high else 'below'} {what}"
-    if figure.lo is not None and figure.hi is not None:
-        holds = figure.lo <= here.value <= figure.hi
-        return holds, f"{'inside' if holds else 'outside'} the paper's interval"
-    if here.lo is not None and here.hi is not None:
-        holds = here.lo <= low <= here.hi
-        return (
-            holds,
-            (
-                f"the interval here {'holds' if holds else 'does not hold'} the "
-                "paper's figure"
-            ),
-        )
-    return None, ""
-
-
-def _orders(
-    groups: Mapping[tuple[Any, ...], list[Figure]],
-    met: Mapping[tuple[Any, ...], list[_Here]],
-) -> Iterator[Order]:
-    """Orders among cells of one pair of modes, and among the rows of one cell."""
-    among_cells: dict[tuple[str, str, Any, str], list[tuple[Any, ...]]] = {}
-    among_rows: dict[tuple[str, str, Any, str], list[tuple[Any, ...]]] = {}
-    for key, members in groups.items():
-        first = members[0]
-        if first.over or first.value is None:
-            continue
-        for here in met[key]:
-            entry = (key, here.value)
-            among_cells.setdefault(
-                (first.table, first.column, first.quantity_key, here.place.pair), []
-            ).append(entry)
-            among_rows.setdefault(
-                (first.table, first.field, first.kind, here.cell), []
-            ).append(entry)
-    for groups_of, what in ((among_cells, "cells"), (among_rows, "rows")):
-        for (table, quantity, _, of), entries in groups_of.items():
-            pairs = [
-                agrees
-                for one, other in combinations(entries, 2)
-                if (agrees := _same_order(groups, one, other)) is not None
-            ]
-            if pairs:
-                words = f"same order in {sum(pairs)} of {len(pairs)} pairs"
-                yield Order(table, quantity, what, of, len(pairs), sum(pairs), words)
-
-
-def _same_order(
-    groups: Mapping[tuple[Any, ...], list[Figure]],
-    one: tuple[Any, ...],
-    other: tuple[Any, ...],
-) -> bool | None:
-    """Whether two figures have the same order here as in the paper.
-
-    None where they are equal here, or where the paper's pairs of modes do not all agree
-    on the order.
-    """
-    first, second = (
-        {f.pair: f.value for f in groups[key] if f.value is not None}
-        for key in (one[0], other[0])
-    )
-    signs = {
-        first[pair] > second[pair]
-        for pair in first.keys() & second.keys()
-        if first[pair] != second[pair]
-    }
-    if len(signs) != 1 or one[1] == other[1]:
-        return None
-    return (one[1] > other[1]) in signs
+    too_few = here.affected.not_enough
+    if too_few is not None:
+        return too_few
+    return "yes" if here.lo <= high and low <= here.hi else "no"

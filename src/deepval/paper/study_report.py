@@ -1,5 +1,5 @@
-"""A run -> its report as HTML, Markdown and JSON: findings in words, then tables beside
-the paper's figures.
+"""A run -> its report as HTML, Markdown and JSON: figures beside the paper's, then
+every table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,13 +8,14 @@ from typing import Any
 
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
-from deepval.paper import verdicts
 from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
-from deepval.paper.findings.rules import Records
 from deepval.paper.published_figures import (
+    LEAST_AFFECTED,
+    LEAST_UNITS,
     SOURCE,
-    Agreement,
     Beside,
+    BesidePaper,
+    Records,
     compare_with_paper,
 )
 from deepval.paper.run import Run
@@ -28,7 +29,7 @@ from deepval.report.study import (
     nonempty,
     with_subject,
 )
-from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
+from deepval.report.text_tables import Table, interval, lines_of, number, quantity
 from deepval.results import lists_by_key
 from deepval.version import __version__
 
@@ -49,18 +50,12 @@ LEADS = {
 FILES = ("report.html", "report.md", "report.json")
 
 
-def write_report(
-    run: Run, out: Path, plan: verdicts.PlanOutcome | None = None
-) -> dict[str, Any]:
+def write_report(run: Run, out: Path) -> dict[str, Any]:
     """Write the three files into a folder and return the content of the JSON file."""
     records = records_of(run)
-    agreement = compare_with_paper(run, records)
-    outcomes = verdicts.finding_outcomes(records, [_about(at) for at in run.cells])
-    study = study_of(run, agreement, outcomes, plan)
-    content = _content(run, records, agreement) | {
-        "findings": verdicts.findings_content(outcomes)
-    }
-    content |= {"plan": plain(plan)}
+    beside = compare_with_paper(run, records)
+    study = study_of(run, beside)
+    content = _content(run, records, beside)
     texts = (as_html(study), as_markdown(study), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
         write_atomically(out / name, text, make_folder=True)
@@ -79,7 +74,7 @@ def records_of(run: Run) -> Records:
     }
 
 
-def _content(run: Run, records: Records, agreement: Agreement) -> dict[str, Any]:
+def _content(run: Run, records: Records, beside: BesidePaper) -> dict[str, Any]:
     return {
         "deepval": __version__,
         "paper": SOURCE,
@@ -99,7 +94,7 @@ def _content(run: Run, records: Records, agreement: Agreement) -> dict[str, Any]
             for name, by_dataset in run.outcomes.items()
             if any(entry.refused for entry in by_dataset.values())
         },
-        "beside_the_paper": plain(agreement),
+        "beside_the_paper": plain(beside),
         "analyses": {
             name: {ds: plain(rows) for ds, rows in by_dataset.items()}
             for name, by_dataset in records.items()
@@ -144,85 +139,30 @@ def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
             yield name, tables
 
 
-def study_of(
-    run: Run,
-    agreement: Agreement,
-    outcomes: Sequence[verdicts.FindingOutcome],
-    plan: verdicts.PlanOutcome | None = None,
-) -> Study:
-    """The report as a study: findings first, then what was run, then every figure."""
+def study_of(run: Run, beside: BesidePaper) -> Study:
+    """The report as a study: figures beside the paper's first, then what was run, then
+    every figure.
+    """
     datasets = list(dict.fromkeys(at.collection for at in run.cells))
     ran = [
         name
         for name, by_dataset in run.outcomes.items()
         if any(entry.rows for entry in by_dataset.values())
     ]
-    findings = verdicts.findings_part(outcomes, [_about(at) for at in run.cells])
-    parts = [
-        *([] if findings is None else [findings]),
-        *([] if plan is None else [_planned(plan)]),
-    ]
-    parts += [_beside_paper(agreement), _ran(run)]
+    parts = [_beside_paper(beside), _ran(run)]
     parts += [
         part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None
     ]
-    signs = [
-        entry.same_sign for entry in agreement.figures if entry.same_sign is not None
-    ]
-    inside = [entry.inside for entry in agreement.figures if entry.inside is not None]
     facts = (
         ("Cells", str(len(run.cells)), f"of {', '.join(datasets)}"),
         ("Analyses", str(len(ran)), f"{len(run.idle)} had nothing to run on"),
-        ("Same sign", _of(signs), "figures with a sign, on like cells"),
-        ("Inside", _of(inside), "of an interval or of the paper's range"),
+        ("Figures", str(len(beside.figures)), "beside the paper's"),
         ("Not built", str(len(run.lacking)), "cells of the tracks that were asked for"),
     )
-    main = verdicts.collections([_about(at) for at in run.cells])[:1]
-    sentences = [
-        verdicts.findings_sentence(outcomes, name)
-        for name in main
-        if any(name in entry.outcomes for entry in outcomes)
-    ]
-    return Study(
-        "Replication",
-        sentences[0] if sentences else _sentence(run, agreement),
-        facts,
-        tuple(parts),
-    )
-
-
-def _of(marks: Sequence[bool]) -> str:
-    return f"{sum(marks)} of {len(marks)}" if marks else MISSING
-
-
-def _sentence(run: Run, agreement: Agreement) -> str:
-    number_of = len(agreement.figures)
-    if not number_of:
-        return (
-            f"{_count(len(run.cells), 'cell')} run; none is of a data set, geometry "
-            "and system that the paper has."
-        )
-    signs = [
-        entry.same_sign for entry in agreement.figures if entry.same_sign is not None
-    ]
-    pairs, same = (
-        sum(entry.pairs for entry in agreement.orders),
-        sum(entry.same for entry in agreement.orders),
-    )
-    kin = (
-        "like cells"
-        if all(entry.kinship == "like" for entry in agreement.figures)
-        else "the same or like cells"
-    )
-    return (
-        f"{_count(len(run.cells), 'cell')} run. Of {number_of} figures on {kin}, "
-        f"{sum(signs)} of {len(signs)} with a sign have the paper's, and {same} of "
-        f"{pairs} pairs are in its order."
-    )
-
-
-def _count(number_of: int, what: str) -> str:
-    return f"{number_of} {what}{'' if number_of == 1 else 's'}"
+    sentence = f"{quantity(len(run.cells), 'cell')} run."
+    if not beside.figures:
+        sentence += " None is of a data set, geometry and system that the paper has."
+    return Study("Replication", sentence, facts, tuple(parts))
 
 
 def _ran(run: Run) -> Section:
@@ -278,110 +218,51 @@ def _ran(run: Run) -> Section:
     return Section("What was run", lead, tuple(blocks))
 
 
-def _planned(plan: verdicts.PlanOutcome) -> Section:
-    lead = (
-        "Comparisons that were declared and registered before their test units were "
-        "judged on, each as the mean over its cells. All other verdicts of this "
-        "report were not planned."
-    )
-    return Section(
-        "Planned comparisons", lead, (Passage(tables=(verdicts.plan_table(plan),)),)
-    )
-
-
-def _beside_paper(agreement: Agreement) -> Section:
+def _beside_paper(beside: BesidePaper) -> Section:
     lead = (
         f"Figures of {SOURCE}, each beside the like of it here. A cell is the same "
         "where data set, modes, geometry and system are, a part of it where it has "
         "fewer inputs; it is like where all but the modes are, and then the paper's "
-        "figures over its pairs of modes make a range. Same sign: both on the same "
-        "side of 0, or of what divides gain from loss."
+        "figures over its pairs of modes make a range. The last column says whether "
+        "the paper's value lies inside the interval here, or whether its range shares "
+        "a value with it; for a figure over variants of a cell, the interval goes from "
+        f"the least variant to the largest. With fewer than {LEAST_AFFECTED} affected "
+        f"inputs, or with affected inputs in fewer than {LEAST_UNITS} units, the "
+        "column says not enough."
     )
-    tables = list(dict.fromkeys(entry.table for entry in agreement.figures))
-    blocks = (
-        [Passage(sayings=tuple(_saying(table, agreement) for table in tables))]
-        if tables
-        else []
-    )
-    for table in tables:
-        rows = [entry for entry in agreement.figures if entry.table == table]
-        blocks.append(
-            Passage(
-                tables=(_figures(table, rows), *_orders(table, agreement)), folded=True
-            )
-        )
-    if agreement.without:
+    blocks = [
+        Passage(tables=(_figures(table, rows),), folded=True)
+        for table, rows in lists_by_key(
+            (entry.table, entry) for entry in beside.figures
+        ).items()
+    ]
+    if beside.without:
         tables_without = (
-            f"{table} ({_count(number_of, 'figure')})"
-            for table, number_of in agreement.without.items()
+            f"{table} ({quantity(number_of, 'figure')})"
+            for table, number_of in beside.without.items()
         )
         words = f"Without a like cell or analysis here: {'; '.join(tables_without)}."
         blocks.append(Passage("What of the paper has no like here", (words,)))
     return Section("Beside the paper", lead, tuple(blocks))
 
 
-def _saying(table: str, agreement: Agreement) -> tuple[str, str]:
-    rows = [entry for entry in agreement.figures if entry.table == table]
-    orders = [entry for entry in agreement.orders if entry.table == table]
-    clauses, good, all_of = [], 0, 0
-    for name, marks in (
-        ("have the same sign", [r.same_sign for r in rows]),
-        ("lie inside the interval or range", [r.inside for r in rows]),
-        ("have the same verdict against random", [r.same_verdict for r in rows]),
-    ):
-        defined = [mark for mark in marks if mark is not None]
-        if defined:
-            clauses.append(f"{sum(defined)} of {len(defined)} {name}")
-            good, all_of = good + sum(defined), all_of + len(defined)
-    pairs, same = (
-        sum(entry.pairs for entry in orders),
-        sum(entry.same for entry in orders),
-    )
-    if pairs:
-        clauses.append(f"{same} of {pairs} pairs are in the same order")
-        good, all_of = good + same, all_of + pairs
-    share = good / all_of if all_of else 0.5
-    chip = "agrees" if share >= 0.8 else "differs" if share < 0.5 else "partly"
-    return (
-        chip,
-        (
-            f"{table[0].upper()}{table[1:]}: "
-            "of "
-            f"{_count(len(rows), 'figure')}, {'; '.join(clauses) or 'none can tell'}."
-        ),
-    )
-
-
 def _figures(table: str, rows: Sequence[Beside]) -> Table:
-    header = ("figure", "cell here", "kin", "here", "95 %", "paper", "in words")
+    header = ("figure", "cell here", "kin", "paper", "here", "95 %", "inside")
     texts = [
         (
             entry.quantity,
             entry.cell,
             entry.kinship,
-            number(entry.here),
-            interval(entry.here_lo, entry.here_hi),
             number(entry.paper_lo)
             if entry.paper_lo == entry.paper_hi
             else f"{number(entry.paper_lo)} to {number(entry.paper_hi)}",
-            entry.words,
+            number(entry.here),
+            interval(entry.here_lo, entry.here_hi),
+            entry.inside or "",
         )
         for entry in rows
     ]
     return Table(f"{table}, beside the paper", header, lines_of(texts))
-
-
-def _orders(table: str, agreement: Agreement) -> tuple[Table, ...]:
-    orders = [entry for entry in agreement.orders if entry.table == table]
-    texts = [
-        (entry.quantity, f"{entry.among} of {entry.of}", entry.words)
-        for entry in orders
-    ]
-    return (
-        (Table(f"{table}, in order", ("figure", "among", "in words"), lines_of(texts)),)
-        if texts
-        else ()
-    )
 
 
 def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Section | None:

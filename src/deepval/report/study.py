@@ -25,12 +25,6 @@ LONG_TABLE = 30
 """A table of the page with more rows is folded."""
 LONG_CHART = 60
 """A chart with more rows is left out: its table is easier to read."""
-CHIPS = {
-    "agrees": "better",
-    "holds": "better",
-    "differs": "worse",
-    "does not hold": "worse",
-}
 STYLE = """
 main { padding-top: .5rem; }
 .facts dd { font-size: 1.7rem; }
@@ -57,7 +51,6 @@ class Passage:
     Attributes:
         title: The heading; empty if the part's heading is enough.
         words: Paragraphs.
-        sayings: Sentences with a chip in front: (chip, sentence).
         items: A list of sentences.
         charts: Charts.
         tables: Tables.
@@ -66,7 +59,6 @@ class Passage:
 
     title: str = ""
     words: tuple[str, ...] = ()
-    sayings: tuple[tuple[str, str], ...] = ()
     items: tuple[str, ...] = ()
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
@@ -113,12 +105,7 @@ def as_markdown(study: Study) -> str:
         for block in part.blocks:
             lines += [f"### {escape_markdown(block.title)}"] if block.title else []
             lines += map(escape_markdown, block.words)
-            statements = [
-                f"**{chip}**: {escape_markdown(sentence)}"
-                for chip, sentence in block.sayings
-            ]
-            listed = [*statements, *map(escape_markdown, block.items)]
-            lines += ["\n".join(f"- {line}" for line in listed)] if listed else []
+            lines += ["\n".join(f"- {escape_markdown(item)}" for item in block.items)]
             lines += map(table_markdown, block.tables)
     return "\n\n".join(filter(None, lines)) + "\n"
 
@@ -188,15 +175,6 @@ def _block(block: Passage) -> Iterator[str]:
     if block.title:
         yield f"<h3>{escape(block.title)}</h3>"
     yield from (f"<p>{escape(words)}</p>" for words in block.words)
-    if block.sayings:
-        statements = (
-            (
-                '<li><span class="chip '
-                f'{CHIPS.get(c, "")}">{escape(c)}</span><p>{escape(s)}</p></li>'
-            )
-            for c, s in block.sayings
-        )
-        yield f'<ul class="verdicts">{"".join(statements)}</ul>'
     if block.items:
         yield (
             "<ul "

@@ -8,7 +8,7 @@ from typing import Any
 
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
-from deepval.report.text_tables import number, percent, quantity
+from deepval.report.text_tables import number, percent
 from deepval.results import Inputs, Result
 
 SIDE_M = 5.0
@@ -372,52 +372,3 @@ def _legend(modes: Sequence[str]) -> list[Any]:
         Patch(facecolor=style.CORRIDOR, alpha=0.1, label="Corridor"),
         Line2D([], [], color=style.INK, linewidth=1.8, label="Thick: fixes the action"),
     ]
-
-
-CHANGE_LOOKS = {
-    "added": ("False positive added", "x", style.ADDED),
-    "recovered": ("Miss recovered", "o", style.RECOVERED),
-    "removed": ("False positive removed", "+", "#8c6d1f"),
-    "lost": ("Object lost", "s", style.CHEAP),
-}
-
-
-def differences(rows: Sequence[Any]) -> Figure:
-    """Objects that only one mode reports, from above: harmed frames in the upper panel,
-    helped ones in the lower.
-    """
-    from matplotlib.patches import Rectangle
-
-    half, far = max(row.half_width_m for row in rows), max(row.far_m for row in rows)
-    side, near = (
-        max(2.5 * half, *(abs(row.left_m) + 0.5 for row in rows)),
-        min(0, *(row.ahead_m - 1 for row in rows)),
-    )
-    figure, panels = style.panels(2, height_in=3.1)
-    for axes, effect in zip(panels, ("harmed", "helped"), strict=True):
-        own = [row for row in rows if row.effect == effect]
-        axes.add_patch(
-            Rectangle((0, -half), far, 2 * half, facecolor=style.CORRIDOR, alpha=0.1)
-        )
-        for change, (label, mark, colour) in CHANGE_LOOKS.items():
-            look: dict[str, Any] = {
-                "linestyle": "none",
-                "marker": mark,
-                "markersize": 3.5,
-                "fillstyle": "none",
-            }
-            members = [row for row in own if row.change == change]
-            at = [row.ahead_m for row in members], [row.left_m for row in members]
-            axes.plot(*at, color=colour, label=label, **look)
-        frames = len({(row.cell, row.input) for row in own})
-        axes.set_title(
-            f"{effect.capitalize()}: {quantity(frames, 'frame')}",
-            fontsize=7,
-            loc="left",
-        )
-        axes.set_xlim(near, far)
-        axes.set_ylim(-side, side)
-        axes.set_ylabel("To the left (m)")
-    panels[-1].set_xlabel("Ahead of the vehicle (m)")
-    style.legend_above(figure, panels[0].get_legend_handles_labels()[0])
-    return figure
