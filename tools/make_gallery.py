@@ -212,7 +212,6 @@ deepval leaderboard entries --cells cells --out board""",  # noqa: E501
             "The board's page: rank intervals instead of a bare order",
         ),
     ),
-    "doctor": Entry("Are these files whole?", "deepval doctor demo", more="faults.md"),
 }
 
 

@@ -198,7 +198,6 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
             world / "cells",
             "--check",
         ),
-        "doctor": ("doctor", world / "cells"),
         "demo": ("demo", "--scenes", 8, "--out", out / "demo"),
     }
     return others[name] if name in others else tuple(commands(world)[name](out))

@@ -437,10 +437,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "drive": "drive",
         "train-planner": "run_models",
     },
-    "Leaderboard and files": {
+    "Leaderboard": {
         "cells": "official",
         "leaderboard": "official",
-        "doctor": "official",
     },
 }
 """The module of this package that defines each command, by heading of the help."""
