@@ -268,8 +268,7 @@ def test_all_other_commands_too(world, tmp_path):
     """
     (tmp_path / "out").mkdir()
     every = [*COMMANDS, "compare --register", "leaderboard --check"]
-    # tests/cli/test_serve.py
-    names = [name for name in every if name not in {*LOADED, "fit", "demo", "serve"}]
+    names = [name for name in every if name not in {*LOADED, "fit", "demo"}]
     lines = [list(map(str, words_of(name, world, tmp_path / "out"))) for name in names]
     main = f"""
 from deepval.cli import main

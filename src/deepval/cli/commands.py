@@ -417,7 +417,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "report": "report_page",
         "threshold": "routers",
         "compare": "compare",
-        "serve": "report_page",
         "watch": "watch",
         "shadow": "routers",
     },
