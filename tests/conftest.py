@@ -136,7 +136,7 @@ LONG = frozenset(
             "out_of_core",
         ),
         # They try what cannot be meant.
-        *("doctor", "stopping", "mutated", "odd_input", "no_network"),
+        *("stopping", "mutated", "odd_input", "no_network"),
         # They run every benchmark at a tiny size.
         "benchmarks",
         # Money, router logs.

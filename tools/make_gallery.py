@@ -79,11 +79,6 @@ ENTRIES = {
         ("mine against", "budget"),
         more="gate.md",
     ),
-    "serve": Entry(
-        "What if the budget, the units or the weights were others?",
-        "deepval serve demo",
-        more="own-losses.md",
-    ),
     "watch": Entry(
         "Is the running router still as good as it was? (Both modes ran on the inputs "
         "of `new.csv`.)",
@@ -212,7 +207,6 @@ deepval leaderboard entries --cells cells --out board""",  # noqa: E501
             "The board's page: rank intervals instead of a bare order",
         ),
     ),
-    "doctor": Entry("Are these files whole?", "deepval doctor demo", more="faults.md"),
 }
 
 
@@ -277,21 +271,14 @@ def cut(output: str, entry: Entry, *, notes: bool) -> str:
 
 def section(command: str, entry: Entry) -> str:
     """The part of the page about a command."""
-    # runs until Ctrl-C, so nothing can be compared with what it prints
-    if command == "serve":
-        block = (
-            "```text\n$ deepval serve demo\n"
-            "http://127.0.0.1:8765/ shows demo; Ctrl-C ends it.\n```"
-        )
-    else:
-        block = f"```console\n{transcript(entry)}```"
     picture = (
         f"\n![{entry.picture[1]}](../pictures/{picture_name(entry)})\n"
         if entry.picture
         else ""
     )
     return (
-        f"\n## {command}\n\n{entry.question} [More](../{entry.more}).\n\n{block}\n"
+        f"\n## {command}\n\n{entry.question} [More](../{entry.more}).\n\n"
+        f"```console\n{transcript(entry)}```\n"
         f"{picture}"
     )
 

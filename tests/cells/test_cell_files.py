@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import deepval
+from alterations import missed
 from commands import run
 from deepval.cells import build as building
 from deepval.cells import folder as folders
@@ -270,6 +271,13 @@ def test_a_cell_s_file_given_by_its_path_is_checked(pair, tmp_path):
     assert "manifest.json cannot be read" in refused(*judge)
     (place / "manifest.json").write_text('{"some": "other program\'s"}')
     assert run(*judge).code == 0
+
+
+def test_no_altered_file_of_a_cell_is_read(pair, tmp_path):
+    folders.write(pair[0], tmp_path, costs=BOARD, pictures=True)
+    files = [tmp_path / name for name in folders.read_cell(tmp_path).manifest.files]
+    assert missed(tmp_path, files, times=30, seed=0) == []
+    folders.read_cell(tmp_path)
 
 
 def test_a_cell_whose_files_are_links_can_be_read(pair, tmp_path):

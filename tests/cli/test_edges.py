@@ -252,6 +252,20 @@ def test_a_cache_of_some_units_is_split_among_them(tmp_path):
     assert sources.from_files(kitti, files, units=UNITS[:2]).units == UNITS[:2]
 
 
+def test_the_written_page_is_opened_in_the_browser(tmp_path, monkeypatch):
+    quietly(table_of(VALUE), {"mine": VALUE}, draws=20).save(tmp_path / "result.json")
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.chdir(tmp_path)
+    call("report", "result.json")
+    assert opened == []
+    call("report", "result.json", "--open")
+    assert opened == [(tmp_path / "report.html").as_uri()]
+    assert "--figures alone writes no page" in refusal(
+        "report", "result.json", "--open", "--figures", "figures"
+    )
+
+
 def test_images_that_are_not_found_are_said_to_be_missing():
     frames = {"cell": {"dataset": "kitti", "frames": [{"input": "a", "image": None}]}}
     with pytest.warns(

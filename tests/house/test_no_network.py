@@ -197,7 +197,6 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
             world / "cells",
             "--check",
         ),
-        "doctor": ("doctor", world / "cells"),
         "demo": ("demo", "--scenes", 8, "--out", out / "demo"),
     }
     return others[name] if name in others else tuple(commands(world)[name](out))
@@ -258,8 +257,7 @@ def test_all_other_commands_too(world, tmp_path):
     """
     (tmp_path / "out").mkdir()
     every = [*COMMANDS, "leaderboard --check"]
-    # tests/cli/test_serve.py
-    names = [name for name in every if name not in {*LOADED, "fit", "demo", "serve"}]
+    names = [name for name in every if name not in {*LOADED, "fit", "demo"}]
     lines = [list(map(str, words_of(name, world, tmp_path / "out"))) for name in names]
     main = f"""
 from deepval.cli import main

@@ -1,11 +1,7 @@
-"""Policies beyond the paper's four: their guarantees, and bounds on what any policy
-under the cap can gain.
-"""
+"""Policies beyond the paper's four, and their guarantees."""
 
 import math
 from dataclasses import replace
-from functools import cache
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -14,7 +10,6 @@ from hypothesis import strategies as st
 
 import deepval
 from deepval.errors import InputError
-from deepval.judging import policies as causal
 from deepval.judging.policies import CausalCap, FrozenThreshold
 from deepval.judging.priced_policies import (
     ConformalHarm,
@@ -105,7 +100,8 @@ def test_the_replay_threshold_keeps_the_cap_and_is_best_among_its_candidates(
     accepted = chosen.decide(score, unit, about["order"])
     for number in np.unique(unit):
         used = np.cumsum(accepted[unit == number])
-        assert (used <= causal.caps(alpha, len(used))).all()
+        seen = np.arange(1, len(used) + 1)
+        assert (used <= np.floor(1 + alpha * seen + 1e-9)).all()
     gain = accepted @ about["value"]
     for share in (0.1, 0.5, 1.0, 1.7, 2.0):
         other = CausalCap(FrozenThreshold.calibrate(score, share * alpha), alpha)
@@ -364,49 +360,6 @@ def test_policies_that_need_losses_say_so():
         DualPrice(0.0, 0.0, 0.2, 0.1)
 
 
-def best_in_random_order(score, alpha):
-    """The expected sum of the best policy that knows the scores of a unit and not their
-    order, by all states.
-    """
-    cap = causal.caps(alpha, len(score)).tolist()
-
-    @cache
-    def value(left, used):
-        if not left:
-            return 0.0
-        room = used < cap[len(score) - len(left)]
-        total = 0.0
-        for index, own in enumerate(left):
-            rest = (*left[:index], *left[index + 1 :])
-            total += max(
-                value(rest, used), own + value(rest, used + 1) if room else -math.inf
-            )
-        return total / len(left)
-
-    return value(tuple(sorted(score)), 0)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=7), ALPHAS)
-def test_bounds_hold_against_all_policies_of_tiny_units(numbers, alpha):
-    score = np.array(numbers, dtype=float)
-    quota, shuffled, capped = (
-        float(score @ of(score, alpha))
-        for of in (causal.unit_quota, causal.random_order, causal.capped_hindsight)
-    )
-    cap = causal.caps(alpha, len(score))
-    sets = [
-        sum(score[list(rows)])
-        for size in range(len(score) + 1)
-        for rows in combinations(range(len(score)), size)
-        if (np.cumsum(np.isin(np.arange(len(score)), rows)) <= cap).all()
-    ]
-    assert capped == pytest.approx(max(sets))
-    assert float(score @ causal.unit_threshold(score, alpha, score)) <= capped + 1e-9
-    assert best_in_random_order(score, alpha) <= shuffled + 1e-9
-    assert max(capped, shuffled) <= quota + 1e-9
-
-
 def test_out_of_fold_each_fold_is_calibrated_on_the_others():
     rng = np.random.default_rng(2)
     value, unit = rng.normal(size=240), np.repeat(np.arange(12), 20)
@@ -416,15 +369,13 @@ def test_out_of_fold_each_fold_is_calibrated_on_the_others():
         deepval.evaluate, table, {"mine": score}, 0.3, calibration=4, draws=20
     )
     streams = {row.policy: row for row in result.streams}
-    assert set(PAPER + BEYOND) < set(streams)
+    assert set(streams) == set(PAPER + BEYOND)
     expected = np.zeros(240)
     fold = np.searchsorted(np.sort(table.unit_ids), table.unit_ids[table.unit]) % 4
     for number in range(4):
         own = fold == number
         expected[own] = FrozenThreshold.calibrate(score[~own], 0.3).expected(score[own])
     assert streams["frozen threshold"].gain == pytest.approx(float(expected @ value))
-    ranked = result.row("mine", "selection", 0.3).gain
-    assert streams["all units"].gain == pytest.approx(ranked)
     with pytest.raises(InputError, match="column 'order'"):
         deepval.evaluate(
             table_of(value, unit=unit), {"mine": score}, 0.3, calibration=4

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import threading
 from dataclasses import replace
 from importlib.resources import files
 from xml.etree import ElementTree
@@ -19,7 +18,6 @@ from test_html_report import HOSTILE, judged, nothing
 import deepval
 from browser import Browser
 from commands import call, run
-from deepval.cli.report_page import Server
 from deepval.protocol import leaderboard_pages
 from deepval.report import html
 from deepval.report.result_tables import result_tables
@@ -1394,80 +1392,3 @@ def test_results_of_one_cell_are_one_entry_with_a_switch_and_an_address(
     )
     assert "third" in names_in_chart(browser, "verdict")
     assert browser.messages == []
-
-
-SUBMIT = """(fields) => {
-  for (const [name, text] of Object.entries(fields)) document.querySelector(`form [name=${name}]`).value = text;
-  window.old = true;
-  document.querySelector("form button").click();
-}"""  # noqa: E501
-
-
-def test_a_click_on_the_served_page_judges_as_the_command_does(
-    browser, cells, tmp_path
-):
-    home, again = cells[0].parent, tmp_path / "again.json"
-    with Server(home, 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            address = f"http://127.0.0.1:{server.server_port}/"
-            browser.messages.clear()
-            browser.requests.clear()
-            browser.open(address)
-            before = column(browser, VERDICTS, "gain")
-            for name, text in (
-                ("alpha", "0.35"),
-                ("units", "scene-00,scene-10,scene-40"),
-                ("weight", "excess=0.5"),
-            ):
-                fields = {
-                    "alpha": "0.2 0.5",
-                    "units": "all",
-                    "weight": "",
-                    "draws": "50",
-                } | {name: text}
-                browser.run(f"({SUBMIT})({json.dumps(fields)})")
-                browser.wait(
-                    "!window.old && document.documentElement.dataset.ready === 'true'"
-                )
-                words = shlex.split(
-                    browser.run("document.querySelector('form + .command').textContent")
-                )
-                assert f"--{name}={text}" in words
-                assert run(*words[1:], "--out", again).code == 0
-                expected = next(iter(result_tables(deepval.Result.load(again))))
-                for title in (
-                    "gain",
-                    "gain 95 %",
-                    "benefit",
-                    "harm",
-                    "nDG",
-                    "vs random",
-                    "verdict",
-                ):
-                    place = expected.header.index(title)
-                    texts = [
-                        row[place].text
-                        for section in expected.sections
-                        for row in section
-                    ]
-                    assert [
-                        shown.rstrip("*") for shown in column(browser, VERDICTS, title)
-                    ] == texts
-                assert column(browser, VERDICTS, "gain") != before
-            policy = browser.run(
-                "document.querySelector('[http-equiv=Content-Security-Policy]').content"
-            )
-            assert "default-src 'none'" in policy
-            assert "form-action 'self'" in policy
-            assert set(browser.requests) == {address}
-            assert browser.messages == []
-            browser.run(INTRUDERS["a script"])
-            assert browser.run("window.hacked") is None
-            assert any(
-                "Content Security Policy" in message for message in browser.messages
-            )
-        finally:
-            server.shutdown()
-            thread.join()

@@ -43,7 +43,6 @@ NAMES = (
         "card.toml",
         "submission.csv",
         "history.json",
-        "leaderboard.json",
     ),
     *(
         "judgements",

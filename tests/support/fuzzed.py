@@ -20,10 +20,11 @@ from deepval.cells.folder import read_cell
 from deepval.cells.spec import read_split
 from deepval.cells.view_files import read_frames
 from deepval.datasets import kitti
-from deepval.doctor import doctor
 from deepval.errors import InputError
 from deepval.files.canonical import read_json, read_manifest
+from deepval.files.writing import read_sealed
 from deepval.perception.reported.detection_files import open_detections
+from deepval.protocol.standings import JUDGEMENTS_SCHEMA, JUDGEMENTS_WHAT
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import read_history, wanted
 from deepval.protocol.tracks import read_cells
@@ -207,14 +208,9 @@ def targets(home: Path) -> list[Target]:
             lambda p: read_history(p.parent),
         ),
         target(
-            "leaderboard.json",
-            home / "board" / "leaderboard.json",
-            lambda p: doctor(p.parent),
-        ),
-        target(
             "judgements",
             next((home / "kept").glob("*.judged")),
-            lambda p: doctor(p.parent),
+            lambda p: read_sealed(p, JUDGEMENTS_SCHEMA, JUDGEMENTS_WHAT),
         ),
         target("boxes.parquet", home / "boxes.parquet", open_detections),
         target("boxes.json", home / "boxes.json", open_detections),

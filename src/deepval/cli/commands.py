@@ -417,7 +417,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "report": "report_page",
         "threshold": "routers",
         "compare": "compare",
-        "serve": "report_page",
         "watch": "watch",
         "shadow": "routers",
     },
@@ -437,10 +436,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "drive": "drive",
         "train-planner": "run_models",
     },
-    "Leaderboard and files": {
+    "Leaderboard": {
         "cells": "official",
         "leaderboard": "official",
-        "doctor": "official",
     },
 }
 """The module of this package that defines each command, by heading of the help."""

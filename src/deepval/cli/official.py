@@ -1,5 +1,5 @@
-"""`deepval cells`, `leaderboard`, `reproduce` and `doctor`: official cells,
-submissions, the paper, stored files.
+"""`deepval cells`, `leaderboard` and `reproduce`: official cells, submissions, the
+paper.
 """
 
 import os
@@ -14,10 +14,8 @@ from deepval.cli import options, terminal
 from deepval.cli.commands import option
 from deepval.cli.options import DataFolder, Json, Workers, WorkFolder
 from deepval.cli.terminal import say
-from deepval.doctor import doctor as checkup
 from deepval.errors import InputError
 from deepval.files import reading
-from deepval.files.canonical import plain
 from deepval.files.writing import check_writable
 from deepval.protocol import leaderboard as boards
 from deepval.protocol import submissions, tracks
@@ -27,50 +25,6 @@ from deepval.protocol.integrity import contradictions
 from deepval.protocol.track_data import LocalCells, RunEstimate, local_cells
 from deepval.protocol.tracks import LOCAL_NOTE, NAMES, TrackCell, read_cells
 from deepval.report.text_tables import quantity
-
-
-def doctor(
-    folder: Annotated[
-        Path, typer.Argument(help="A folder that deepval wrote, or a folder above it.")
-    ],
-    *,
-    json: Json = False,
-) -> None:
-    """Verify the files that deepval wrote below a folder.
-
-    Cells, caches, allocators, results, leaderboards, stored work and planners are
-    compared with the hashes written beside them, and leftovers of killed commands are
-    listed. Nothing is changed. Exits with 1 if there is a problem.
-
-    Example: deepval doctor cells
-    """
-    report = checkup(folder)
-    if json:
-        about = {
-            "folder": str(folder),
-            "whole": not report.problems,
-            "found": report.counts,
-            "files": report.files,
-        }
-        about |= {"problems": plain(report.problems), "notes": report.notes}
-        terminal.print_json(about)
-    else:
-        there = ", ".join(
-            f"{number} {kind}{'s' * (number > 1)}"
-            for kind, number in report.counts.items()
-        )
-        problems = quantity(len(report.problems), "problem")
-        say(
-            f"{there or 'Nothing whole'}: {quantity(report.files, 'file')} "
-            f"verified, {problems}."
-        )
-        for problem in report.problems:
-            say(f"  {problem.path}: {problem.wrong}. Run: {problem.run}")
-        for note in report.notes:
-            say(f"  note: {note}")
-    if report.problems:
-        raise typer.Exit(1)
-
 
 EVERY_CORE = Workers(workers=min(4, os.cpu_count() or 1))
 """One worker per core, at most 4."""

@@ -20,14 +20,11 @@ from deepval.judging import priced_policies as priced
 from deepval.judging import selections
 from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.policies import (
-    BOUNDS,
     AdaptiveThreshold,
     CausalCap,
     FrozenThreshold,
     Policy,
     TokenBucket,
-    by_unit,
-    highest,
 )
 from deepval.judging.resamples import Resamples, Sample
 from deepval.results import Reason, Stream, in_words, joined, known
@@ -372,18 +369,7 @@ def _acceptances(
 def _acceptances_by_fold(
     score: InputFloats, table: ValueTable, folds: int, rate: float
 ) -> Iterator[Acceptance]:
-    """Every policy, calibrated for each fold of units on the others, after the same
-    scores in hindsight.
-    """
-    at, value = times(table), table.decision_values
-    yield Acceptance(
-        "all units", None, highest(score, max(1, math.floor(rate * len(table) + 0.5)))
-    )
-    for name, accept in BOUNDS.items():
-        weights = by_unit(
-            table.unit, at, lambda rows, of=accept: of(score[rows], rate, value[rows])
-        )
-        yield Acceptance(name, None, weights)
+    """Every policy, calibrated for each fold of units on the others."""
     present, rank = np.unique(table.unit, return_inverse=True)
     fold, calibrating = (
         rank.reshape(len(table)) % folds,

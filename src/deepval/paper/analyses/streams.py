@@ -6,8 +6,7 @@ draw with a small prize is kept; a draw in which some row has no nDG is left out
 counted. Rates are those of the judged units.
 
 Causal policies against the ranking in hindsight, pooled over cells and allocators, and
-rates that are missed. With --folds, all policies out of fold, beside what the cap
-itself and the order cost.
+rates that are missed. With --folds, all policies out of fold.
 """
 
 import math
@@ -57,8 +56,7 @@ class PolicyName:
     """The streaming policy that a row is about."""
 
     policy: str = column(
-        "Policy; out of fold, also the same scores in hindsight: by a quota per unit, "
-        "or under the cap",
+        "Policy",
         "policy",
         of_row=lambda row: f"{row.policy}, {row.budget.label}",
     )
@@ -308,9 +306,8 @@ def table(rows: Sequence[StreamRow]) -> Table:
         )
     if any(row.allocator == VALUES for row in rows):
         notes.append(
-            "Out of fold: released, not scored. all units, quota per unit and cap, "
-            f"...: the same scores in hindsight. {VALUES}: scores that know the "
-            f"answer, for which these bound every policy; not among `{ALL}`."
+            f"Out of fold: released, not scored. {VALUES}: scores that know the "
+            f"answer; not among `{ALL}`."
         )
     order = (
         "policy",
