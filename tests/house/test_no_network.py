@@ -289,7 +289,13 @@ for words in {lines!r}:
 def test_onnx_runtime_is_imported_in_one_place():
     """Nowhere else, since its telemetry has to be switched off before."""
     tracked = run_process(
-        "ls-files", "src", "tools", "benchmarks", program=("git",), cwd=ROOT
+        "ls-files",
+        "src",
+        "tools",
+        "studies",
+        "benchmarks",
+        program=("git",),
+        cwd=ROOT,
     )
     files = [ROOT / name for name in tracked.out.split() if name.endswith(".py")]
     assert files

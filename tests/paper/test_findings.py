@@ -242,9 +242,9 @@ def test_leaders_of_equal_number_are_told_in_the_order_in_which_they_are_met():
 
 @pytest.fixture
 def tool(monkeypatch):
-    """What tools/renew_replication.py has."""
+    """What studies/renew_replication.py has."""
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    return runpy.run_path(str(ROOT / "tools" / "renew_replication.py"))
+    return runpy.run_path(str(ROOT / "studies" / "renew_replication.py"))
 
 
 def test_the_page_has_the_rules_of_the_code(tool):

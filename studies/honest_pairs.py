@@ -8,7 +8,7 @@ honest. Recipes that give the same fit for the same target are fitted once:
 gate-multi-fidelity is gate-gbm on cells of two modes, and the -binary routers are the
 -value ones.
 
-Run: python tools/honest_pairs.py CELL... (folders made by `deepval build`)
+Run: python studies/honest_pairs.py CELL... (folders made by `deepval build`)
 """
 
 import argparse
