@@ -23,7 +23,6 @@ from deepval.errors import InputError, InputWarning, reports_machine
 from deepval.files import canonical, reading
 from deepval.files.writing import lock, read_sealed
 from deepval.perception.reported import cache as detections
-from deepval.planners.neural.training import CHECKPOINT
 from deepval.protocol import standings, submissions
 from deepval.protocol.leaderboard import SCHEMA as LEADERBOARD
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
@@ -170,10 +169,6 @@ def _check_folder(folder: Path, checkup: Checkup) -> None:
                 lambda p: read_sealed(p, *SEALED[p.suffix]),
                 "deepval leaderboard ... --cache",
             )
-        elif name == CHECKPOINT:
-            checkup.notes.append(
-                f"{path}: a training was stopped; the same command goes on from there."
-            )
         elif name.endswith(SAMPLES):
             _check_samples(path, checkup)
         elif name.endswith(".json") and name not in (canonical.MANIFEST, LIST):
@@ -229,7 +224,7 @@ def _check_manifest(folder: Path, checkup: Checkup) -> set[str]:
             checkup.whole(
                 folder / f"{name}.npz",
                 content.get(f"{name}_sha256"),
-                f"deepval train-planner --out {folder}",
+                f"python studies/train_planner.py --out {folder}",
             )
         return {"weights.npz", "masks.npz"}
     checkup.wrong(
