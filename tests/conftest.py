@@ -93,7 +93,7 @@ LONG = frozenset(
             "drive_command",
             "nuplan",
             "learned_planner",
-            "learned_training",
+            "learned_systems",
         ),
         *(
             "planners",

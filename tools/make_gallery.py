@@ -180,13 +180,6 @@ deepval import log.csv --out pair.csv""",
         "deepval drive --dataset scenarionet --root logs --planner idm --seconds 3",
         more="external.md",
     ),
-    "train-planner": Entry(
-        "Can I train the planner behind `planner-ade`, PKL and TIP on my scenes?",
-        "deepval train-planner --dataset scenarionet --root logs --units all --steps "
-        "5 --width 8 --grid 64 --batch 2 \\\n  --out planner",
-        hide=r"[\d.]+ to [\d.]+(?=;)",
-        more="learned-planner.md",
-    ),
     "cells": Entry(
         "Which official cells can I build here?",
         "deepval cells synthetic",

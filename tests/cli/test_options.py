@@ -583,7 +583,6 @@ REPLACING = [
     "analyse budgets cell --costs costs.toml --figure costs.toml",
     "leaderboard folder --cells leaderboard.json --out .",
     "reproduce report.json --work folder --out .",
-    "train-planner --dataset nuscenes --root manifest.json --out .",
     "perceive --weights manifest.json --size 64 --out .",
 ]
 

@@ -851,37 +851,6 @@ def test_pictures_in_the_real_layout_are_in_the_page_and_in_the_gallery(
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (
-            ("--units", "all"),
-            "have no lane map (scene-1): give --maps with their maps.",
-        ),
-        (("--units", "scene-2"), "units must be among scene-1; found scene-2"),
-        (("--units", "all", "--maps", "nowhere"), "nowhere"),
-    ],
-)
-def test_a_training_without_roads_writes_nothing(
-    words, sentence, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    tables(tmp_path / "nuscenes" / "v1.0-mini")
-    done = run(
-        "train-planner",
-        "--dataset",
-        "nuscenes",
-        "--root",
-        "nuscenes",
-        *words,
-        "--out",
-        "planner",
-    )
-    assert done.code == 2
-    assert sentence in done.err
-    assert not (tmp_path / "planner").exists()
-
-
 def test_faults_are_told_by_the_command_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     listed = {f"s{k}": [box(f"s{k}", 20.0, "car")] for k in range(4)}

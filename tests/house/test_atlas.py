@@ -14,7 +14,7 @@ import deepval
 from project import ROOT
 from shared import shared_data
 
-TOOL = runpy.run_path(str(ROOT / "tools" / "make_atlas.py"))
+TOOL = runpy.run_path(str(ROOT / "studies" / "make_atlas.py"))
 PAGE = "".join(
     f"<!-- table {name} -->\n<!-- end -->\n" for name in ("counts", "pairs", "choices")
 )

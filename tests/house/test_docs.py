@@ -491,7 +491,9 @@ def test_every_block_is_run_or_its_commands_are_those_of_the_code():
             {},
         )
         for tool in re.findall(
-            r"^python3? ((?:tools|benchmarks|tests)/\S+)", text, flags=re.MULTILINE
+            r"^python3? ((?:tools|studies|benchmarks|tests)/\S+)",
+            text,
+            flags=re.MULTILINE,
         ):
             assert (ROOT / tool).is_file(), f"{page.name}: {tool}"
         for line in re.findall(

@@ -24,15 +24,11 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() not in SOCKET,
     reason="the filter is one of Linux on these processors",
 )
-ROADS = (
-    "from deepval.datasets import DATASETS; from learned_worlds import Roads; "
-    "DATASETS['roads'] = Roads"
-)
 YARD = (
     "from deepval.datasets import DATASETS; from drives import TwoLogs; "
     "DATASETS['yard'] = TwoLogs"
 )
-FIRST = {"train-planner": ROADS, "drive": YARD}
+FIRST = {"drive": YARD}
 """Data sets of the tests that commands need."""
 FITTED = ("gate-ridge", "gate-gbm", "router-mlp-value", "router-pixel")
 """One allocator for each kind of model."""
@@ -40,7 +36,6 @@ LOADED = {
     "perceive": {"onnxruntime", "cv2"},
     "score": {"onnxruntime"},
     "fit --export": {"onnxruntime"},
-    "train-planner": {"torch"},
     "profile": {"onnxruntime"},
     "analyse": {"matplotlib"},
     "drive": {"shapely"},
@@ -74,18 +69,6 @@ def world(tmp_path_factory):
 def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
     """A command of this name that writes to `out`."""
     cell, fitted = world / "cells" / "braking-monocular", world / "fitted"
-    quick = (
-        "--width",
-        2,
-        "--grid",
-        64,
-        "--steps",
-        2,
-        "--batch",
-        2,
-        "--units",
-        "road-0",
-    )
     others = {
         "fit": (
             "fit",
@@ -109,16 +92,6 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
             fitted / "gate-gbm.json",
             "--out",
             out / "gate.onnx",
-        ),
-        "train-planner": (
-            "train-planner",
-            "--dataset",
-            "roads",
-            "--root",
-            out,
-            *quick,
-            "--out",
-            out / "planner",
         ),
         "profile": (
             "profile",
@@ -276,7 +249,13 @@ for words in {lines!r}:
 def test_onnx_runtime_is_imported_in_one_place():
     """Nowhere else, since its telemetry has to be switched off before."""
     tracked = run_process(
-        "ls-files", "src", "tools", "benchmarks", program=("git",), cwd=ROOT
+        "ls-files",
+        "src",
+        "tools",
+        "studies",
+        "benchmarks",
+        program=("git",),
+        cwd=ROOT,
     )
     files = [ROOT / name for name in tracked.out.split() if name.endswith(".py")]
     assert files

@@ -17,11 +17,11 @@ from deepval.judging.concordance import sign_disagreement
 from deepval.paper.analyses import out_of_fold, transfer
 from deepval.paper.analyses.targets import across_targets
 from deepval.paper.analysis import analysis
-from deepval.planners.neural.planner import masks_bytes, npz_bytes
 from deepval.systems.learned import learned_planners
 from deepval.tables.keys import positions
 from driving import Lidar
 from learned_worlds import AHEAD, FRAMES, Roads, fan, small_weights
+from train_planner import masks_bytes, npz_bytes
 
 MODES = tuple(
     ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach))

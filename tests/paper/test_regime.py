@@ -12,7 +12,7 @@ from deepval.cells import build, sources
 from deepval.errors import InputWarning
 from project import ROOT
 
-TOOL = runpy.run_path(str(ROOT / "tools" / "synthetic_regime.py"))
+TOOL = runpy.run_path(str(ROOT / "studies" / "synthetic_regime.py"))
 
 
 def tables(seed):

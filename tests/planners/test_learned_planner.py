@@ -39,10 +39,8 @@ from deepval.planners.neural.planner import (
     Forward,
     PlannerFile,
     load_planner,
-    masks_bytes,
     masks_of,
     network_with,
-    npz_bytes,
     planner_files,
     read_file,
     weights_of,
@@ -62,6 +60,7 @@ from deepval.world.truth import Future
 from learned_worlds import fan, small_weights, straight_map
 from project import ROOT
 from shared import shared_data
+from train_planner import masks_bytes, npz_bytes
 
 SMALL = PlanGrid(64)
 ORIGIN = np.zeros(3)

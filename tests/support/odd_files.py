@@ -40,7 +40,7 @@ from deepval.judging.routing import read_routing
 from deepval.perception import profile
 from deepval.perception.reported.detection_files import open_detections
 from deepval.perception.running.onnx_model import OnnxModel, class_names
-from deepval.planners.neural.planner import masks_bytes, masks_of, read_file, weights_of
+from deepval.planners.neural.planner import masks_of, read_file, weights_of
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import read_history, wanted
 from deepval.protocol.tracks import read_cells
@@ -51,6 +51,7 @@ from in_memory import over
 from kitti_files import write_kitti
 from mutations import mutate_database, mutated, mutated_table, mutated_text
 from protocol_worlds import toml
+from train_planner import masks_bytes
 from worlds import judge, random_table
 
 LONGEST_S = 60

@@ -86,7 +86,6 @@ COMMANDS = [
     f"score {CELL} {{}}.py:score",
     f"score {CELL} {{}}.json",
     f"score {CELL} ego-speed --out {{}}/s.csv",
-    "train-planner --dataset kitti --root {} --out pl",
     f"profile {CELL} {{}}.json --out c.toml",
     "profile {} ego-speed --out c.toml",
     "analyse signs {}",

@@ -63,7 +63,6 @@ WRITTEN = {
     ),
     "perceive": ("manifest.json", "costs.toml"),
     "reproduce": ("report.html", "report.md", "report.json"),
-    "train-planner": ("weights.npz", "masks.npz", "manifest.json"),
 }
 """Files that a command writes into its output folder."""
 
@@ -434,7 +433,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "analyse": "analyse",
         "reproduce": "official",
         "drive": "drive",
-        "train-planner": "run_models",
     },
     "Leaderboard": {
         "cells": "official",
@@ -454,10 +452,6 @@ AFTER_STOP = {
     "perceive": (
         "Finished units stay in the cache. Run the same command "
         "to continue after the last one."
-    ),
-    "train-planner": (
-        "The last checkpoint stays in the folder. Run the same "
-        "command to continue from it."
     ),
     "build": "Finished cells stay. Run the same command to build the others.",
     "demo": (

@@ -15,8 +15,8 @@ of the excess is above `MARGIN`, in a cell or in the mean over cells.
 
 Copies: two submissions are alike in a cell iff their rankings of the test inputs agree,
 or nearly agree while their scores are linear functions of each other up to noise.
-`tools/honest_pairs.py` measures how often allocators that were fitted independently are
-alike.
+`studies/honest_pairs.py` measures how often allocators that were fitted independently
+are alike.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

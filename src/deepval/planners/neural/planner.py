@@ -10,7 +10,6 @@ import hashlib
 import io
 import pickle
 import warnings
-import zipfile
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,7 +48,7 @@ header and the content.
 """
 GET = (
     "take planner.pt and masks_trainval.json of planning-centric metrics (PKL), or "
-    "weights.npz and masks.npz that `deepval train-planner` writes"
+    "weights.npz and masks.npz that studies/train_planner.py writes"
 )
 
 
@@ -81,25 +80,6 @@ def read_file(path: Path | str, kind: Literal["weights", "masks"]) -> PlannerFil
         raise InputError(f"{str(error).removesuffix('.')}: {GET}.") from error
 
 
-FIRST_DAY = (1980, 1, 1, 0, 0, 0)
-"""The date of every entry, so that the bytes do not depend on the time of writing."""
-
-
-def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An .npz file with the arrays in their order; not compressed, so that bytes depend
-    on no version of zlib.
-    """
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, array in arrays.items():
-            entry = io.BytesIO()
-            np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
-            archive.writestr(
-                zipfile.ZipInfo(f"{name}.npy", FIRST_DAY), entry.getvalue()
-            )
-    return out.getvalue()
-
-
 def masks_of(file: PlannerFile) -> Masks:
     """Masks from a nested JSON list of 0 and 1, or from an .npz with the array
     `masks`.
@@ -122,11 +102,6 @@ def masks_of(file: PlannerFile) -> Masks:
         return Masks(array.astype(bool))
     except InputError as error:
         raise InputError(f"{file.path}: {error}") from error
-
-
-def masks_bytes(masks: Masks) -> bytes:
-    """Masks as an .npz file, the same bytes for the same masks."""
-    return npz_bytes({"masks": masks.cells})
 
 
 def _npz_masks(file: PlannerFile) -> np.ndarray:

@@ -3,11 +3,11 @@
     deepval reproduce docs/replication/*.toml --data ../shared/data --out all
     deepval reproduce docs/replication/lateral/*.toml --data ../shared/data --analysis \
         signs --out lateral
-    python tools/renew_replication.py docs/generated/replication.md all/report.json \
+    python studies/renew_replication.py docs/generated/replication.md all/report.json \
         --lateral lateral/report.json
-    python tools/renew_replication.py docs/generated/replication.md --one \
+    python studies/renew_replication.py docs/generated/replication.md --one \
         one/report.json --folds folds.json
-    python tools/renew_replication.py docs/generated/replication.md --planned \
+    python studies/renew_replication.py docs/generated/replication.md --planned \
         docs/replication/*.toml --data ../shared/data
 
 The first command fits the paper's six allocators alone (docs/replication.md). The last
@@ -17,6 +17,7 @@ left in the folder --work. Tables without a report stay as they are.
 
 import argparse
 import json
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -37,6 +38,10 @@ from deepval.report.text_tables import (
     percent,
     quantity,
 )
+
+# Beside the studies, not among them: it writes another page with the same marks.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
 from renew_results import filled
 
 MAIN = "kitti"

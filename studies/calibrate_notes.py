@@ -1,7 +1,7 @@
 """How closely scores agree with answers: shipped allocators on units they were not
 fitted on, and answers with noise.
 
-Run: python tools/calibrate_notes.py --data DATA --work FOLDER. Cells of the tracks
+Run: python studies/calibrate_notes.py --data DATA --work FOLDER. Cells of the tracks
 kitti-public and synthetic are built in the folder. Prints the table of docs/notes.md.
 """
 

@@ -1,7 +1,7 @@
 """Value tables -> the figures that define their regime (docs/definitions.md, Regime),
 beside the paper's ranges.
 
-Run: python tools/synthetic_regime.py [seeds], for the synthetic world over several
+Run: python studies/synthetic_regime.py [seeds], for the synthetic world over several
 seeds.
 """
 

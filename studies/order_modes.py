@@ -1,7 +1,7 @@
 """A specification with modes -> how well each mode finds objects on the training units,
 and which pairs make sense.
 
-    python tools/order_modes.py docs/replication/kitti-cars.toml --data ../shared/data
+    python studies/order_modes.py docs/replication/kitti-cars.toml --data ../shared/data
 
 A pair makes sense as cheap -> full where the full mode's recall is higher by at least
 0.02 and its F1 is higher, both over the training units as the benchmark matches

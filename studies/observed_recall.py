@@ -3,7 +3,7 @@ positives, as means over seeds.
 
 docs/definitions.md, Observations: the counts behind the external track.
 
-Run: python tools/observed_recall.py DATASET ROOT [--seeds 10] [--sizes 320 640]
+Run: python studies/observed_recall.py DATASET ROOT [--seeds 10] [--sizes 320 640]
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Does single-step decision value predict closed-loop value? Figures of
 docs/closed-loop.md.
 
-    python tools/closed_loop_study.py [--system braking receding-horizon] [--scenes \
+    python studies/closed_loop_study.py [--system braking receding-horizon] [--scenes \
         400] [--workers 2] [--out FILE]
 
 Allocators are fitted on a world of seed 0 and drive scenes of seed 1; further scenes of
@@ -365,7 +365,7 @@ def main() -> None:
     options = parser.parse_args()
     began = time.monotonic()
     words = (
-        "python tools/closed_loop_study.py "
+        "python studies/closed_loop_study.py "
         f"--system {' '.join(options.system)} --scenes {options.scenes}"
     )
     text = HEAD.format(words)

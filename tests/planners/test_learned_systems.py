@@ -1,4 +1,6 @@
-"""Training the learned planner, cells of its systems, and the commands for both."""
+"""Cells of the learned planner's systems, and the commands that build them, with
+weights that studies/train_planner.py trained.
+"""
 
 import json
 from dataclasses import fields, replace
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import train_planner
 from commands import run
 from deepval.cells.build import cells
 from deepval.cells.fitting import score_on
@@ -15,23 +18,15 @@ from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
-from deepval.planners.neural import training
-from deepval.planners.neural.plan_metrics import STEPS, PlanGrid
-from deepval.planners.neural.planner import TRAINED_HERE, masks_bytes, npz_bytes
-from deepval.planners.neural.training import (
-    TrainingSettings,
-    planner_loss,
-    samples_of,
-    train,
-    unit_samples,
-)
+from deepval.planners.neural.plan_metrics import STEPS
+from deepval.planners.neural.planner import MANIFEST, TRAINED_HERE
 from deepval.systems.learned import LEARNED, learned_planners
 from deepval.systems.system import constants, settable
 from driving import Lidar
-from learned_worlds import AHEAD, DT_S, FRAMES, Roads, fan, small_weights
+from learned_worlds import AHEAD, FRAMES, Roads, fan, small_weights
+from train_planner import masks_bytes, npz_bytes
 from whole_sets import viability
 
-QUICK = TrainingSettings(width=2, steps=4, batch=2, checkpoint_every=2)
 MODES = tuple(
     ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach))
     for reach in (5.0, 500.0)
@@ -43,189 +38,12 @@ def registered(monkeypatch):
     monkeypatch.setitem(DATASETS, "roads", Roads)
 
 
-@pytest.fixture(scope="module")
-def samples():
-    return samples_of(
-        [unit_samples(*Roads().read_unit(f"road-{unit}")) for unit in range(2)],
-        PlanGrid(64),
-    )
-
-
 @pytest.fixture
 def files(tmp_path):
     weights, masks = tmp_path / "w.npz", tmp_path / "m.npz"
     weights.write_bytes(npz_bytes(small_weights().arrays))
     masks.write_bytes(masks_bytes(fan()))
     return {"weights": weights, "masks": masks}
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
-def test_samples_of_the_ego_vehicle_are_every_quarter_of_a_second_with_four_seconds_to_come(  # noqa: E501
-    samples,
-):
-    span_s = (FRAMES - 1) * DT_S
-    assert [len(unit) for unit in samples.units] == [int((span_s - 4) / 0.25) + 1] * 2
-    scene, _ = Roads().read_unit("road-0")
-    speed = scene.ego_speed_mps[0]
-    wanted = PlanGrid(64).cell_of(
-        np.column_stack([speed * 0.25 * np.arange(1, STEPS + 1), np.zeros(STEPS)])
-    )
-    for target in samples.targets[: len(samples.units[0])]:
-        np.testing.assert_array_equal(target, wanted)
-
-
-def test_a_sample_at_a_frame_sees_what_the_planner_will_see():
-    from deepval.planners.neural.rasters import scene_rasters
-
-    scene, truth = Roads().read_unit("road-1")
-    made = unit_samples(scene, truth, every_s=0.5)
-    for frame, raster in zip(
-        range(3), scene_rasters(scene, truth.objects, PlanGrid(64)), strict=False
-    ):
-        np.testing.assert_array_equal(made.raster(frame, PlanGrid(64)), raster)
-
-
-def test_other_vehicles_are_samples_where_they_move():
-    made = unit_samples(*Roads().read_unit("road-0"), ego_only=False)
-    # The car ahead moves; the other one stands and the third road user is on foot.
-    assert set(made.who.tolist()) == {0, 1}
-    assert (made.who == 0).sum() == (made.who == 1).sum()
-    follower = made.raster(int(np.flatnonzero(made.who == 1)[0]), PlanGrid(64))
-    assert follower[3, :15].any(), "the ego vehicle is drawn behind it"
-
-
-def test_masks_are_where_samples_go_and_their_mirror_images(samples):
-    masks = samples.masks
-    np.testing.assert_array_equal(masks, masks[:, :, ::-1])
-    for target in samples.targets:
-        assert masks[np.arange(STEPS), target[:, 0], target[:, 1]].all()
-    assert masks.sum() <= 2 * len(samples) * STEPS
-
-
-def test_the_loss_weighs_the_right_cell_ten_times():
-    rng = np.random.default_rng(0)
-    logits, within = rng.normal(size=(2, 2, 3, 3)), rng.random((2, 3, 3)) < 0.7
-    targets = np.zeros((2, 2, 3, 3))
-    targets[:, :, 1, 1] = 1.0
-    within[:, 1, 1] = True
-    parts = []
-    for sample, step, x, y in np.ndindex(2, 2, 3, 3):
-        if within[step, x, y]:
-            q = 1 / (1 + np.exp(-logits[sample, step, x, y]))
-            y_wanted, weight = (
-                (1.0, 10.0) if targets[sample, step, x, y] else (0.01, 1.0)
-            )
-            parts.append(
-                -weight * (y_wanted * np.log(q) + (1 - y_wanted) * np.log(1 - q))
-            )
-    found = planner_loss(
-        torch,
-        torch.from_numpy(logits),
-        torch.from_numpy(targets),
-        torch.from_numpy(within),
-    )
-    assert float(found) == pytest.approx(np.mean(parts))
-
-
-def test_training_twice_gives_the_same_bytes_and_says_what_it_is(samples, tmp_path):
-    before = torch.get_num_threads(), torch.random.get_rng_state()
-    one = train(samples, tmp_path / "one", QUICK, source={"dataset": "roads"})
-    train(samples, tmp_path / "two", QUICK, source={"dataset": "roads"})
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-    assert sorted(contents(tmp_path / "one")) == [
-        "manifest.json",
-        "masks.npz",
-        "weights.npz",
-    ]
-    assert (torch.get_num_threads(), True) == (
-        before[0],
-        bool((torch.random.get_rng_state() == before[1]).all()),
-    )
-    told = json.loads((tmp_path / "one" / "manifest.json").read_text())
-    assert told == dict(one.manifest)
-    assert (told["label"], told["seed"], told["samples"], told["source"]) == (
-        TRAINED_HERE, 0, len(samples), {"dataset": "roads"},
-    )  # fmt: skip
-    other = train(samples, tmp_path / "three", replace(QUICK, seed=1))
-    assert other.manifest["weights_sha256"] != told["weights_sha256"]
-
-
-def test_a_training_that_was_stopped_goes_on_and_ends_with_the_same_bytes(
-    samples, tmp_path, monkeypatch
-):
-    whole = train(samples, tmp_path / "whole", QUICK)
-    made = training._Run.step
-
-    def stopped(self, step):
-        if step == 3:
-            raise KeyboardInterrupt
-        made(self, step)
-
-    monkeypatch.setattr(training._Run, "step", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        train(samples, tmp_path / "part", QUICK)
-    assert [path.name for path in (tmp_path / "part").iterdir()] == ["checkpoint.npz"]
-    steps = []
-    monkeypatch.setattr(
-        training._Run, "step", lambda self, step: (steps.append(step), made(self, step))
-    )
-    again = train(samples, tmp_path / "part", QUICK)
-    assert steps == [2, 3]
-    assert again.manifest == whole.manifest
-    assert contents(tmp_path / "part") == contents(tmp_path / "whole")
-
-
-def test_a_checkpoint_of_another_training_is_refused(samples, tmp_path):
-    (tmp_path / "checkpoint.npz").write_bytes(
-        npz_bytes({"digest": np.array("other"), "losses": np.zeros(1)})
-    )
-    with pytest.raises(InputError, match="checkpoint of another training"):
-        train(samples, tmp_path, QUICK)
-    (tmp_path / "checkpoint.npz").write_bytes(b"nothing")
-    with pytest.raises(InputError, match="must be a checkpoint of this training"):
-        train(samples, tmp_path, QUICK)
-
-
-def test_training_learns(samples, tmp_path):
-    made = train(samples, tmp_path, TrainingSettings(width=4, steps=40, batch=4))
-    assert made.manifest["loss"]["last"] < made.manifest["loss"]["first"]
-
-
-def test_units_that_cannot_be_trained_on_are_refused_in_a_sentence(tmp_path):
-    scene, truth = Roads().read_unit("road-0")
-    with pytest.raises(InputError, match="draws the road, and there is no lane map"):
-        unit_samples(replace(scene, lane_map=None), truth)
-    with pytest.raises(InputError, match="needs the vehicle's poses"):
-        unit_samples(replace(scene, world_from_ego=None), truth)
-    with pytest.raises(InputError, match="whose size is not known"):
-        unit_samples(replace(scene, vehicle=None), truth)
-    unknown = replace(
-        truth, objects=replace(truth.objects, track=np.full(len(truth), -1))
-    )
-    with pytest.raises(InputError, match="needs a track id for every reference object"):
-        unit_samples(scene, unknown)
-    short = unit_samples(
-        scene.part(slice(3)),
-        replace(truth.where(truth.frame < 3), objects=_first(truth, 3), future=None),
-    )
-    with pytest.raises(
-        InputError, match="logged for 4 s or more; of the 1 given none was"
-    ):
-        samples_of([short], PlanGrid(64))
-    with pytest.raises(InputError, match="batch must be 2 or more"):
-        TrainingSettings(batch=1)
-    with pytest.raises(InputError, match="steps of a training must be 1 or more"):
-        TrainingSettings(steps=0)
-
-
-def _first(truth, frames):
-    return replace(truth.objects.where(truth.frame < frames), frames=frames)
-
-
-# Systems
 
 
 UNITS = ("road-0", "road-1", "road-2")
@@ -400,86 +218,61 @@ def test_building_again_gives_the_same_bytes(files, tmp_path):
     ).read_bytes()
 
 
+@pytest.mark.parametrize("lacking", ["lane_map", "world_from_ego", "vehicle"])
+def test_a_scene_without_map_poses_or_size_of_the_vehicle_is_refused(lacking, files):
+    scene, truth = Roads().read_unit("road-0")
+    (rule,) = learned_planners(["planner-ade"], **files)
+    with pytest.raises(InputError, match="unit road-0: the learned planner"):
+        rule.plan(truth.objects, replace(scene, **{lacking: None}))
+
+
+def test_a_build_with_units_without_roads_writes_nothing(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(Roads, "without_map", lambda self, units: ("road-1",))
+    modes = ("--mode", "none", "--mode", "reference", "--geometry", "cuboids")
+    rule = ("--system", "planner-ade", "--weights", files["weights"])
+    data = ("--dataset", "roads", "--root", tmp_path, "--units", "road-0,road-1")
+    out = tmp_path / "cells"
+    done = run("build", *data, *modes, *rule, "--masks", files["masks"], "--out", out)
+    assert done.code == 2
+    assert "road-1" in done.err
+    assert "--units road-0" in done.err
+    assert not out.exists()
+
+
 # Commands
 
 
-def test_a_planner_is_trained_and_built_with_from_the_command_line(
-    tmp_path, monkeypatch
-):
+def test_the_study_trains_weights_that_a_build_takes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
-    quick = ("--width", 2, "--grid", 64, "--steps", 3, "--batch", 2)
-    done = run(
-        "train-planner",
-        "--dataset",
-        "roads",
-        "--root",
-        "here",
-        *quick,
-        "--others",
-        "--out",
-        "planner",
-    )
-    assert done.code == 0, done.err
-    assert "trained here, not the published weights" in done.out
-    told = json.loads((tmp_path / "planner" / "manifest.json").read_text())
-    assert told["source"]["dataset"] == "roads"
-    assert set(told["source"]["units"]) < set(Roads().unit_ids()), "only training units"
-    again = run(
-        "train-planner",
-        "--dataset",
-        "roads",
-        "--root",
-        "here",
-        *quick,
-        "--units",
-        "road-0",
-        "--out",
-        "b",
-        "--json",
-    )
-    assert json.loads(again.out)["source"]["units"] == ["road-0"]
+    data = ("--dataset", "roads", "--root", "here")
+    quick = ("--width", "2", "--grid", "64", "--steps", "1", "--batch", "2")
+    train_planner.main([*data, *quick, "--out", "planner"])
+    manifest = json.loads((tmp_path / "planner" / "manifest.json").read_text())
+    assert set(manifest["source"]["units"]) < set(Roads().unit_ids()), "training units"
     monkeypatch.setattr(
         "deepval.cells.sources._from_file",
         lambda file, *told: dict(zip("ab", MODES, strict=True))[file.name],
     )
-    asked = (
-        "--mode",
-        "a=x",
-        "--mode",
-        "b=y",
-        "--geometry",
-        "cuboids",
-        "--system",
-        "planner-ade",
-        "--out",
-        "cells",
-    )
-    weights = ("--weights", "planner/weights.npz", "--masks", "planner/masks.npz")
-    built = run(
-        "build",
-        "--dataset",
-        "roads",
-        "--root",
-        "here",
-        *asked,
-        *weights,
-        "--units",
-        ",".join(UNITS),
-    )
+    cell = ("--mode", "a=x", "--mode", "b=y", "--geometry", "cuboids")
+    rule = ("--system", "planner-ade", "--weights", "planner/weights.npz")
+    masks = ("--masks", "planner/masks.npz", "--units", ",".join(UNITS))
+    built = run("build", *data, *cell, *rule, *masks, "--out", "cells")
     assert built.code == 0, built.err
     folder = tmp_path / "cells" / "planner-ade-trained-here-cuboids"
     assert read_cell(folder).definition["system"]["constants"]["origin"] == TRAINED_HERE
 
 
-def test_files_that_do_not_belong_together_are_refused(samples, tmp_path, files):
-    made = train(samples, tmp_path / "planner", QUICK)
-    wide = tmp_path / "wide.npz"
+def test_files_that_do_not_belong_together_are_refused(tmp_path):
+    """Weights name the grid that they were trained on."""
+    weights, wide = tmp_path / "w.npz", tmp_path / "wide.npz"
+    manifest = np.array(json.dumps({"label": TRAINED_HERE, "cells": 64}))
+    weights.write_bytes(npz_bytes({**small_weights().arrays, MANIFEST: manifest}))
     wide.write_bytes(masks_bytes(fan(128)))
     with pytest.raises(
         InputError, match="a grid of 64 cells a side, and the masks have 128"
     ):
-        learned_planners(["planner-ade"], weights=made.weights, masks=wide)
+        learned_planners(["planner-ade"], weights=weights, masks=wide)
 
 
 @pytest.mark.parametrize(
@@ -505,30 +298,6 @@ def test_files_that_do_not_belong_together_are_refused(samples, tmp_path, files)
 )
 def test_a_build_says_which_files_it_needs(words, sentence, tmp_path):
     done = run("build", *words, "--out", tmp_path)
-    assert done.code == 2
-    assert sentence in done.err
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--grid", 100), "multiple of 64 cells a side; found 100"),
-        (("--every", 0), "--every must be more than 0 seconds; found 0"),
-        (("--width", 0), "--width must be 1 or more; found 0"),
-        (("--units", "road-9"), "units must be among road-0"),
-    ],
-)
-def test_a_training_says_what_is_wrong(words, sentence, tmp_path):
-    done = run(
-        "train-planner",
-        "--dataset",
-        "roads",
-        "--root",
-        "here",
-        *words,
-        "--out",
-        tmp_path / "out",
-    )
     assert done.code == 2
     assert sentence in done.err
 

@@ -1,12 +1,20 @@
 """Scenes and truths with tracks -> samples (road user, time, raster, target cells) -> a
-trained planner.
+trained planner, the network behind planner-ade, PKL and TIP.
 
-The planner is written as plain arrays of weights and masks, with a manifest. The same
-samples, settings and threads give the same bytes. A stopped run continues from its last
-checkpoint and ends with the same bytes as an uninterrupted one.
+    python studies/train_planner.py --dataset nuscenes --root nuscenes \
+        --maps expansion --steps 2000 --out planner
+
+The planner is written as plain arrays of weights and masks, with a manifest; they are
+labelled as trained here. The same samples, settings and threads give the same bytes. A
+stopped run continues from its last checkpoint and ends with the same bytes as an
+uninterrupted one. Needs the extra `torch`.
 """
 
+import argparse
+import io
 import json
+import sys
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -16,20 +24,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
+from deepval.cells.spec import ROLES, split, units_of
+from deepval.cli import terminal
+from deepval.cli.build_cells import MappedFiles, check_roads
+from deepval.datasets import Dataset
 from deepval.errors import InputError, library
 from deepval.files import reading
-from deepval.files.canonical import digest_of, json_text, sha256
-from deepval.files.writing import lock, npz_arrays, write_atomically
+from deepval.files.canonical import digest_of, file_digest, json_text, sha256
+from deepval.files.writing import check_writable, lock, npz_arrays, write_atomically
 from deepval.geometry.classes import super_class
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.planners.neural import repeatable
 from deepval.planners.neural.plan_metrics import AHEAD_S, STEPS, Masks, PlanGrid
-from deepval.planners.neural.planner import (
-    MANIFEST,
-    TRAINED_HERE,
-    masks_bytes,
-    npz_bytes,
-)
+from deepval.planners.neural.planner import MANIFEST, TRAINED_HERE
 from deepval.planners.neural.rasters import (
     RoadDrawing,
     ego_poses,
@@ -542,3 +549,131 @@ def _one_hot(
     inside = np.flatnonzero(cells[:, 0] >= 0)
     target[inside, cells[inside, 0], cells[inside, 1]] = 1.0
     return target
+
+
+FIRST_DAY = (1980, 1, 1, 0, 0, 0)
+"""The date of every entry, so that the bytes do not depend on the time of writing."""
+
+
+def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """An .npz file with the arrays in their order; not compressed, so that bytes depend
+    on no version of zlib.
+    """
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, array in arrays.items():
+            entry = io.BytesIO()
+            np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+            archive.writestr(
+                zipfile.ZipInfo(f"{name}.npy", FIRST_DAY), entry.getvalue()
+            )
+    return out.getvalue()
+
+
+def masks_bytes(masks: Masks) -> bytes:
+    """Masks as an .npz file, the same bytes for the same masks."""
+    return npz_bytes({"masks": masks.cells})
+
+
+def options(words: Sequence[str] | None) -> argparse.Namespace:
+    """The options of a run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--root", type=Path, help="folder of the data set's files")
+    parser.add_argument("--maps", type=Path, help="folder of lane maps")
+    parser.add_argument(
+        "--units", default="train", help=f"{', '.join(ROLES)}, or names: a,b,c"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="a stopped run continues there"
+    )
+    parser.add_argument("--width", type=int, default=64, help="of the first layer")
+    parser.add_argument("--grid", type=int, default=256, help="cells per side")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument(
+        "--every", type=float, default=0.25, help="seconds between samples"
+    )
+    parser.add_argument(
+        "--others", action="store_true", help="train on other moving vehicles too"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    return parser.parse_args(words)
+
+
+def chosen_units(source: Dataset, text: str) -> tuple[str, ...]:
+    """Units by role in the split of the data set, or by name."""
+    if text in ROLES:
+        return units_of(split(source.name, source.unit_ids()), text)
+    return source.select(text.split(","))
+
+
+def source_of(source: Dataset, units: Sequence[str]) -> dict[str, Any]:
+    """The source of the samples, for the manifest."""
+    files = {
+        name: file_digest(path)
+        for unit in units
+        for name, path in source.files(unit).items()
+    }
+    return {
+        "dataset": source.name,
+        "units": list(units),
+        "files_sha256": digest_of(files),
+    }
+
+
+def run(given: argparse.Namespace) -> Trained:
+    """Read the units and train on their samples."""
+    # Before the units are read, which takes minutes.
+    check_writable(given.out, folder=True)
+    if given.every <= 0:
+        raise InputError(f"--every must be more than 0 seconds; found {given.every:g}.")
+    settings = TrainingSettings(
+        width=given.width,
+        steps=given.steps,
+        batch=given.batch,
+        seed=given.seed,
+        threads=given.threads,
+    )
+    grid = PlanGrid(given.grid)
+    source = MappedFiles(
+        dataset=given.dataset, root=given.root, units=given.units, maps=given.maps
+    ).open()
+    units = chosen_units(source, given.units)
+    check_roads(source, units)
+    samples_by_unit = [
+        unit_samples(
+            *source.read_unit(unit), every_s=given.every, ego_only=not given.others
+        )
+        for unit in terminal.watch(units, f"units of {source.name}")
+    ]
+    return train(
+        samples_of(samples_by_unit, grid),
+        given.out,
+        settings,
+        source=source_of(source, units),
+        watch=terminal.watch,
+    )
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Train, and say what was written."""
+    given = options(words)
+    try:
+        trained = run(given)
+    except InputError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
+    manifest = trained.manifest
+    print(
+        f"{trained.weights} and {trained.masks}: {manifest['steps']:,} steps on "
+        f"{manifest['samples']:,} samples, loss {manifest['loss']['first']:.4f} to "
+        f"{manifest['loss']['last']:.4f}; {manifest['label']}."
+    )
+
+
+if __name__ == "__main__":
+    main()

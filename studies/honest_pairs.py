@@ -6,9 +6,10 @@ training and validation units, and on all of them, with a seed per fold; the sma
 networks with three more seeds. Each pair of these and of the untrained signals is
 honest. Recipes that give the same fit for the same target are fitted once:
 gate-multi-fidelity is gate-gbm on cells of two modes, and the -binary routers are the
--value ones.
+-value ones. router-pixel needs pictures, and the scores of router-voi-feedback depend
+on the policy: both are left out.
 
-Run: python tools/honest_pairs.py CELL... (folders made by `deepval build`)
+Run: python studies/honest_pairs.py CELL... (folders made by `deepval build`)
 """
 
 import argparse
@@ -31,6 +32,7 @@ NOT_FITTED = (
     "router-mlp-binary",
     "router-gbm-binary",
     "router-pixel",
+    "router-voi-feedback",
 )
 TARGETS = ("value", "value-binary", "value-rank", "value-signed-cdf")
 FOLDS = 4

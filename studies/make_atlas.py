@@ -1,7 +1,7 @@
 """Tables of models on the same inputs -> the tables and pictures of docs/atlas.md and
 docs/generated/atlas.md.
 
-    python tools/make_atlas.py ../shared/data docs
+    python studies/make_atlas.py ../shared/data docs
 
 Reads every .parquet file of the folder and of its sub-folders `routing` and `navsim`
 that `deepval import` reads, and names the others. The cheapest model is paired with
