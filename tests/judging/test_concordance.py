@@ -339,12 +339,14 @@ def test_reversal_is_found_iff_there_is_one():
     [
         (lambda: concordance.pair_counts(np.array([1.0, np.nan]), np.zeros(2)), "NaN"),
         (lambda: tie_audit(np.array([np.nan]), 1), "NaN"),
-        (lambda: tie_audit(np.zeros(3), 4), "between 0 and the number of inputs, 3"),
+        (lambda: tie_audit(np.zeros(3), 4), "between 0 and"),
         (lambda: tie_audit(np.zeros(3), -1), "got -1"),
         (lambda: concordance.transfer(np.zeros(3), np.zeros(3), k=-1), "at least 0"),
         (lambda: concordance.transfer(np.array([np.inf]), np.zeros(1), k=1), "finite"),
-        (lambda: concordance._align(np.zeros(3), np.zeros(2)), "one number per input"),
-        (lambda: concordance._align(np.zeros((3, 1))), "one number per input"),
+        (
+            lambda: concordance.spearman(np.zeros(3), np.zeros(2)),
+            "one number per input",
+        ),
     ],
 )
 def test_bad_input_is_refused(call, words):

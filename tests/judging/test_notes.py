@@ -284,34 +284,22 @@ def costs_with(mode=None, allocator=None) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("costs", "words"),
+    ("costs", "figure"),
     [
-        (costs_with(mode=1e-3), ["mode 'cheap' takes 0.0132 ms, as if in seconds"]),
-        (
-            costs_with(allocator={"ms": 0.00065, "mj": 0.002}),
-            ["allocator 'mine' takes 0.00065 ms, as if in seconds"],
-        ),
-        (
-            costs_with(allocator={"ms": 650.0, "mj": 2000.0}),
-            ["costs 650 ms, 35.1 times the full mode, as if in a smaller"],
-        ),
-        (
-            costs_with(allocator={"mj": 0.002}),
-            ["'mine' takes 0.002 mJ in 0.65 ms, which is 0.00308 W"],
-        ),
-        (costs_with(), []),
-        (costs_with(allocator={"ms": 0.0, "mj": 0.0}), []),
+        (costs_with(mode=1e-3), "0.0132 ms"),
+        (costs_with(allocator={"ms": 0.00065, "mj": 0.002}), "0.00065 ms"),
+        (costs_with(allocator={"ms": 650.0, "mj": 2000.0}), "35.1 times"),
+        (costs_with(allocator={"mj": 0.002}), "0.00308 W"),
+        (costs_with(), None),
+        (costs_with(allocator={"ms": 0.0, "mj": 0.0}), None),
     ],
 )
-def test_costs_a_thousand_times_off_are_noted(costs, words):
+def test_costs_a_thousand_times_off_are_noted(costs, figure):
     found = noted(world(costs=costs))
-    assert all(
-        note.endswith("check that ms are milliseconds and mj millijoules per input.")
-        for note in found
-    )
-    assert len(found) >= len(words)
-    assert all(word in found[0] for word in words)
-    assert bool(found) == bool(words)
+    if figure is None:
+        assert not found
+    else:
+        assert figure in found[0]
 
 
 def test_shipped_costs_have_no_notes():

@@ -303,10 +303,7 @@ def test_choices_come_in_files_and_odd_ones_are_refused(tmp_path):
     )
     assert result.row("mine").alpha == pytest.approx(4 / 6)
     (tmp_path / "odd.csv").write_text("input,choice\n0,s\n1,xl\n")
-    with pytest.raises(
-        deepval.InputError,
-        match=r"must name one of the modes s, m, l; row 2 .*names 'xl'",
-    ):
+    with pytest.raises(deepval.InputError, match="'xl'"):
         judge(table, {"mine": tmp_path / "odd.csv"}, draws=0)
     (tmp_path / "few.csv").write_text("input,choice\n0,l\n")
     with pytest.raises(deepval.InputError, match="every input needs a score"):

@@ -4,7 +4,6 @@ hold whatever the cells.
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,8 +16,6 @@ from deepval.errors import InputError, InputWarning
 from deepval.judging.comparison import check_statistic, compare
 from deepval.judging.draws import child_seeds
 from deepval.judging.over_cells import compare_over, pool
-from deepval.report import console
-from deepval.report.comparisons import comparison_table
 from worlds import COSTS, judge, quietly, random_scores, table_of
 
 FLIPPED = {"better": "worse", "worse": "better", "unresolved": "unresolved", None: None}
@@ -423,25 +420,3 @@ def test_the_command_compares_causal_policies_and_harm(tmp_path):
         compared(one, one, light, tmp_path / "dear.csv")
     with pytest.raises(InputError, match="--of must be one of gain, benefit, harm"):
         compared(one, light, tmp_path / "dear.csv", "--of", "loss")
-
-
-def test_the_table_of_means_over_cells_says_what_was_left_out():
-    rng = np.random.default_rng(10)
-    cells = {str(i): cell_of(rng)[2] for i in range(3)}
-    text = console.render_tables(
-        [comparison_table(compare_over(cells, "dear", "light", of="harm"))], width=150
-    )
-    assert (
-        "dear against light, harm, shares of the all-cheap loss, mean over 3 cells"
-        in text
-    )
-    assert "Less harm is better" in text
-    row = replace(
-        compare_over(cells, "dear", "light")[0],
-        dropped=3,
-        ndg_dropped=7,
-        rates_missed=2,
-    )
-    text = console.render_tables([comparison_table([row])], width=150)
-    for note in ("Up to 3 of 25 draws", "Up to 7 of 25 draws", "In up to 2 of 3 cells"):
-        assert note in text

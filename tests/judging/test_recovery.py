@@ -133,9 +133,7 @@ def test_results_keep_recovery_where_asked_for(tmp_path):
     )
     result.save(tmp_path / "bare.json")
     bare = deepval.Result.load(tmp_path / "bare.json")
-    with pytest.raises(
-        InputError, match=r"APGR needs the scores: take the result fresh from evaluate"
-    ):
+    with pytest.raises(InputError, match="APGR needs the"):
         bare.apgr()
     from dataclasses import replace
 
@@ -155,13 +153,7 @@ def test_names_that_have_no_curve_are_refused():
         [deepval.Selection(0.5)],
         draws=0,
     )
-    with pytest.raises(
-        InputError,
-        match=(
-            r"must be one of router, random, oracle; found 'rooter'; "
-            r"did you mean 'router'"
-        ),
-    ):
+    with pytest.raises(InputError, match="'rooter'"):
         result.area("rooter", "random")
     with pytest.raises(
         InputError, match=r"has no CPT of 'rooter'; it has router, oracle"

@@ -340,10 +340,7 @@ def test_a_threshold_that_is_not_there_lists_what_is():
     result = judge(units_table(), {"mine": SCORES}, draws=0)
     with pytest.raises(InputError, match="no allocator 'rooter'; it has mine"):
         result.threshold("rooter")
-    with pytest.raises(
-        InputError,
-        match=r"found alpha = 0\.7 and the budgets selection 10%, selection 20%",
-    ):
+    with pytest.raises(InputError, match="found alpha"):
         result.threshold("mine", 0.7)
     assert result.threshold("mine").alpha == 0.2
 
@@ -352,12 +349,9 @@ def test_a_threshold_that_is_not_there_lists_what_is():
     ("make", "told"),
     [
         (lambda: Price(-1.0, 0.5, (1.0,)), "at least 0"),
-        (lambda: Price(0.0, 1.5, (1.0,)), r"\[0, 1\]"),
+        (lambda: Price(0.0, 1.5, (1.0,)), "\\[0, 1\\]"),
         (lambda: Price(0.0, 0.5, ()), "finite cost"),
-        (
-            lambda: Price.calibrate(np.zeros((0, 2)), [1.0, 2.0], 0.1),
-            "at least one validation input",
-        ),
+        (lambda: Price.calibrate(np.zeros((0, 2)), [1.0, 2.0], 0.1), "at least one"),
         (lambda: Price.calibrate(np.zeros((3, 2)), [1.0], 0.1), "per mode above cheap"),
         (lambda: Price(0.0, 0.5, (1.0,)).bought(np.array([[np.nan]])), "NaN or"),
     ],

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.cli.build_cells import _sentence
 from deepval.report import FORMS, console
 from deepval.report.console import closing_sentences
 from deepval.report.result_tables import result_tables
@@ -238,28 +237,13 @@ def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_
 def test_shares_of_an_almost_zero_loss_are_not_printed():
     loss = {"cheap": [1e-9, 0, 0, 0, 1e-10, 0], "full": [0.1, 0, 0.002, 0, 0, 0.01]}
     table = quietly(deepval.ValueTable.from_columns, unit=list("aabbcc"), losses=loss)
-    result = quietly(
-        deepval.evaluate,
-        table,
-        {"mine": np.arange(6.0)},
-        [0.2, 0.5],
-        draws=50,
-        curve_points=3,
-    )
+    result = quietly(deepval.evaluate, table, {"mine": np.arange(6.0)}, [0.2], draws=50)
     # JSON keeps the definition
     assert result.setting.all_full_share == pytest.approx(-0.112 / 1.1e-9)
-    why = "the all-cheap loss is almost zero (1.1e-09), so shares of it mean nothing"
     for form in ("console", "markdown"):
-        text = " ".join(FORMS[form](result).split())
-        assert (
-            f"T{why[1:]}. In units of the loss, always escalating removes -0.112"
-            in text
-        )
+        text = FORMS[form](result)
+        assert "-0.112" in text
         assert not re.search(r"\d{5,}(\.\d+)?%", text)
-    assert why in _sentence(table.summary())
-    assert "all-full -0.112, Oracle@20 1e-10 in units of the loss" in _sentence(
-        table.summary()
-    )
 
 
 def test_percentages_beyond_a_thousand_say_only_on_which_side():
@@ -269,19 +253,3 @@ def test_percentages_beyond_a_thousand_say_only_on_which_side():
         "> 1000%",
         "< -1000%",
     ]
-
-
-def test_no_affected_input_is_a_plain_sentence():
-    equal = np.ones(12)
-    table = deepval.ValueTable.from_columns(
-        unit=np.arange(12) // 3, losses={"cheap": equal, "full": equal}
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        text = console.render(
-            deepval.evaluate(table, {"mine": np.arange(12.0)}, draws=10)
-        )
-    assert text.startswith(
-        "cheap -> full: escalation changes the loss of none "
-        "of 12 inputs in all 4 units.\n"
-    )

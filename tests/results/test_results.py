@@ -182,15 +182,9 @@ def test_a_row_is_found_by_allocator_kind_and_alpha():
         == result.row("light", "latency", 0.5)
         == result.row("light", alpha=0.5)
     )
-    with pytest.raises(
-        deepval.InputError,
-        match=r"found kind = 'latency', alpha = 0\.2 and the budgets selection 20%, ",
-    ):
+    with pytest.raises(deepval.InputError, match="'latency'"):
         result.row("light", "latency", 0.2)
-    with pytest.raises(
-        deepval.InputError,
-        match="no allocator 'dark'; it has random, never, all-full, light, oracle",
-    ):
+    with pytest.raises(deepval.InputError, match="'dark'"):
         result.row("dark")
 
 
@@ -376,10 +370,7 @@ def test_a_result_without_samples_says_what_it_lacks(tmp_path):
         lambda: deepval.compare(bare, "mine", "dear"),
         lambda: deepval.pool({"c": bare}),
     ):
-        with pytest.raises(
-            deepval.InputError,
-            match=r"with its samples; this one has none\. .* samples=True",
-        ):
+        with pytest.raises(deepval.InputError, match="with its samples"):
             asked()
     with pytest.raises(deepval.InputError, match=r"no samples to save"):
         bare.save(tmp_path / "again.json", samples=True)
@@ -396,10 +387,7 @@ def test_samples_of_another_result_are_left_out_and_damaged_ones_refused(tmp_pat
         assert deepval.Result.load(path).samples is None
     for damaged in (kept[: len(kept) // 2], b"", b"text"):
         beside.write_bytes(damaged)
-        with pytest.raises(
-            deepval.InputError,
-            match=r"result\.samples\.npz: must be samples saved by deepval",
-        ):
+        with pytest.raises(deepval.InputError, match="must be samples"):
             deepval.Result.load(path)
 
 

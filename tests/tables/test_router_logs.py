@@ -89,9 +89,7 @@ def test_wide_tables_as_of_routerbench(tmp_path):
             "csv"
         ) else pa.parquet.write_table(content, path)
         same(import_router_log(path))
-    with pytest.raises(
-        InputError, match=r"the full mode must cost more than the cheap one on average"
-    ):
+    with pytest.raises(InputError, match="the full mode"):
         import_router_log(routerbench(), models=["big", "small"])
 
 
@@ -100,9 +98,7 @@ def test_right_and_wrong_as_of_routellm(tmp_path):
     path.write_text(
         'prompt,mixtral,gpt-4\n"Is it?\nA. yes",True,True\n"And this?",False,True\n'
     )
-    with pytest.warns(
-        InputWarning, match=r"has no groups of inputs, so each input is its own unit"
-    ):
+    with pytest.warns(InputWarning, match="has no groups"):
         table = import_router_log(path, models=["mixtral", "gpt-4"])
     assert table.losses.tolist() == [[0.0, 0.0], [1.0, 0.0]]
     assert list(table.unit_ids) == ["0", "1"]
@@ -141,10 +137,7 @@ def test_models_without_prices_as_of_routerdc():
         "bad": [0.0, 0.0, 1.0, 0.0],
         "fair": [0.5, 0.5, 0.5, 0.5],
     }
-    with pytest.warns(
-        InputWarning,
-        match=r"has no costs, so models are ordered by rising mean quality",
-    ):
+    with pytest.warns(InputWarning, match="has no costs"):
         table = import_router_log(log)
     assert table.modes == ("bad", "fair", "good")
     assert list(table.input) == ["x/0", "x/1", "y/0", "y/1"]
@@ -204,18 +197,12 @@ def test_prediction_apis_with_confidence_and_a_list_of_prices_as_of_frugalml(tmp
 @pytest.mark.filterwarnings("ignore:.*has no groups of inputs", "ignore:.*has no costs")
 def test_lists_of_prices_that_do_not_fit_are_refused(tmp_path):
     path = frugalml(tmp_path, "apis_dogs.parquet")
-    with pytest.raises(
-        InputError,
-        match=r"must list the price of 'dear' .* its data sets are FACES, other_faces",
-    ):
+    with pytest.raises(InputError, match="'dear'"):
         import_router_log(path)
     with pytest.raises(InputError, match=r"on data set 'dogs'"):
         import_router_log(path, dataset="dogs")
     (tmp_path / "more.csv").write_text((tmp_path / "prices.csv").read_text())
-    with pytest.raises(
-        InputError,
-        match=r"one list of prices is needed; found .*more.csv, .*prices.csv",
-    ):
+    with pytest.raises(InputError, match="one list of"):
         import_router_log(path)
     assert import_router_log(
         path, prices=tmp_path / "more.csv", dataset="FACES"
@@ -225,9 +212,7 @@ def test_lists_of_prices_that_do_not_fit_are_refused(tmp_path):
     assert not import_router_log(path).input_costs  # the list is about other models
     with pytest.raises(InputError, match=r"one list of prices is needed; found none"):
         import_router_log(path, dataset="FACES")
-    with pytest.raises(
-        InputError, match=r"has its own costs, so it takes no list of prices"
-    ):
+    with pytest.raises(InputError, match="has its own"):
         import_router_log(routerbench(), prices=tmp_path / "prices.csv")
 
 
@@ -261,9 +246,7 @@ def test_planners_in_logs_as_of_navsim(tmp_path):
 def test_prompts_without_a_price_are_left_out():
     log = routerbench()
     log["big|total_cost"][1] = None
-    with pytest.warns(
-        InputWarning, match=r"1 of 4 prompts lack a score or price of a chosen model"
-    ):
+    with pytest.warns(InputWarning, match="of 4 prompts"):
         table = import_router_log(log)
     assert list(table.input) == ["p1", "p3", "p4"]
     assert table.input_costs["usd"].shape == (3, 2)
@@ -350,51 +333,37 @@ def test_prompts_without_an_answer_are_left_out_and_counted():
         name: [row[name] for row in rows]
         for name in ("global index", "prediction", "accuracy", "cost")
     }
-    with pytest.warns(
-        InputWarning, match=r"1 of 4 prompts lack a score or price of a chosen model"
-    ):
+    with pytest.warns(InputWarning, match="of 4 prompts"):
         table = import_router_log(columns)
     assert len(table) == 3
 
 
 WRONG = {
-    "pickle": ("routerbench.pkl", b"\x80", "a pickle can run code, so none is read"),
+    "pickle": ("routerbench.pkl", b"\x80", "a pickle can"),
     "no json": ("log.json", b"{", "must be a JSON file"),
-    "no records": (
-        "log.json",
-        b'{"a": 1}',
-        "must be a list of records, or have one as 'records'",
-    ),
+    "no records": ("log.json", b'{"a": 1}', "'records'"),
     "twice": (
         "log.csv",
         b"model_name,index,dataset,score\na,1,x,1\na,1,x,0\n",
-        "a prompt has one row per model; 'x/1' and 'a' are there twice (row 2)",
+        "'x/1'",
     ),
     "costs of one": (
         "log.csv",
         b"model_name,index,dataset,score,cost\na,1,x,1,1\nb,1,x,0,\na,1,y,1,1\nb,1,y,0,\n",
-        "models are ordered by their cost, and 'b' has none",
+        "'b'",
     ),
     "one model": (
         "log.csv",
         b"model_name,index,dataset,score,cost\na,1,x,1,1\na,1,y,1,1\n",
         "two or more models are",
     ),
-    "values": (
-        "log.csv",
-        b"unit,input,loss_a,loss_b\nu,1,0,1\n",
-        "a table of models has columns '<model>' and",
-    ),
+    "values": ("log.csv", b"unit,input,loss_a,loss_b\nu,1,0,1\n", "'<model>'"),
     "above 1": (
         "log.csv",
         b"model_name,index,dataset,score,cost\na,1,x,7,1\nb,1,x,9,2\n",
         "found 9: give best=",
     ),
-    "no quality": (
-        "log.csv",
-        b"sample_id,a|total_cost\n1,2\n",
-        "a column 'a' of its quality is needed",
-    ),
+    "no quality": ("log.csv", b"sample_id,a|total_cost\n1,2\n", "'a'"),
     "none whole": (
         "log.csv",
         b"model,index,dataset,score,cost\na,1,x,1,1\nb,2,x,0,2\n",

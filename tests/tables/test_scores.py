@@ -164,9 +164,7 @@ def test_inputs_without_a_score_rank_last_where_asked_for():
     assert worst.values.tolist() == [-7, -np.inf, -np.inf, -np.inf, -np.inf, -5]
     assert worst.covered.tolist() == found.covered.tolist()
     assert np.isnan(found.values[1])
-    with pytest.warns(
-        InputWarning, match=r"^mine has no score for 66\.7 % of the judged inputs"
-    ):
+    with pytest.warns(InputWarning, match="mine has no"):
         result = deepval.evaluate(
             table(), {"mine": part}, [deepval.Selection(0.5)], draws=10, missing="worst"
         )
@@ -277,13 +275,7 @@ def test_a_plain_score_wins_over_scores_per_mode():
 
 @pytest.mark.parametrize("index", [[5, 4, 3, 2, 1, 0], IDS, [0, 1, 2, 0, 1, 2]])
 def test_a_labelled_series_is_not_taken_for_the_order_of_the_table(index):
-    with pytest.raises(
-        InputError,
-        match=(
-            r"mine: the array of scores is a Series whose index "
-            r"is not ascending numbers"
-        ),
-    ):
+    with pytest.raises(InputError, match="the array of"):
         aligned(pd.Series(SCORE, index=index))
 
 

@@ -78,9 +78,7 @@ def test_weights_that_make_a_loss_too_large_are_refused():
     )
     with pytest.raises(deepval.InputError, match=sentence):
         judged(terms=columns(), weights={"late": 1e200})
-    with pytest.raises(
-        deepval.InputError, match=r"must be finite; row 3 \(input 'i3'\) holds inf"
-    ):
+    with pytest.raises(deepval.InputError, match="'i3'"):
         judged(terms=columns(), weights={"late": 1.7e308})
 
 
@@ -109,33 +107,18 @@ def test_rows_may_come_in_any_order_and_units_be_left_out():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"weights": {"miss": 1.0}}, "Other weights need the loss terms"),
-        (
-            {"terms": columns(), "weights": {"x": 1.0}},
-            "A weight must be of one of miss, late; found 'x'",
-        ),
-        (
-            {"terms": columns(fixed=True), "weights": {"late": 1.0}},
-            "weight of 'late' also shapes actions",
-        ),
+        ({"weights": {"miss": 1.0}}, "Other weights need"),
+        ({"terms": columns(), "weights": {"x": 1.0}}, "'x'"),
+        ({"terms": columns(fixed=True), "weights": {"late": 1.0}}, "'late'"),
         ({"terms": columns(), "weights": {"late": np.inf}}, "A weight must be finite"),
-        (
-            {"terms": columns() | {"weight_late": np.ones(4)}},
-            "must add up to the losses .* input 'i1'",
-        ),
-        (
-            {"terms": columns() | {"weight_late": np.arange(4.0)}},
-            "same finite number in every row",
-        ),
+        ({"terms": columns() | {"weight_late": np.ones(4)}}, "'i1'"),
+        ({"terms": columns() | {"weight_late": np.arange(4.0)}}, "same finite number"),
         (
             {"terms": columns() | {"input": ["i1", "i2", "i3", "x"]}},
             "input 'i4' has none",
         ),
-        ({"terms": {"input": IDS}}, "a column 'weight_<term>' is needed"),
-        (
-            {"terms": columns() | {"term_miss_c": [np.nan, 1, 0, 5]}},
-            "term 'miss' must be finite; that of input 'i1'",
-        ),
+        ({"terms": {"input": IDS}}, "'weight_<term>'"),
+        ({"terms": columns() | {"term_miss_c": [np.nan, 1, 0, 5]}}, "'miss'"),
     ],
 )
 def test_what_does_not_belong_is_refused(options, sentence):
