@@ -152,7 +152,7 @@ def reproduce(
     _check_names(allocators or [], list(RECIPES), "--allocator")
     if plan is not None:
         registered(plan)
-    with workers.start() as engine, terminal.step_bar() as step:
+    with workers.start() as map_units, terminal.step_bar() as step:
         done = run(
             list(names or map(Path, NAMES)),
             work=work,
@@ -160,7 +160,7 @@ def reproduce(
             costs=costs or BOARD,
             recipes=None if allocators is None else tuple(allocators),
             analyses=analyses,
-            engine=engine,
+            map_units=map_units,
             watch=terminal.watch,
             step=step,
             announce=lambda expected: say(
