@@ -55,10 +55,9 @@ $(ENV)/torch: $(ENV)/dev requirements/torch.txt
 	  --editable '.[torch]' --no-build-isolation
 	touch $@
 
-# To work on units by a cluster, with the version of requirements/ray.txt.
+# To try --backend ray.
 $(ENV)/ray: $(ENV)/dev requirements/ray.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/ray.txt \
-	  --editable '.[ray]' --no-build-isolation
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/ray.txt
 	touch $@
 
 # To compare the nuScenes reader with the devkit's, which wants old versions of what we use.

@@ -29,12 +29,12 @@ from deepval.cells.drives import (
     follow_script,
 )
 from deepval.datasets.synthetic import WorldSettings, unit_id
-from deepval.engines import engine
 from deepval.judging.draws import make_draws
 from deepval.metrics import normalized_decision_gain
 from deepval.systems.outcomes import branches, unit_outcomes
 from deepval.systems.system import travelled_m
 from deepval.tables.costs import Costs
+from deepval.workers import mapping
 from deepval.world.objects import Objects
 
 RECIPES = (
@@ -343,9 +343,9 @@ def study(system: str, scenes: int, workers: int) -> str:
     )
     with tempfile.TemporaryDirectory() as work:
         course = replace(course, arms=tuple(arms_of(course, Path(work))))
-    with engine(workers=workers) as crew:
+    with mapping(workers) as map_units:
         parts = list(
-            crew.map(
+            map_units(
                 partial(study_scene, course),
                 [unit_id(scene) for scene in range(scenes)],
             )

@@ -38,7 +38,7 @@ EXTRAS = {
     "onnxruntime": ("vision", "Running a network"),
     "cv2": ("vision", "Reading pictures"),
     "torch": ("torch", "The learned planner or training a network"),
-    "ray": ("ray", "The engine ray"),
+    "joblib": ("fit", "Work in several processes"),
 }
 """The extra that installs each optional library, and what needs it, as the subject of a
 sentence.

@@ -55,8 +55,8 @@ from deepval.perception.reported.losses import (
     perception_gains,
     perception_losses,
 )
-from engine_work import Deadly
 from evidence_worlds import shared_of
+from worker_tasks import losing
 from worlds import parquet_columns
 
 FAST = replace(
@@ -319,9 +319,9 @@ def test_scores_align_with_a_table_in_any_order():
 
 def test_who_fits_changes_no_byte_even_where_a_worker_is_lost(tmp_path):
     names = ["gate-ridge", FAST.name]
-    with Deadly(tmp_path / "killed") as two:
-        made = list(two.map(partial(fit_on, pair_cell()), names))
-        folds = out_of_fold(pair_cell(), "gate-ridge", folds=3, map_fits=two.map)
+    with losing(tmp_path / "killed") as two:
+        made = list(two(partial(fit_on, pair_cell()), names))
+        folds = out_of_fold(pair_cell(), "gate-ridge", folds=3, map_fits=two)
     assert [each.to_json() for each in made] == [
         fit_on(pair_cell(), name).to_json() for name in names
     ]

@@ -18,8 +18,8 @@ from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec, specs
 from deepval.cells.unit import shared_part, unit_parts
 from deepval.datasets import DATASETS
-from deepval.engines import engine
 from deepval.systems import SYSTEMS
+from deepval.workers import mapping
 from driving import Lidar
 from yard import FRAMES, Follow, Yard
 
@@ -113,9 +113,9 @@ def test_a_unit_s_part_is_pure_and_can_be_sent_to_another_process():
 
 def test_who_maps_the_units_changes_no_byte(tmp_path):
     made = {"here": list(built(wanted()))}
-    with engine("local", workers=2) as two:
-        made["two"] = list(built(wanted(), map_units=two.map))
-    # From the last unit to the first, as an engine may choose to.
+    with mapping(2) as two:
+        made["two"] = list(built(wanted(), map_units=two))
+    # From the last unit to the first, as a map may choose to.
     made["backwards"] = list(
         built(
             wanted(),

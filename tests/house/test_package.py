@@ -152,8 +152,7 @@ def test_what_is_imported_is_declared_and_locked():
     extras = set().union(*map(distributions, project["optional-dependencies"].values()))
     core = distributions(project["dependencies"])
     # jaxtyping is imported only where somebody else has loaded it, see deepval.arrays.
-    # an extra that this environment does without
-    installed = packages_distributions() | {"ray": ["ray"]}
+    installed = packages_distributions()
     needed = {installed[name][0].lower() for name in imported() - {"jaxtyping"}}
     assert needed - core - extras == set()
     assert core - needed == set()

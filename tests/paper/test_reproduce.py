@@ -38,7 +38,7 @@ from deepval.protocol import store as digests
 from deepval.protocol.cell_builds import cell_sources, find_cells
 from deepval.protocol.store import REFUSED
 from deepval.tables.values import ValueTable
-from engine_work import Deadly
+from worker_tasks import losing
 
 # few units, to be quick
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -149,8 +149,10 @@ def test_a_repeat_makes_nothing_and_gives_the_same_bytes(
 def test_a_lost_worker_costs_nothing_and_changes_no_byte(
     whole, specification, tmp_path
 ):
-    with Deadly(tmp_path / "killed") as two:
-        done = run.run([specification], work=tmp_path / "work", engine=two, **SETTINGS)
+    with losing(tmp_path / "killed") as two:
+        done = run.run(
+            [specification], work=tmp_path / "work", map_units=two, **SETTINGS
+        )
     assert (tmp_path / "killed").exists()
     study_report.write_report(done, tmp_path / "out")
     assert report(tmp_path / "out") == report(whole[1] / "out")

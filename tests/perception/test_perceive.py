@@ -18,7 +18,6 @@ import pytest
 import commands
 import deepval
 import onnx_models
-from deepval.engines import engine
 from deepval.errors import InputError, InputWarning
 from deepval.metering.cost_cards import read_entries, write_entries
 from deepval.metering.timing import Timing
@@ -32,6 +31,7 @@ from deepval.perception.running.detector import (
 )
 from deepval.perception.running.mode_costs import ModeCost, cost_entry, measure_mode
 from deepval.perception.running.perceive import Progress, perceive, units_in_folder
+from deepval.workers import mapping
 from driving import scene
 from in_memory import read_detections
 from shared import shared_data
@@ -896,7 +896,7 @@ def test_workers_that_write_at_once_lose_nothing(images, tmp_path, weights):
     for number in range(24):
         write_image(images / f"more-{number:02d}" / "000000.png", 10 * number)
     run(images, tmp_path / "alone", weights)
-    with engine("local", workers=3) as three:
-        done = run(images, tmp_path / "three", weights, engine=three)
+    with mapping(3) as three:
+        done = run(images, tmp_path / "three", weights, map_units=three)
     assert [mode.units_run for mode in done.modes] == [26, 26]
     assert snapshot(tmp_path / "three") == snapshot(tmp_path / "alone")

@@ -1,8 +1,7 @@
-"""Commands on a real Ray cluster of two machines on loopback: the same bytes, whoever
-is lost on the way.
-"""
+"""Commands with Ray: the same bytes as in one process, whoever is lost on the way."""
 
 import warnings
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -12,14 +11,10 @@ import pytest
 
 import onnx_models
 from commands import run_process
-from deepval.cells.fitting import fit_on, out_of_fold
-from deepval.cells.folder import read_cell
-from deepval.engines import Engine, driver, engine
-from deepval.engines.on_ray import RayCrew
 from deepval.errors import InputError, InputWarning
-from deepval.perception.running.perceive import perceive
-from engine_work import killed_first, square
-from ray_work import INSTALLED, cluster, losing_its_node, losing_its_node_after, node
+from deepval.workers import mapping
+from ray_work import INSTALLED, cluster, losing_its_node, node, prepared
+from worker_tasks import killed_first, refused, square
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,8 +25,6 @@ pytestmark = [
         "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning"
     ),
 ]
-TIMES = 20
-"""How often a worker and a machine are lost."""
 SIZES = (64, 96)
 BUILD = (
     "build",
@@ -42,32 +35,15 @@ BUILD = (
     "--units",
     "scene-00,scene-01,scene-02,scene-03",
 )
+TWO = ("--backend", "ray", "--workers", 2)
+ITEMS = [str(number) for number in range(12)]
+SQUARES = [int(item) ** 2 for item in ITEMS]
 
 
-class Losing(Engine):
-    """Two actors of a cluster; whatever they do is done through `first`, which loses
-    one of them.
-    """
-
-    def __init__(self, address, first):
-        super().__init__(RayCrew(2, address=address))
-        self.first = first
-
-    def map(self, work, items):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InputWarning)
-            yield from super().map(partial(self.first, work), items)
-
-
-@pytest.fixture(scope="module")
-def two():
-    with cluster(head_cpus=1) as running:
-        node(running)
-        yield running
-
-
-def head_of(running) -> str:
-    return running.head_node.node_id
+@pytest.fixture(autouse=True)
+def _prepared(monkeypatch):
+    for name, value in prepared().items():
+        monkeypatch.setenv(name, value)
 
 
 def command(*words):
@@ -129,125 +105,58 @@ def recipes():
     return ("-a", "gate-ridge", "-a", "router-recall")
 
 
-def test_commands_on_two_machines_make_the_same_bytes(two, alone, pictures, tmp_path):
-    there = ("--engine", "ray", "--workers", 2, "--address", two.address)
-    command(*BUILD, "--out", tmp_path / "cells", *there)
-    weights = alone / "tiny.onnx"
-    command(
-        "perceive",
-        pictures,
-        "-w",
-        weights,
-        *sizes(),
-        "--samples",
-        0,
-        "--out",
-        tmp_path / "cache",
-        *there,
-    )
-    command(
-        "fit",
-        alone / "cells" / "braking-monocular",
-        *recipes(),
-        "--out",
-        tmp_path / "fitted",
-        *there,
-    )
-    for name in ("cells", "cache", "fitted"):
-        assert contents(tmp_path / name) == contents(alone / name), name
-
-
-def test_a_lost_worker_costs_nothing(two, alone, tmp_path):
-    cell = read_cell(alone / "cells" / "braking-monocular")
-    with Losing(two.address, partial(killed_first, str(tmp_path / "killed"))) as losing:
-        made = list(losing.map(partial(fit_on, cell), ["gate-ridge", "router-recall"]))
-        folds = out_of_fold(cell, "gate-ridge", folds=3, map_fits=losing.map)
-    assert (tmp_path / "killed").exists()
-    assert [each.to_json() for each in made] == [
-        (alone / "fitted" / f"{each.name}.json").read_text(encoding="utf-8")
-        for each in made
-    ]
-    assert (
-        folds.score.tolist() == out_of_fold(cell, "gate-ridge", folds=3).score.tolist()
-    )
-
-
-def test_a_worker_is_lost_again_and_again_and_nothing_with_it(two, tmp_path):
-    for place in range(TIMES):
-        with Losing(
-            two.address, partial(killed_first, str(tmp_path / str(place)))
-        ) as losing:
-            assert list(losing.map(square, "0123")) == [0, 1, 4, 9]
-    assert len(list(tmp_path.iterdir())) == TIMES
-
-
-def test_a_machine_is_lost_again_and_again_and_nothing_with_it(
-    alone, pictures, tmp_path
-):
+@pytest.mark.parametrize("where", ["here", "two machines"])
+def test_commands_make_the_same_bytes(alone, pictures, tmp_path, monkeypatch, where):
+    if where == "here":
+        _same_bytes(alone, pictures, tmp_path)
+        return
     with cluster(head_cpus=1) as running:
-        for place in range(TIMES):
-            node(running)
-            first = partial(
-                losing_its_node, str(tmp_path / f"lost-{place}"), head_of(running)
-            )
-            with Losing(running.address, first) as losing:
-                assert list(losing.map(square, "012345")) == [0, 1, 4, 9, 16, 25]
-                if place == 0:
-                    continue
-                cache = tmp_path / f"cache-{place}"
-                perceive(
-                    pictures,
-                    cache,
-                    weights=alone / "tiny.onnx",
-                    sizes=SIZES,
-                    latency_samples=0,
-                    engine=losing,
-                )
-                assert contents(cache) == contents(alone / "cache")
-    assert len(list(tmp_path.glob("lost-*"))) == TIMES
+        node(running)
+        monkeypatch.setenv("RAY_ADDRESS", running.address)
+        _same_bytes(alone, pictures, tmp_path)
 
 
-def test_without_any_machine_left_it_is_said_and_what_is_finished_stays(
-    alone, pictures, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(driver, "PATIENCE_S", 2.0)
-    monkeypatch.setattr(driver, "GIVE_UP_S", 6.0)
-    whole = contents(alone / "cache")
-    with cluster(head_cpus=0) as running:
-        for place in range(TIMES):
+def _same_bytes(alone, pictures, out):
+    command(*BUILD, "--out", out / "cells", *TWO)
+    words = ("-w", alone / "tiny.onnx", *sizes(), "--samples", 0)
+    command("perceive", pictures, *words, "--out", out / "cache", *TWO)
+    cell = alone / "cells" / "braking-monocular"
+    command("fit", cell, *recipes(), "--out", out / "fitted", *TWO)
+    for name in ("cells", "cache", "fitted"):
+        assert contents(out / name) == contents(alone / name), name
+
+
+def test_lost_workers_are_replaced_and_errors_are_those_of_one_process(tmp_path, capfd):
+    with mapping(2, "ray") as two:
+        assert list(two(square, ITEMS)) == SQUARES
+        work = partial(killed_first, str(tmp_path / "killed"), square)
+        with pytest.warns(InputWarning, match="A worker was lost"):
+            results = list(two(work, ITEMS))
+        assert results == SQUARES
+        assert (tmp_path / "killed").exists()
+        results = two(refused, ITEMS)
+        assert [next(results), next(results)] == [0, 1]
+        with pytest.raises(InputError, match="unit 2 must hold frames; it holds none"):
+            next(results)
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("spare", [False, True])
+def test_a_machine_is_lost(tmp_path, monkeypatch, spare):
+    """Another one takes over; without, it is said that there is no room."""
+    with cluster(head_cpus=2) as running:
+        monkeypatch.setenv("RAY_ADDRESS", running.address)
+        first = partial(
+            losing_its_node, str(tmp_path / "lost"), running.head_node.node_id, square
+        )
+        for _ in range(1 + spare):
             node(running)
-            cache, mark = tmp_path / f"cache-{place}", tmp_path / f"done-{place}"
-            with (
-                Losing(
-                    running.address, partial(losing_its_node_after, str(mark), 2)
-                ) as losing,
-                pytest.raises(
-                    InputError,
-                    match=r"No worker was available for \d+ s .* 2 units are waiting",
-                ),
-            ):
-                perceive(
-                    pictures,
-                    cache,
-                    weights=alone / "tiny.onnx",
-                    sizes=SIZES,
-                    latency_samples=0,
-                    engine=losing,
-                )
-            kept = contents(cache)
-            finished = [
-                name for name in kept if name in whole and kept[name] == whole[name]
-            ]
-            assert sum(name.endswith(".parquet") for name in finished) >= 2, sorted(
-                kept
-            )
-        with engine("local") as here:
-            perceive(
-                pictures,
-                cache,
-                weights=alone / "tiny.onnx",
-                sizes=SIZES,
-                latency_samples=0,
-                engine=here,
-            )
-        assert contents(cache) == whole
+        no_room = pytest.raises(InputError, match="processor for each of the 3")
+        with (
+            warnings.catch_warnings(),
+            nullcontext() if spare else no_room,
+            mapping(3, "ray") as three,
+        ):
+            warnings.simplefilter("ignore", InputWarning)
+            assert list(three(first, ITEMS)) == SQUARES
+        assert (tmp_path / "lost").exists()

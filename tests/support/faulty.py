@@ -242,20 +242,21 @@ def redate(folder: Path) -> None:
 
 
 def a_worker_is_lost(after_s: float) -> None:
-    """The first process that is hired from now on is killed after so many seconds, and
-    what is said of it is heard.
+    """A worker is killed so many seconds after the first ones started, and what is said
+    of it is heard.
     """
-    from deepval.engines.driver import LocalCrew
+    from joblib.externals.loky import reusable_executor
+
     from deepval.errors import InputWarning
 
     warnings.simplefilter("always", InputWarning)
-    hire, hired = LocalCrew.hire, []
 
-    def followed(self, wanted):
-        worker = hire(self, wanted)
-        if not hired:
-            hired.append(worker)
-            threading.Timer(after_s, worker.process.kill).start()
-        return worker
+    def kill():
+        while not getattr(reusable_executor._executor, "_processes", None):
+            time.sleep(0.01)
+        time.sleep(after_s)
+        processes = list(reusable_executor._executor._processes.values())
+        if processes:
+            processes[0].kill()
 
-    LocalCrew.hire = followed
+    threading.Thread(target=kill, daemon=True).start()

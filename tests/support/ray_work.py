@@ -57,34 +57,12 @@ def node(on: Any, tries: int = 5) -> Any:
 
 
 def losing_its_node(mark: str, head: str, work: Callable[[Any], Any], item: Any) -> Any:
-    """The first that is done elsewhere than on the head ends its machine, once for a
-    mark.
-
-    On the head it waits for that, so that somebody elsewhere gets something to do.
-    """
+    """The first unit elsewhere than on the head ends its machine, once for a mark."""
     import ray
 
     lost = Path(mark)
-    if ray.get_runtime_context().get_node_id() != head:
-        if not lost.exists():
-            lost.touch()
-            os.kill(os.getppid(), signal.SIGKILL)
-            time.sleep(600)  # it ends with its machine
-    else:
-        while not lost.exists():
-            time.sleep(0.1)
-    return work(item)
-
-
-def losing_its_node_after(
-    mark: str, left: int, work: Callable[[Any], Any], item: Any
-) -> Any:
-    """The machine ends once so many are done, whichever it is."""
-    done = Path(mark)
-    before = int(done.read_text()) if done.exists() else 0
-    if before == left:
+    if ray.get_runtime_context().get_node_id() != head and not lost.exists():
+        lost.touch()
         os.kill(os.getppid(), signal.SIGKILL)
-        time.sleep(600)
-    made = work(item)
-    done.write_text(str(before + 1))
-    return made
+        time.sleep(600)  # it ends with its machine
+    return work(item)

@@ -36,7 +36,6 @@ from deepval.cells.stored_parts import (
 from deepval.cells.unit import scored_outcomes, shared_part, unit_parts, units_in_memory
 from deepval.cells.view_files import picture_files, view_files
 from deepval.diagnostics import role_column
-from deepval.engines import Map
 from deepval.errors import InputError
 from deepval.features.views import CheapMode, View
 from deepval.files.canonical import digest_of, plain
@@ -55,6 +54,7 @@ from deepval.systems import System
 from deepval.systems.outcomes import Outcomes, join_outcomes
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
+from deepval.workers import Map
 from deepval.world.objects import Outputs
 
 MOST_HELD = 32

@@ -31,7 +31,6 @@ from deepval.arrays import Float, Int, Shaped
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
-from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError, suggestion
 from deepval.features import Sight
 from deepval.files import reading
@@ -43,6 +42,7 @@ from deepval.progress import Watch, unwatched
 from deepval.tables.keys import positions
 from deepval.tables.scores import Fit, Kind, Scores
 from deepval.tables.values import ValueTable
+from deepval.workers import Map
 from deepval.world.objects import Outputs
 
 Keeper = Callable[

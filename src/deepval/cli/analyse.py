@@ -600,8 +600,8 @@ def _rows(
     ]
     workers: Workers | None = values.get("workers")
     storing = storing_fits(sources.work) if sources.specs else nullcontext()
-    with storing, nullcontext() if workers is None else workers.start() as engine:
-        passed = {} if engine is None else {"map_fits": engine.map}
+    with storing, nullcontext() if workers is None else workers.start() as map_fits:
+        passed = {} if map_fits is None else {"map_fits": map_fits}
         rows = rows_of(
             declared,
             cells,

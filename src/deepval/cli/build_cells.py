@@ -268,7 +268,7 @@ def build(
             )
             cells_by_spec[cell_spec] = before
     missing = [cell_spec for cell_spec in cell_specs if cell_spec not in cells_by_spec]
-    with workers.start() as engine:
+    with workers.start() as map_units:
         cells = rebuild(
             missing,
             out,
@@ -276,7 +276,7 @@ def build(
             costs=costs,
             pictures=pictures,
             strict=strict,
-            map_units=engine.map,
+            map_units=map_units,
             watch=terminal.watch,
         )
         for cell in cells if missing else ():

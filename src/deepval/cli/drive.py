@@ -419,8 +419,8 @@ def _drive_world(
         for unit in terminal.watch(others, "calibration scenes")
     ]
     course, by_scene = replace(course, arms=loop.ready(course, along)), []
-    with workers.start() as engine, terminal.step_bar() as step:
-        for driven_scene in engine.map(partial(drives.drive_scene, course), units):
+    with workers.start() as map_units, terminal.step_bar() as step:
+        for driven_scene in map_units(partial(drives.drive_scene, course), units):
             step("scenes", len(by_scene), len(units))
             by_scene.append(driven_scene)
     if loop.page is not None:

@@ -413,12 +413,12 @@ def fit(
         else partial(fitting.refit, built)
     )
     written = []
-    with workers.start() as engine:
-        alone = engine.here and len(items) == 1
+    with workers.start() as map_units:
+        alone = map_units is map and len(items) == 1
         # Other processes do not have what the user's code registered, so its recipes
         # are fitted here.
         map_items = (
-            map if any(isinstance(item, Recipe) for item in items) else engine.map
+            map if any(isinstance(item, Recipe) for item in items) else map_units
         )
         fitted = map_items(
             partial(work, watch=terminal.watch) if alone else work, items

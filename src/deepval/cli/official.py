@@ -93,7 +93,7 @@ def reproduce(
         read_costs(costs)
     _check_names(analyses or [], list(ANALYSES), "--analysis")
     _check_names(allocators or [], list(RECIPES), "--allocator")
-    with workers.start() as engine, terminal.step_bar() as step:
+    with workers.start() as map_units, terminal.step_bar() as step:
         done = run(
             list(names or map(Path, NAMES)),
             work=work,
@@ -101,7 +101,7 @@ def reproduce(
             costs=costs or BOARD,
             recipes=None if allocators is None else tuple(allocators),
             analyses=analyses,
-            engine=engine,
+            map_units=map_units,
             watch=terminal.watch,
             step=step,
             announce=lambda expected: say(

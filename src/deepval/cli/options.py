@@ -4,6 +4,7 @@ words stand for.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -14,7 +15,6 @@ from deepval import checks
 from deepval.cells.judgement import EvaluationData, read_evaluation_data
 from deepval.cells.spec import ROLES
 from deepval.cli.commands import OptionGroup, check_number, option
-from deepval.engines import ENGINES, Engine, engine
 from deepval.errors import InputError, suggestion
 from deepval.files import reading
 from deepval.judging.allowances import (
@@ -29,13 +29,14 @@ from deepval.results import KINDS
 from deepval.tables.columns import TAB, Form
 from deepval.tables.costs import PROFILES
 from deepval.tables.scores import Missing, Scores
+from deepval.workers import BACKENDS, LOCAL, Map, mapping
 
 MOST_DRAWS = 10_000_000
 LONGEST_NUMBER = 20
 """Digits of a whole number that are read."""
 
 SUBJECT, BUDGETS, INTERVALS = "What is judged", "Budgets", "Intervals"
-FILES, MORE, OUTPUT, ENGINE = (
+FILES, MORE, OUTPUT, WORKERS = (
     "Files of another form",
     "Further tables",
     "Output",
@@ -313,46 +314,25 @@ class SubjectOptions(OptionGroup):
 
 @dataclass(frozen=True)
 class Workers(OptionGroup):
-    """Processes of this machine or actors of a cluster, and how many."""
+    """How many workers share the units, and where they run."""
 
-    engine: Annotated[
+    workers: Annotated[
+        int,
+        option("--workers", "Number of workers.", within=(1, 1_024), panel=WORKERS),
+    ] = 1
+    backend: Annotated[
         str,
         option(
-            "--engine",
-            f"{' or '.join(ENGINES)} (a cluster; needs the extra ray).",
-            words=ENGINES,
-            panel=ENGINE,
+            "--backend",
+            "loky (processes of this machine) or ray (a cluster).",
+            words=BACKENDS,
+            panel=WORKERS,
         ),
-    ] = "local"
-    workers: Annotated[
-        int, option("--workers", "Number of workers.", within=(1, 1_024), panel=ENGINE)
-    ] = 1
-    memory: Annotated[
-        int | None,
-        option(
-            "--worker-memory",
-            "MB that a worker may use beyond what it starts with (Linux).",
-            within=(1, 10**9),
-            panel=ENGINE,
-        ),
-    ] = None
-    address: Annotated[
-        str | None,
-        option(
-            "--address",
-            "Address of a running Ray cluster. Default: start one here.",
-            panel=ENGINE,
-        ),
-    ] = None
+    ] = LOCAL
 
-    def start(self) -> Engine:
-        """The engine, to be used in a `with` statement."""
-        return engine(
-            self.engine,
-            workers=self.workers,
-            memory_mb=self.memory,
-            address=self.address,
-        )
+    def start(self) -> AbstractContextManager[Map]:
+        """The map over units, to be used in a `with` statement."""
+        return mapping(self.workers, self.backend)
 
 
 def named_files(

@@ -129,7 +129,7 @@ def perceive(
         check_writable(engine_cache, folder=True)
     sensors = rails() if energy else ()
     source = _pictures(images, files)
-    with workers.start() as engine, terminal.step_bar() as step:
+    with workers.start() as map_units, terminal.step_bar() as step:
         done = run(
             source,
             out,
@@ -140,7 +140,7 @@ def perceive(
             on_error=on_error,
             latency_samples=samples,
             sensors=sensors,
-            engine=engine,
+            map_units=map_units,
             progress=lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),
         )
     if json:

@@ -18,7 +18,6 @@ from deepval.cells.judgement import note
 from deepval.cells.sources import BuildGroup, located, needs_files
 from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import cache_units
-from deepval.engines import Engine
 from deepval.errors import (
     InputError,
     InputWarning,
@@ -49,6 +48,7 @@ from deepval.protocol.store import (
 from deepval.protocol.track_data import RunEstimate, Step
 from deepval.tables.costs import costs_bytes
 from deepval.tables.scores import Scores
+from deepval.workers import Map
 
 ROWS = "rows.json"
 CACHED_UNITS = 32
@@ -111,7 +111,7 @@ def run(
     costs: str = BOARD,
     recipes: tuple[str, ...] | None = None,
     analyses: Sequence[str] | None = None,
-    engine: Engine | None = None,
+    map_units: Map = map,
     watch: Watch = unwatched,
     step: Step | None = None,
     announce: Callable[[RunEstimate], None] | None = None,
@@ -126,7 +126,7 @@ def run(
         costs: Costs of modes and allocators, for cells that have none.
         recipes: Recipes to fit; None for all that apply to a cell.
         analyses: Names of analyses; None for all.
-        engine: An engine that has been started; None for this process.
+        map_units: How cells and analyses are mapped.
         watch: Progress reporting.
         step: Progress reporting of detectors.
         announce: Called with the expected time and disk before anything is run.
@@ -135,7 +135,7 @@ def run(
         names,
         data=data,
         work=work,
-        engine=engine,
+        map_units=map_units,
         watch=watch,
         step=step,
         announce=announce,
@@ -148,10 +148,9 @@ def run(
             "There must be a cell to run; every "
             f"cell lacks something: {'; '.join(lines)}."
         )
-    mapped = map if engine is None else engine.map
     missing = [group for group in sources.groups if outdated(group, work)]
     _all(
-        mapped(_build, [(group, work) for group in missing]),
+        map_units(_build, [(group, work) for group in missing]),
         missing,
         "building cells",
         watch,
@@ -174,9 +173,9 @@ def run(
     # so that none of these runs alone at the end
     undone.sort(key=lambda job: not analysis(job.analysis).long)
     shares = _shares(undone)
-    _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
+    _all(map_units(_prepare, shares), shares, "fitting, scoring, judging", watch)
     try:
-        lacking = _all(mapped(_analyse, undone), undone, "analyses", watch)
+        lacking = _all(map_units(_analyse, undone), undone, "analyses", watch)
     finally:
         cache_units()
     outcomes: dict[str, dict[str, AnalysisOutcome]] = {}

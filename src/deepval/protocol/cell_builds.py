@@ -31,7 +31,6 @@ from deepval.cells.stored_parts import Arrays, PartStore, slots
 from deepval.cells.view_files import PICTURES
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
-from deepval.engines import Engine, Map
 from deepval.errors import InputError, UnfinishedError, suggestion
 from deepval.files import reading
 from deepval.files.canonical import (
@@ -61,6 +60,7 @@ from deepval.protocol.track_data import (
 )
 from deepval.protocol.tracks import KITTI, NAMES, TrackCell, cells_named, read_tracks
 from deepval.tables.costs import costs_bytes
+from deepval.workers import Map
 
 CODE = "deepval.cells.build"
 UNITS, PART = ".units", "part.npz"
@@ -343,7 +343,7 @@ def cell_sources(
     *,
     data: Path | None = None,
     work: Path = WORK,
-    engine: Engine | None = None,
+    map_units: Map = map,
     watch: Watch = unwatched,
     step: Step | None = None,
     announce: Callable[[RunEstimate], None] | None = None,
@@ -356,7 +356,7 @@ def cell_sources(
             manifest, tracks or their cells.
         data: Folder with kitti_tracking, nuscenes and so on.
         work: Folder in which the detections of local cells of tracks are made.
-        engine: Runs the detectors; None for this process.
+        map_units: How the units of detectors are mapped.
         watch: Reports progress.
         step: Reports progress of detectors.
         announce: Called with the expected time and disk before any detector runs.
@@ -410,7 +410,7 @@ def cell_sources(
     if announce is not None and inputs:
         announce(estimate(local, inputs))
     for item in local:
-        to_build += _local_groups(item, work, engine, step)
+        to_build += _local_groups(item, work, map_units, step)
     _refuse_repeated([str(reading.resolve(folder)) for folder in folders])
     _refuse_repeated([spec.id for group in to_build for spec in group.specs])
     notes = dict.fromkeys(
@@ -420,7 +420,7 @@ def cell_sources(
 
 
 def _local_groups(
-    local: LocalCells, work: Path, engine: Engine | None, step: Step | None
+    local: LocalCells, work: Path, map_units: Map, step: Step | None
 ) -> list[BuildGroup]:
     """The user's own cells of a track, grouped by pair of modes; their detectors are
     run first.
@@ -428,7 +428,7 @@ def _local_groups(
     if local.runs:
         check_writable(work, folder=True)
     for run in local.runs.values():
-        run.run(engine, step)
+        run.run(map_units, step)
     return [
         BuildGroup(
             tuple(local.specs(cells)), Path(cells[0].definition["costs"]["profile"])

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import FEWEST, CellSpec, specs
 from deepval.datasets import Dataset, open_dataset
-from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.perception.reported.cache import MANIFEST as CACHE_MANIFEST
@@ -29,6 +28,7 @@ from deepval.protocol.tracks import LEARNED_PLANNER, TrackCell
 from deepval.report.text_tables import quantity
 from deepval.systems import System
 from deepval.systems.learned import LEARNED, learned_planners
+from deepval.workers import Map
 from deepval.world.scene import pictures_of
 
 DETECTIONS = "detections"
@@ -166,7 +166,7 @@ class DetectorRun(NamedTuple):
         }
         return sum(times[size] * number for size, number in left.items()) / 1000
 
-    def run(self, engine: Engine | None, step: Step | None) -> None:
+    def run(self, map_units: Map, step: Step | None) -> None:
         """Fill the cache; finished units are compared with their pictures and left as
         they are.
         """
@@ -176,7 +176,7 @@ class DetectorRun(NamedTuple):
             weights=self.weights,
             sizes=self.sizes,
             latency_samples=0,
-            engine=engine,
+            map_units=map_units,
             progress=None
             if step is None
             else lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),

@@ -20,7 +20,6 @@ from deepval.cells.fitting import fold_scores
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
 from deepval.cells.spec import units_of
-from deepval.engines import Map
 from deepval.errors import InputError
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.comparison import Basis, basis
@@ -49,6 +48,7 @@ from deepval.report.text_tables import (
 )
 from deepval.results import HEADLINE, BudgetRecord, Estimate, Result, joined
 from deepval.tables.scores import REFERENCES
+from deepval.workers import Map
 
 STANDING = "out of fold over {} units: released, not scored"
 RANDOM = "random"

@@ -20,7 +20,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.canonical import sha256
@@ -52,6 +51,7 @@ from deepval.perception.running.onnx_model import (
     vision,
     weights_sha256,
 )
+from deepval.workers import Map
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp"})
 INT32_MAX = 2**31 - 1
@@ -212,7 +212,7 @@ def perceive(
     latency_samples: int = 50,
     latency_warmup: int = 5,
     sensors: Sequence[Rail] = (),
-    engine: Engine | None = None,
+    map_units: Map = map,
     progress: Callable[[Progress], None] | None = None,
 ) -> Perceived:
     """The detections of every unit at every resolution, in the cache folder, and their
@@ -238,8 +238,8 @@ def perceive(
         sensors: Rails whose energy is measured during the timed calls
             (`energy.rails()`); a mode without energy in the costs file is then measured
             again.
-        engine: Runs the units; None is this process. Other engines must reach images,
-            weights and cache by the same names, and report their progress by the unit.
+        map_units: How units are mapped. Workers must reach images, weights and cache by
+            the same names, and report their progress by the unit.
         progress: Called after every step.
     """
     if on_error not in ("raise", "record"):
@@ -267,11 +267,9 @@ def perceive(
         work = partial(
             _run, cache, (weights, names, config, digest), on_error == "record"
         )
-        here = engine is None or engine.here
+        here = map_units is map
         every = partial(work, tick=partial(tally.add, 1, "run")) if here else work
-        for item, entries in zip(
-            undone, (map if engine is None else engine.map)(every, undone), strict=True
-        ):
+        for item, entries in zip(undone, map_units(every, undone), strict=True):
             store.enter(cache, entries, unit=item.unit)
             for mode in () if here else item.modes:
                 tally.add(len(item.frames), "run", mode, item.unit)

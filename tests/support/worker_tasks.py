@@ -1,4 +1,4 @@
-"""Work for engines' tests: it lies in a module of its own, so that other processes can
+"""Work for tests of workers, in a module of its own, so that other processes can
 import it.
 """
 
@@ -6,17 +6,21 @@ import os
 import signal
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deepval.engines import Engine
-from deepval.engines.driver import LocalCrew
 from deepval.errors import InputError, InputWarning
+from deepval.workers import Map, mapping
 
 
 def square(item: str) -> int:
     return int(item) ** 2
+
+
+def process(item: str) -> int:
+    return os.getpid()
 
 
 def killed_once(folder: str, item: str) -> int:
@@ -31,7 +35,7 @@ def killed_once(folder: str, item: str) -> int:
 
 
 def killed_first(mark: str, work: Callable[[Any], Any], item: Any) -> Any:
-    """Whatever is done first ends its worker by kill -9, once for a mark."""
+    """The first unit ends its worker by kill -9, once for a mark."""
     try:
         Path(mark).touch(exist_ok=False)
     except FileExistsError:
@@ -39,17 +43,17 @@ def killed_first(mark: str, work: Callable[[Any], Any], item: Any) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Deadly(Engine):
-    """Two processes of this machine; the first that is given anything is lost."""
+@contextmanager
+def losing(mark: Path) -> Iterator[Map]:
+    """Two processes of this machine, the first of which is lost at its first unit."""
+    with mapping(2) as two:
 
-    def __init__(self, mark: Path) -> None:
-        super().__init__(LocalCrew(2))
-        self.mark = mark
+        def mapped(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", InputWarning)
+                yield from two(partial(killed_first, str(mark), work), items)
 
-    def map(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InputWarning)
-            yield from super().map(partial(killed_first, str(self.mark), work), items)
+        yield mapped
 
 
 def always_killed(item: str) -> int:
@@ -59,13 +63,18 @@ def always_killed(item: str) -> int:
 
 
 def refused(item: str) -> int:
-    if item == "2":
-        raise InputError("unit 2 must hold frames; it holds none.")
+    if item in ("2", "7"):
+        raise InputError(f"unit {item} must hold frames; it holds none.")
     if item == "4":
         raise ValueError("four")
     return int(item)
 
 
-def filled_mb(item: str) -> int:
-    """Takes so much memory and lets it go again."""
-    return len(bytearray(int(item) * 10**6)) // 10**6
+def too_large(item: str) -> int:
+    if item == "1":
+        raise MemoryError
+    return int(item)
+
+
+def in_folder(item: str) -> str:
+    return Path(item).read_text(encoding="utf-8")
