@@ -88,6 +88,8 @@ def note(
         "by": by,
         "test_units": test,
         "scores": judged,
+        # always null: ledgers keep the form of their first lines
+        "plan": None,
     }
     try:
         append_line(cell.folder / LEDGER, json_canonical(line))
