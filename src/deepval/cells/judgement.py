@@ -80,6 +80,7 @@ def note(
         "by": by,
         "test_units": test,
         "scores": judged,
+        # always null: ledgers keep the form of their first lines
     }
     try:
         append_line(cell.folder / LEDGER, json_canonical(line))

@@ -87,16 +87,6 @@ def evaluate(
             panel=options.INTERVALS,
         ),
     ] = False,
-    bound: Annotated[
-        float | None,
-        option(
-            "--bound",
-            "Declare that no unit gains or loses more than this share of its "
-            "all-cheap loss, such as 0.2, and add the interval that then holds.",
-            within=(0, 1),
-            panel=options.INTERVALS,
-        ),
-    ] = None,
     curve: Annotated[
         int,
         option(
@@ -228,7 +218,6 @@ def evaluate(
             scored, levels, requested=bool(budgets.budget)
         ),
         "simultaneous_intervals": simultaneous,
-        "bound": bound,
         "curve_points": curve,
         "thresholds": thresholds or case.cell is not None,
         "terms": terms or (None if case.cell is None else case.cell.terms),
@@ -248,7 +237,7 @@ def evaluate(
         result = deepval.evaluate(
             on_file, files, levels, modes=options.name_list(subject.modes), **settings
         )
-    extras = (scores, calibrate, by, simultaneous, bound, terms, weight)
+    extras = (scores, calibrate, by, simultaneous, terms, weight)
     if (
         case.cell is not None
         and not any(extras)

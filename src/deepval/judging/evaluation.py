@@ -72,7 +72,6 @@ def evaluate(
     missing: Missing = "error",
     missing_costs: MissingCosts = "error",
     simultaneous_intervals: bool = False,
-    bound: float | None = None,
     curve_points: int = 0,
     thresholds: bool = True,
     terms: Any = None,
@@ -104,9 +103,6 @@ def evaluate(
             budget, or gets rows without a verdict that give the reason ("list").
         simultaneous_intervals: Whether to add intervals that hold for all rows of the
             table at once.
-        bound: Largest share of its all-cheap loss that any unit gains or loses against
-            random, seen or not, such as 0.2. It adds an interval that holds under this
-            assumption (docs/guarantees.md).
         curve_points: Number of shares at which to compute the gain curve of every
             allocator.
         thresholds: Whether to compute the score from which each allocator escalates,
@@ -124,7 +120,6 @@ def evaluate(
     checks.word(missing_costs, get_args(MissingCosts), "missing_costs")
     points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
     every = checks.flag(simultaneous_intervals, "simultaneous_intervals")
-    most = None if bound is None else checks.share_of_inputs(bound, "bound")
     with_thresholds = checks.flag(thresholds, "thresholds")
     files = table if isinstance(table, OnDisk) else on_disk(table, scores, memory)
     if files is not None:
@@ -149,7 +144,6 @@ def evaluate(
             missing=missing,
             missing_costs=missing_costs,
             simultaneous_intervals=every,
-            bound=most,
             thresholds=with_thresholds,
             watch=watch,
         )
@@ -177,7 +171,7 @@ def evaluate(
     judged = with_words(judged, resamples, judged_scores, allowances)
     estimated = judged_on.estimated is not None
     judged = with_guarantees(
-        judged, resamples, judged_scores, allowances, bound=most, estimated=estimated
+        judged, resamples, judged_scores, allowances, estimated=estimated
     )
     sliced = [
         row

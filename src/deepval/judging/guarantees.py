@@ -13,18 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Shaped
-from deepval.errors import InputError
+from deepval.arrays import Float
 from deepval.judging import selections
 from deepval.judging.allowances import Allowance
-from deepval.judging.draws import LEVEL, ROUNDING, TAILS, Interval, cautious
+from deepval.judging.draws import LEVEL, ROUNDING, Interval, cautious
 from deepval.judging.resamples import Allocator, Resampling
 from deepval.judging.rows import Judged
-from deepval.results import Bounds, Row, known
+from deepval.results import Bounds, known
 
 PerUnit = Float[np.ndarray, "unit"]
-BETS = np.arange(1, 21) / 20
-"""Shares of the capital that are bet on every unit."""
 
 
 def units_for(certainty: float = LEVEL, *, sides: int = 2) -> int:
@@ -63,60 +60,21 @@ def without_draws(point: float, left_out: PerUnit, *, effective: float) -> Inter
     return cautious(point, spread, units=units, effective=effective)
 
 
-def betting(difference: PerUnit, loss: PerUnit, bound: float) -> Interval:
-    """The 95 % interval of mu if |D| <= bound x L in every unit and no unit's loss
-    exceeds the largest of these.
-
-    Against the claim that mu is at most m, one bets on D - m L of every unit, which is
-    at least -(bound + m) x largest loss: no capital becomes negative, and under the
-    claim none is expected to grow. A claim is refuted when the mean capital over `BETS`
-    reaches 40 = 1 / 2.5 %. The capital falls as m rises, so the bound is found by
-    bisection.
-    """
-    low = _lower(difference, loss, bound)
-    return Interval(low, -_lower(-difference, loss, bound))
-
-
-def _lower(difference: PerUnit, loss: PerUnit, bound: float) -> float:
-    refuted, possible = -bound, bound
-    for _ in range(40):  # to 12 digits; the divisor stays above 0
-        mean = (refuted + possible) / 2
-        stakes = (difference - mean * loss) / ((bound + mean) * float(loss.max()))
-        # The last digits of a division must not make a capital negative.
-        growth = np.log1p(np.maximum(np.outer(BETS, stakes), -1 + 1e-15)).sum(axis=1)
-        if np.logaddexp.reduce(growth) >= math.log(len(BETS) / TAILS[0]):
-            refuted = mean
-        else:
-            possible = mean
-    return refuted
-
-
 def with_guarantees(
     judged: Sequence[Judged],
     resamples: Resampling,
     scores: Sequence[Allocator],
     allowances: Sequence[Allowance],
     *,
-    bound: float | None = None,
     estimated: bool = False,
 ) -> list[Judged]:
-    """The same rows; those of rankings with their worst and best unit, the break-even
-    unit and the declared bound.
+    """The same rows; those of rankings with their worst and best unit and the
+    break-even unit.
 
     Without draws, the second opinion comes from the samples without one unit each, if
     there are up to 100. Estimated losses say nothing about single units: their rows
     have the second opinion alone.
     """
-    if bound is not None and estimated:
-        raise InputError(
-            "A declared bound (bound, --bound) applies to measured losses; here some "
-            "are estimated."
-        )
-    if bound is not None and any(item.modes for item in scores):
-        raise InputError(
-            "A declared bound (bound, --bound) applies to one score "
-            "per input, not to one per mode."
-        )
     rankings, budgets = (
         {item.name: item for item in scores if not item.modes},
         {a.key: a for a in allowances},
@@ -127,7 +85,7 @@ def with_guarantees(
         if item.row.allocator == "random"
     }
     present = resamples.per_unit[:, 0] > 0
-    inputs, loss, full_gain, _ = resamples.per_unit[present].T
+    inputs, _, full_gain, _ = resamples.per_unit[present].T
     rows = []
     for item in judged:
         row = item.row
@@ -165,44 +123,6 @@ def with_guarantees(
                     "versus_random_second": second.bounds,
                     "second_verdict": second.verdict,
                 }
-            if bound is not None:
-                unit_ids = np.array(resamples.unit_ids)[present]
-                _check_bound(difference, loss, bound, unit_ids=unit_ids, row=row)
-                fields |= {
-                    "bound": bound,
-                    "versus_random_bounded": betting(difference, loss, bound)
-                    .snap()
-                    .bounds,
-                }
             item = replace(item, row=replace(row, **fields))
         rows.append(item)
     return rows
-
-
-def _check_bound(
-    difference: PerUnit,
-    loss: PerUnit,
-    bound: float,
-    *,
-    unit_ids: Shaped[np.ndarray, "unit"],
-    row: Row,
-) -> None:
-    """Raise where a unit breaks the declared bound, or where no unit has a loss that it
-    could be a share of.
-    """
-    excess = np.abs(difference) - bound * loss
-    worst = int(np.argmax(excess))
-    if excess[worst] <= ROUNDING * abs(loss[worst]) and loss.max() > 0:
-        return
-    share = (
-        f"{difference[worst] / loss[worst]:+.1%} of"
-        if loss[worst] > 0
-        else f"{difference[worst]:+.3g} on"
-    )
-    raise InputError(
-        "bound (--bound) must hold in every unit: no difference with random may "
-        f"exceed {bound:.4g} of the unit's all-cheap loss. {row.allocator} at "
-        f"{row.label} has {share} the loss {loss[worst]:.3g} of unit "
-        f"{unit_ids[worst]}. Declare a bound that holds for every unit, seen or not, "
-        "or leave it out."
-    )

@@ -352,7 +352,6 @@ def evaluate_on_disk(
     missing: Missing,
     missing_costs: MissingCosts,
     simultaneous_intervals: bool,
-    bound: float | None,
     thresholds: bool,
     watch: Watch,
 ) -> Result:
@@ -401,7 +400,7 @@ def evaluate_on_disk(
     )
     estimated = table.estimated is not None
     judged = with_guarantees(
-        judged, resamples, rankings, allowances, bound=bound, estimated=estimated
+        judged, resamples, rankings, allowances, estimated=estimated
     )
     if simultaneous_intervals:
         judged = with_simultaneous(judged, resamples)

@@ -274,8 +274,8 @@ NAMED = 3
 
 
 def new_unit_sentences(rows: Sequence[Row]) -> Iterator[str]:
-    """Sentences on the next unit, on the unseen unit that would cancel a difference,
-    and on the declared bound.
+    """Sentences on the next unit, and on the unseen unit that would cancel a
+    difference.
     """
     compared = [row for row in rows if row.units_compared]
     if compared:
@@ -307,23 +307,6 @@ def new_unit_sentences(rows: Sequence[Row]) -> Iterator[str]:
             times = _by_name(decided, [f"{size:.2g}" for size in sizes], compared)
         yield (
             f"One opposite unit, so many times the largest, would cancel this: {times}."
-        )
-    bounded = [row for row in rows if row.bound is not None]
-    if bounded:
-        spans = (
-            interval(
-                row.versus_random_bounded_lo, row.versus_random_bounded_hi, percent
-            )
-            for row in bounded
-        )
-        listing = few(
-            [f"{row.name} {span}" for row, span in zip(bounded, spans, strict=True)],
-            NAMED,
-        )
-        yield (
-            f"If no unit gains or loses more than {percent(bounded[0].bound, 0)} of "
-            "its loss, and none has a larger loss than these, vs random is within, "
-            f"with 95 % confidence: {listing}."
         )
 
 

@@ -526,12 +526,6 @@ class Row(AllocatorRecord):
             they are None.
         break_even_unit: How large an unseen unit would have to be, in multiples of the
             largest difference of a unit, to bring the total difference to 0.
-        bound: Declared largest share of its all-cheap loss that a unit gains or loses
-            against random; None without.
-        versus_random_bounded_lo: Lower bound of the interval of `versus_random` that
-            holds if no unit exceeds `bound` and none has a larger all-cheap loss than
-            the largest of these.
-        versus_random_bounded_hi: Upper bound.
         versus_never: Gain over never escalating / all-cheap loss: `gain_share`, with an
             interval.
         versus_never_lo: Lower bound of its 95 % interval, from the same draws and by
@@ -598,8 +592,6 @@ class Row(AllocatorRecord):
     next_unit: Bounds | None = None
     units_compared: int = 0
     break_even_unit: float | None = None
-    bound: float | None = None
-    versus_random_bounded: Bounds | None = None
     versus_never: Estimate | None = None
     versus_never_loss: Estimate | None = None
     never_verdict: str | None = None
