@@ -23,20 +23,11 @@ from deepval.files.pickles import read_pickle, unpickle
 from only_where import memory_is_bounded
 
 LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text()
-    | st.binary()
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 )
 PLAIN = st.recursive(
     LEAVES,
-    lambda inner: (
-        st.lists(inner)
-        | st.dictionaries(st.text() | st.integers(), inner)
-        | st.sets(st.integers())
-    ),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
     max_leaves=15,
 )
 
@@ -46,8 +37,25 @@ def test_plain_containers_come_back(thing, protocol):
     assert unpickle(pickle.dumps(thing, protocol=protocol)) == thing
 
 
-def test_tuples_come_back_as_lists_but_for_keys():
-    assert unpickle(pickle.dumps({(1, "a"): (2, (3,))})) == {(1, "a"): [2, [3]]}
+def test_tuples_and_sets_come_back_as_lists():
+    assert unpickle(pickle.dumps({"a": (2, (3,)), "b": {5, 4}})) == {
+        "a": [2, [3]],
+        "b": [4, 5],
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (b"x", "it holds a value of type bytes"),
+        ({(1, 2): 3}, "it holds a key that is no text and no number"),
+        (np.array([{}, []], dtype=object), "it holds a value of type array of object"),
+        (np.zeros(2, dtype="M8[s]"), "it holds a value of type array of datetime64"),
+    ],
+)
+def test_other_values_are_refused(value, sentence):
+    with pytest.raises(InputError, match=f"NumPy arrays; {sentence}"):
+        unpickle(pickle.dumps(value))
 
 
 @given(
@@ -74,7 +82,6 @@ def test_scalars_and_counters_come_back():
         "t": np.str_("x"),
         "d": collections.defaultdict(int, {"a": 1}),
         "o": collections.OrderedDict(x=1),
-        "f": {1, 2},
     }
     back = unpickle(pickle.dumps(thing))
     assert back == thing
@@ -158,7 +165,7 @@ def test_a_command_refuses_a_forbidden_name_with_exit_code_2(tmp_path):
         (b"(S'ls'\nios\nsystem\n.", "asks for os.system"),
         (b"\x82\x01.", "damaged"),
         (b"P1\n.", "damaged"),
-        (b"cbuiltins\nint\n.", "a value of type type"),
+        (b"cbuiltins\nint\n.", "value of type type"),
         (b"cnumpy.core.multiarray\nscalar.attr\n.", "asks for"),
         (b"c_codecs\nencode\n.", "asks for _codecs.encode"),
         (b"ccollections\ndefaultdict\n(}tR}b.", "damaged"),
@@ -167,12 +174,6 @@ def test_a_command_refuses_a_forbidden_name_with_exit_code_2(tmp_path):
 def test_known_gadgets_are_refused(content, told):
     with pytest.raises(InputError, match=told):
         unpickle(content)
-
-
-def test_arrays_of_objects_are_refused():
-    for array in (np.array([{}, []], dtype=object), np.zeros(2, dtype="M8[s]")):
-        with pytest.raises(InputError, match="it holds an array of"):
-            unpickle(pickle.dumps(array))
 
 
 def test_what_nests_without_end_is_refused():

@@ -74,7 +74,7 @@ def unpickle(
     """The value of a pickle: plain containers, numbers, text and NumPy arrays; raises
     for any other.
 
-    Tuples come back as lists.
+    Tuples and sets come back as lists.
 
     Args:
         content: The pickle.
@@ -143,18 +143,8 @@ def _decoded(value: Any, arrays: list[np.ndarray]) -> Any:
         return value
     if "array" in value:
         return arrays[value["array"]]
-    if "bytes" in value:
-        return arrays[value["bytes"]].tobytes()
-    if "set" in value:
-        return {_key(item, arrays) for item in value["set"]}
-    keys = [_key(key, arrays) for key in value["keys"]]
     values = [_decoded(item, arrays) for item in value["values"]]
-    return dict(zip(keys, values, strict=True))
-
-
-def _key(value: Any, arrays: list[np.ndarray]) -> Any:
-    key = _decoded(value, arrays)
-    return tuple(key) if isinstance(key, list) else key
+    return dict(zip(value["keys"], values, strict=True))
 
 
 # The rest runs in the child.
@@ -205,33 +195,27 @@ def encoded(value: Any, arrays: list[np.ndarray]) -> Any:
     """A value as JSON holds it; its arrays are appended to `arrays`, and their numbers
     stand for them.
 
-    Values that JSON does not have are objects of one key (`array`, `bytes`, `set`), and
-    a dict is an object of its keys and its values, so that a key need not be text.
+    An array is an object `array`, and a dict is one of `keys` and `values`, so that a
+    key need not be text, or may be "array".
     """
     if value is None or isinstance(value, str | int | float):
         return value
-    if isinstance(value, bytes | bytearray):
-        arrays.append(np.frombuffer(value, "u1"))
-        return {"bytes": len(arrays) - 1}
     if isinstance(value, list | tuple):
         return [encoded(item, arrays) for item in value]
     if isinstance(value, set | frozenset):
-        return {"set": [encoded(item, arrays) for item in value]}
+        # in an order that does not differ from run to run
+        return [encoded(item, arrays) for item in sorted(value, key=repr)]
     if isinstance(value, dict):
-        keys = [encoded(key, arrays) for key in value]
+        if not all(isinstance(key, str | int | float) for key in value):
+            raise InputError("it holds a key that is no text and no number")
         values = [encoded(item, arrays) for item in value.values()]
-        return {"keys": keys, "values": values}
+        return {"keys": list(value), "values": values}
     if isinstance(value, np.ndarray) and value.dtype.kind in ARRAY_KINDS:
         arrays.append(value)
         return {"array": len(arrays) - 1}
     if isinstance(value, np.generic) and value.dtype.kind in ARRAY_KINDS:
         return encoded(value.item(), arrays)
-    raise InputError(
-        f"it holds {_kind(value)}; only plain containers, numbers and text are read"
-    )
-
-
-def _kind(value: Any) -> str:
+    kind = type(value).__name__
     if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype.name}"
-    return f"a value of type {type(value).__name__}"
+        kind = f"array of {value.dtype.name}"
+    raise InputError(f"it holds a value of type {kind}")
