@@ -358,7 +358,7 @@ def test_a_pickle_that_asks_for_more_is_told_and_not_run(tmp_path):
     said = refused("scenarionet", write_record(tmp_path / "logs", record), tmp_path)
     assert (
         "sd_made.pkl: must be a pickle of plain containers and NumPy arrays; it "
-        "asks for posix.mkdir"
+        "asks for posix.mkdir, which is not loaded"
     ) in said
     assert not (HOME / "escaped").exists()
 

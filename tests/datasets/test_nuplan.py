@@ -18,8 +18,8 @@ from deepval.datasets import open_dataset
 from deepval.datasets.logs.geopackage import UtmZone
 from deepval.datasets.logs.nuplan import NOMINAL, Nuplan, read_drives
 from deepval.datasets.logs.nuplan_tables import map_file, read_lane_map
-from deepval.datasets.logs.unpickling import unpickle
 from deepval.errors import InputError, InputWarning
+from deepval.files.pickles import unpickle
 from deepval.geometry.vehicle import PACIFICA, rotations
 from nuplan_files import LOCATION, LOG, ORIGIN_M, VERSION, token
 
@@ -537,7 +537,7 @@ DAMAGE = {
     "camera": (
         DB,
         ["UPDATE camera SET intrinsic = x'00'"],
-        "intrinsic of CAM_F0 must be numbers",
+        "intrinsic of CAM_F0 must be a pickle of",
     ),
     "camera shape": (
         DB,
@@ -709,7 +709,7 @@ def test_a_camera_that_asks_to_run_something_is_refused(root, monkeypatch, tmp_p
         db.execute("UPDATE camera SET translation = ?", (pickle.dumps(Asks()),))
         db.commit()
     with pytest.raises(
-        InputError, match=r"translation of CAM_F0 must be numbers .*nothing was run"
+        InputError, match=r"translation of CAM_F0 must be .* asks for posix\.system"
     ):
         Nuplan(root).read_unit(LOG)
     assert not (tmp_path / "was_run").exists()

@@ -465,10 +465,10 @@ for name in names:
     if not name.startswith("deepval.planners.neural.network"): importlib.import_module(name)
 print(len(names))
 from deepval.tables.joins import Spill
-from deepval.protocol.submissions import Reader
+from deepval.files.bounded import Reader
 from deepval.engines.driver import check_memory
 sys.platform = "win32"
-for use in (lambda: Spill(float), lambda: Reader(deepval.cli.commands.Path("x"))._start(), lambda: check_memory(5)):
+for use in (lambda: Spill(float), lambda: Reader("x")._start(), lambda: check_memory(5)):
     try: use()
     except deepval.InputError as error: print(error)
 sys.platform = "linux"
@@ -484,7 +484,7 @@ for words in {[command.split() for command in JUDGING]!r}:
     assert int(number) > 200
     assert [sentence.split(" on ")[0] for sentence in sentences] == [
         "Tables are read piece by piece",
-        "Submissions are read",
+        "Submissions and pickles are read",
         "Memory of workers is bounded",
     ]
     assert (tmp_path / "page.html").is_file()

@@ -13,13 +13,14 @@ import pytest
 from commands import PYTHON, run_process
 from deepval.errors import InputError, one_line
 from deepval.files import canonical
+from deepval.files.bounded import Limits, Reader, breakdown
 from deepval.files.canonical import json_content
+from deepval.files.child import NO_MEMORY
 from deepval.protocol import submissions
 from deepval.protocol.cards import card_content
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
-from deepval.protocol.submission_child import NO_MEMORY, Limits
 from deepval.protocol.submission_files import read_folder
-from deepval.protocol.submissions import Reader, breakdown, check, check_all, wanted
+from deepval.protocol.submissions import READS, check, check_all, wanted
 from deepval.protocol.tracks import read_cells
 from lying_parquet import lying_parquet
 from only_where import memory_is_bounded, names_are_bytes
@@ -210,7 +211,7 @@ def test_scores_of_every_mode_come_through(folder, cells):
     )
     path = folder.parent / "wanted.npz"
     submissions.write_wanted(path, {CELL: told})
-    with closing(Reader(path)) as reads:
+    with closing(Reader(READS, str(path))) as reads:
         found = submissions._check_folder(
             folder, {CELL: told}, reads, Limits()
         ).submission.scores[CELL]
@@ -234,9 +235,7 @@ def test_time_on_the_clock_is_bounded(folder, cells):
 
 
 def bounded(code, *bounds):
-    script = (
-        f"from deepval.protocol.submission_child import bound\nbound{bounds}\n{code}"
-    )
+    script = f"from deepval.files.child import bound\nbound{bounds}\n{code}"
     return run_process(script, program=PYTHON)
 
 

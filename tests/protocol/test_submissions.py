@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import run
+from deepval.files.bounded import Limits
 from deepval.protocol import cards, integrity, submission_files
 from deepval.protocol import submission_files as score_files
 from deepval.protocol.cards import card_of
-from deepval.protocol.submission_child import Limits
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import check, wanted
 from deepval.protocol.tracks import read_cells

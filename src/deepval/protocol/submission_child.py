@@ -1,25 +1,17 @@
-"""`python -m deepval.protocol.submission_child`: names of untrusted folders -> files
-with their content or faults.
+"""The child process that reads untrusted folders (`files.child`): the name of a folder
+-> its content or faults.
 
-This process never opens a folder itself. For each folder that standard input names it
-forks a process that bounds its own memory, processor time and output, reads the folder,
-writes its findings to a file and ends. Libraries thus load once, and no folder can
-affect the reading of another. The file is one line of JSON followed by the scores as
-little-endian float64, cell after cell, so that its reader neither executes nor
-unpickles anything.
+An answer is one line of JSON followed by the scores as little-endian float64, cell
+after cell, so that its reader neither executes nor unpickles anything.
 """
 
-import contextlib
-import gc
 import json
-import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import numpy as np
 
@@ -28,24 +20,6 @@ from deepval.tables.values import ValueTable
 
 PARTS = ("input", "unit_ids", "unit")
 """Columns of a cell's table that a reader gets."""
-NO_MEMORY = 3
-"""Exit code if the memory limit was reached."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits for reading a submission; without RLIMIT_AS, as on macOS, memory is not
-    bounded.
-
-    Attributes:
-        memory_bytes: Address space.
-        cpu_s: Processor time.
-        wall_s: Elapsed time, which the parent process enforces.
-    """
-
-    memory_bytes: int = 2 * 2**30
-    cpu_s: int = 60
-    wall_s: float = 600.0
 
 
 def write_wanted(path: Path, cells: Mapping[str, WantedScores]) -> None:
@@ -89,28 +63,6 @@ def write_reading(reading: Reading, out: IO[bytes]) -> None:
     out.flush()
 
 
-def bound(memory_bytes: int, cpu_s: int, output_bytes: int) -> None:
-    """Limit this process irrevocably, as far as the operating system supports it."""
-    try:
-        import resource
-    except ImportError:  # Windows has no limits: only the parent's time limit applies
-        return
-    limits = {
-        "RLIMIT_AS": memory_bytes,
-        "RLIMIT_CPU": cpu_s,
-        "RLIMIT_FSIZE": output_bytes,
-        "RLIMIT_CORE": 0,
-    }
-    for name, limit in limits.items():
-        # The hard time limit is one second later: SIGXCPU, which names the reason,
-        # comes before SIGKILL. A limit that is tighter already cannot be raised and
-        # need not be; macOS refuses RLIMIT_AS.
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(
-                getattr(resource, name), (limit, limit + (name == "RLIMIT_CPU"))
-            )
-
-
 class _NoPandas(MetaPathFinder):
     """Hides pandas: Arrow would import it without need, and that takes longer than all
     other imports together.
@@ -121,9 +73,9 @@ class _NoPandas(MetaPathFinder):
             raise ModuleNotFoundError(name=fullname)
 
 
-def serve(cells_file: str) -> None:
-    """Read the folder that each line of standard input names; answer each line with the
-    exit code of its reader.
+def reader(cells_file: str) -> Callable[[str, IO[bytes]], None]:
+    """What reads a folder for the cells in a file of `write_wanted`, and writes its
+    content or faults.
     """
     sys.meta_path.insert(0, _NoPandas())
     cells = read_wanted(Path(cells_file))
@@ -131,39 +83,8 @@ def serve(cells_file: str) -> None:
     _ = [cell.scored for cell in cells.values()]
     for module in ("pyarrow.csv", "pyarrow.parquet"):
         import_module(module)
-    # the collector then leaves shared pages unwritten, so that a fork copies little
-    gc.freeze()
-    gc.disable()
-    for line in sys.stdin:
-        folder, out, *bounds = json.loads(line)
-        process = os.fork()
-        if not process:
-            _read(Path(folder), out, bounds, cells)
-        _, status = os.waitpid(process, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
 
+    def read(folder: str, out: IO[bytes]) -> None:
+        write_reading(read_folder(Path(folder), cells), out)
 
-def _read(
-    folder: Path, out: str, bounds: Sequence[int], cells: Mapping[str, WantedScores]
-) -> NoReturn:
-    """Read a folder in this forked process and end it; the standard input and output of
-    the parent are closed to it.
-    """
-    code = 1
-    try:
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nowhere, 0)
-        os.dup2(nowhere, 1)
-        with open(out, "wb") as file:  # noqa: PTH123
-            bound(*bounds)
-            write_reading(read_folder(folder, cells), file)
-        code = 0
-    except MemoryError:
-        code = NO_MEMORY
-    finally:
-        os._exit(code)
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1])
+    return read

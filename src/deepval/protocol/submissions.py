@@ -1,13 +1,11 @@
 """Untrusted folders -> submissions, or every reason why a folder is refused; none can
 crash or bloat this process.
 
-Each folder is read by a process of its own (`submission_child`) whose memory, time and
-output are bounded. That process gets the inputs of the cells but no losses, and returns
-its findings as plain text and numbers; if it crashes, the folder is refused. Its answer
-is not trusted: cards are checked again, and scores must be numbers of the right shape.
-
-The process loads libraries once and forks for every folder. If a folder takes too long,
-the process and its children are killed, and the next folder gets a new process.
+Each folder is read by a process of its own whose memory, time and output are bounded
+(`files.bounded`, `submission_child`). That process gets the inputs of the cells but no
+losses, and returns its findings as plain text and numbers; if it crashes, the folder is
+refused. Its answer is not trusted: cards are checked again, and scores must be numbers
+of the right shape.
 
 The history of a board (history.json beside the submissions) has the versions that it
 has accepted so far, to detect copies and changes. Every leaderboard is written with the
@@ -20,15 +18,10 @@ new. The turn determines which of two equal submissions is the earlier one.
 
 import base64
 import json
-import os
-import select
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -39,12 +32,13 @@ import numpy as np
 from deepval.allocators import FittedAllocator, allocator_of
 from deepval.errors import InputError
 from deepval.files import reading
+from deepval.files.bounded import Limits, Reader
 from deepval.files.canonical import digest_of, json_content
 from deepval.files.writing import sealed_or_none, write_sealed
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cards import Card, card_of
 from deepval.protocol.store import code_digest
-from deepval.protocol.submission_child import NO_MEMORY, Limits, write_wanted
+from deepval.protocol.submission_child import write_wanted
 from deepval.protocol.submission_files import (
     ALLOCATOR,
     FEEDBACK,
@@ -55,112 +49,6 @@ from deepval.protocol.submission_files import (
 )
 from deepval.protocol.tracks import TrackedCell
 from deepval.tables.scores import Scores
-
-ALONE = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "ARROW_IO_THREADS": "1",
-    "MALLOC_ARENA_MAX": "1",
-}
-ALONE |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Fewer threads and memory pools: they reserve address space, which counts against the
-limit although it is unused.
-"""
-
-
-class Reader:
-    """Reads one folder after another; `cells_file` lists the cells and the inputs that
-    must be scored.
-    """
-
-    def __init__(self, cells_file: Path, name: str = "said") -> None:
-        self._cells_file, self._out = cells_file, cells_file.with_name(name)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def answer(self, folder: Path, limits: Limits, most: int) -> bytes:
-        """The answer of the process that reads a folder, at most `most` bytes."""
-        process = self._process = self._process or self._start()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        request = [
-            str(folder.absolute()),
-            str(self._out),
-            limits.memory_bytes,
-            limits.cpu_s,
-            most,
-        ]
-        with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
-        if not select.select([process.stdout], [], [], limits.wall_s)[0]:
-            self.close()
-            raise InputError(
-                f"must be readable within {limits.wall_s:g} s; reading it takes longer."
-            )
-        answer = process.stdout.readline()
-        if not answer:
-            code = process.wait()
-            self.close()
-            raise InputError(breakdown(code, limits))
-        code = int(answer)
-        try:
-            if code or self._out.stat().st_size > most:
-                raise InputError(breakdown(code, limits))
-            return reading.content(self._out, largest=most)
-        finally:
-            self._out.unlink(missing_ok=True)
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        if not hasattr(os, "fork"):
-            raise InputError(
-                "Submissions are read on Linux and macOS alone, in processes with "
-                "limits: use one of them."
-            )
-        return subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "deepval.protocol.submission_child",
-                self._cells_file,
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **ALONE},
-            start_new_session=True,
-        )
-
-    def close(self) -> None:
-        """Kill the process and its children."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        for pipe in (process.stdin, process.stdout):
-            with suppress(BrokenPipeError):
-                if pipe is not None:
-                    pipe.close()
-        process.wait()
-        self._out.unlink(missing_ok=True)
-
-
-def breakdown(code: int, limits: Limits) -> str:
-    """The reason why a reader that ended with this exit code gave no answer."""
-    if code == NO_MEMORY:
-        return (
-            f"must be readable within {limits.memory_bytes // 2**20:,} MiB of memory; "
-            "reading it takes more."
-        )
-    if -code == getattr(signal, "SIGXCPU", None):
-        return (
-            f"must be readable within {limits.cpu_s:,} s of processor "
-            "time; reading it takes more."
-        )
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"must be readable; its reader broke off ({how})."
-
 
 READINGS_SCHEMA = "deepval/readings/1"
 READINGS_WHAT = "readings kept by `deepval leaderboard`"
@@ -189,11 +77,12 @@ class StoredReadings:
         try:
             files = file_digests(folder)
         except (InputError, OSError):
-            return reader.answer(folder, limits, most)  # the reader reports the reason
+            # the reader reports the reason
+            return reader.answer(str(folder.absolute()), limits, most)
         key = digest_of(self._inputs | {"files": files})
         answer = self._stored.get(key)
         if answer is None:
-            answer = reader.answer(folder, limits, most)
+            answer = reader.answer(str(folder.absolute()), limits, most)
         # The folder may have changed while it was read: store an answer only if it is
         # of the hashed files.
         if _files_of(answer) == files:
@@ -316,8 +205,8 @@ def check_all(
 
         pool = ThreadPoolExecutor(AT_ONCE)
         with ExitStack() as readers:
-            for number in range(AT_ONCE):
-                idle.put(readers.enter_context(closing(Reader(path, f"said-{number}"))))
+            for _ in range(AT_ONCE):
+                idle.put(readers.enter_context(closing(Reader(READS, str(path)))))
             try:
                 futures = [pool.submit(checked, folder) for folder in folders]
                 results = [
@@ -353,7 +242,7 @@ def _check_folder(
     )
     try:
         answer = (
-            reader.answer(folder, limits, most)
+            reader.answer(str(folder.absolute()), limits, most)
             if stored is None
             else stored.answer(folder, reader, limits, most)
         )

@@ -27,10 +27,10 @@ from deepval.datasets.logs.geopackage import Database, open_database
 from deepval.datasets.logs.log import Log, route_of, route_starts
 from deepval.datasets.logs.nuplan_choice import chosen_scenes, is_choice, logs_below
 from deepval.datasets.logs.states import unit_of
-from deepval.datasets.logs.unpickling import unpickle
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.canonical import digest_of
+from deepval.files.pickles import unpickle
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import PACIFICA, headings_rad, transforms
 from deepval.world.lanes import LaneMap
@@ -41,6 +41,8 @@ CHANNEL = "CAM_F0"
 SIZE_PX = (1920, 1080)
 FARTHEST_US = 41_000
 """A sweep has a picture if one was taken at most this much before or after it."""
+MOST_BYTES = 4096
+"""Largest size of a measure of a camera, which is a pickle of at most nine numbers."""
 COLUMNS = (
     "token",
     "channel",
@@ -143,15 +145,15 @@ def _row(database: Database) -> tuple[Any, ...] | None:
 def _numbers(
     database: Database, content: Any, *, name: str, shape: tuple[int, ...]
 ) -> Float[np.ndarray, "..."]:
-    requirement = (
-        f"{database.path}: the {name} of {CHANNEL} must be numbers of shape {shape}"
-    )
+    source = f"{database.path}: the {name} of {CHANNEL}"
+    requirement = f"{source} must be numbers of shape {shape}"
+    if isinstance(content, bytes):
+        try:
+            content = unpickle(content, most=MOST_BYTES)
+        except InputError as error:
+            raise InputError(f"{source} {error}") from error
     try:
-        values = np.array(
-            unpickle(content) if isinstance(content, bytes) else content, dtype=float
-        )
-    except InputError as error:
-        raise InputError(f"{requirement}; {error}.") from error
+        values = np.array(content, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(f"{requirement}; {error}.") from error
     if values.shape != shape or not np.isfinite(values).all():

@@ -9,9 +9,9 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.datasets.logs.log import distinct_m
-from deepval.datasets.logs.unpickling import read_pickle
 from deepval.errors import InputError
 from deepval.files import reading
+from deepval.files.pickles import read_pickle
 from deepval.files.reading import check_file_form
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.world.lanes import Lane, LaneMap
@@ -104,7 +104,7 @@ def records_below(root: Path | str) -> dict[str, Path]:
 
 
 def read_record(path: Path | str) -> dict[str, Any]:
-    """The record of a file, read without running anything in it."""
+    """The record of a file, read in a process with limits."""
     record = read_pickle(Path(path))
     return check_file_form(RecordForm, record, path, "a ScenarioNet record")
 
