@@ -15,7 +15,6 @@ from deepval.judging.priced_policies import (
     ConformalHarm,
     DualPrice,
     ReplayThreshold,
-    VirtualQueue,
     certificate,
     harm_shares,
     safe_threshold,
@@ -31,7 +30,6 @@ ALPHAS = st.sampled_from([0.1, 0.2, 0.35, 0.5])
 THRESHOLD = FrozenThreshold(1.0, 0.5)
 POLICIES = [
     DualPrice(1.0, 2.0, 0.2, 0.3),
-    VirtualQueue(1.0, 2.0, 0.2, 5.0),
     ReplayThreshold(THRESHOLD, 0.2),
     ConformalHarm(1.0, 0.5),
 ]
@@ -67,17 +65,6 @@ def test_the_rate_of_a_dual_price_converges_for_any_scores(score, alpha, eta):
     step = eta * policy.scale
     bound = (np.ptp(score) + step) * math.sqrt(len(score)) / step
     assert abs(accepted.sum() - alpha * len(score)) <= bound + 1e-9
-
-
-@given(SCORES, ALPHAS, st.sampled_from([1.0, 5.0, 20.0]))
-def test_a_virtual_queue_bounds_its_debt_at_every_input(score, alpha, debt):
-    policy = VirtualQueue(0.0, 2.0, alpha, debt)
-    rows = np.arange(len(score))
-    accepted = np.cumsum(policy.decide(score, np.zeros_like(rows), rows))
-    most = debt * max(float(score.max()), 0.0) / policy.scale + 1
-    assert (accepted - alpha * (rows + 1) <= most + 1e-9).all()
-    # never below the threshold
-    assert not policy.decide(np.minimum(score, 0.0), np.zeros_like(rows), rows).any()
 
 
 def calibration(seed, *, units=12, inputs=30):
@@ -348,10 +335,6 @@ def test_policies_that_need_losses_say_so():
             np.arange(9.0), 0.2, policy="dual-price", parameter=0.3
         ).policy,
         DualPrice,
-    )
-    assert isinstance(
-        Routing.calibrate(np.arange(9.0), 0.2, policy="virtual queue").policy,
-        VirtualQueue,
     )
     for name in ("replay threshold", "conformal harm"):
         with pytest.raises(InputError, match="calibrated by losses"):

@@ -71,13 +71,7 @@ apply.
 """
 
 
-BY_SCORES = (
-    "frozen threshold",
-    "causal cap",
-    "token bucket",
-    "dual price",
-    "virtual queue",
-)
+BY_SCORES = ("frozen threshold", "causal cap", "token bucket", "dual price")
 """Policies that need no more than scores and a rate."""
 PLANNERS: dict[str, Callable[[], Planner]] = {"idm": Idm, "pdm-closed": PdmClosed}
 

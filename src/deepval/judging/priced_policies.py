@@ -27,17 +27,17 @@ from deepval.judging.policies import (
 
 
 @dataclass(frozen=True)
-class Priced(Policy):
-    """A policy with a price in units of the score: an input is escalated iff its score
-    exceeds the price.
+class DualPrice(Policy):
+    """Escalates an input iff its score exceeds a price, which starts at theta.
 
-    The price starts at theta; `scale` is the unit of its steps, the standard deviation
-    of calibration scores.
+    The t-th input moves the price by eta*scale/sqrt(t) * (escalated - alpha), a dual
+    subgradient step; `scale` is the standard deviation of calibration scores.
     """
 
     theta: float
     scale: float
     alpha: float
+    eta: float
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
@@ -50,15 +50,6 @@ class Priced(Policy):
     def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
         """Which rows are escalated."""
         return replay_steps(self, score, first)
-
-
-@dataclass(frozen=True)
-class DualPrice(Priced):
-    """Moves the price at the t-th input by eta*scale/sqrt(t) * (escalated - alpha): a
-    dual subgradient step.
-    """
-
-    eta: float
 
     def start(self) -> "PriceWalk":
         """A stream at the beginning of a unit."""
@@ -84,38 +75,6 @@ class PriceWalk(UnitStream):
             / math.sqrt(self.seen)
             * (escalate - self.policy.alpha)
         )
-        return escalate
-
-
-@dataclass(frozen=True)
-class VirtualQueue(Priced):
-    """Drift plus penalty: the price is theta + scale * queue/debt, the queue max(0,
-    queue + escalated - alpha).
-
-    `debt` is the number of escalations beyond the rate that raise the price by one
-    scale.
-    """
-
-    debt: float
-
-    def start(self) -> "QueueStream":
-        """A stream at the beginning of a unit."""
-        return QueueStream(self)
-
-
-@dataclass
-class QueueStream(UnitStream):
-    """A virtual queue within one unit."""
-
-    policy: VirtualQueue
-    queue: float = 0.0
-
-    def decide(self, score: float) -> bool:
-        """Whether the next input of the unit is escalated."""
-        score = one_score(score)
-        policy = self.policy
-        escalate = score > policy.theta + policy.scale * self.queue / policy.debt
-        self.queue = max(0.0, self.queue + escalate - policy.alpha)
         return escalate
 
 

@@ -32,7 +32,6 @@ from deepval.judging.priced_policies import (
     ConformalHarm,
     DualPrice,
     ReplayThreshold,
-    VirtualQueue,
     score_scale,
 )
 from deepval.judging.prices import Price, PriceStream
@@ -281,7 +280,7 @@ def _price(
     return Price.calibrate(scores, mode_costs, _share(alpha) * mode_costs[-1])
 
 
-SETTABLE = ("adaptive threshold", "token bucket", "dual price", "virtual queue")
+SETTABLE = ("adaptive threshold", "token bucket", "dual price")
 """Policies with a parameter."""
 
 
@@ -334,7 +333,6 @@ NAMES: dict[type, str] = {
     AdaptiveThreshold: "adaptive threshold",
     TokenBucket: "token bucket",
     DualPrice: "dual price",
-    VirtualQueue: "virtual queue",
     ReplayThreshold: "replay threshold",
     ConformalHarm: "conformal harm",
     Price: "price",
@@ -351,9 +349,6 @@ POLICIES: dict[
     ),
     "dual price": lambda frozen, scores, alpha, eta: DualPrice(
         frozen.theta, score_scale(scores), alpha, eta or 0.1
-    ),
-    "virtual queue": lambda frozen, scores, alpha, debt: VirtualQueue(
-        frozen.theta, score_scale(scores), alpha, debt or 10.0
     ),
     "replay threshold": _by_losses,
     "conformal harm": _by_losses,
@@ -444,7 +439,6 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "adaptive threshold": ("alpha", "eta", "validation_scores"),
     "token bucket": ("alpha", "cap", "theta", "tie_acceptance"),
     "dual price": ("alpha", "eta", "theta", "scale"),
-    "virtual queue": ("alpha", "debt", "theta", "scale"),
     "replay threshold": ("alpha", "theta", "tie_acceptance"),
     "conformal harm": ("theta", "tie_acceptance"),
     "price": ("price", "tie_acceptance", "costs"),

@@ -41,11 +41,9 @@ STEPS = (0.01, 0.03, 0.1, 0.3, 1.0)
 """First steps that a dual price is tuned over, in units of the scores' standard
 deviation.
 """
-DEBTS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-"""Debts that a virtual queue is tuned over."""
 PAPER = ("frozen threshold", "causal cap", "adaptive threshold", "token bucket")
 """The paper's policies."""
-BEYOND = ("dual price", "virtual queue", "replay threshold", "conformal harm")
+BEYOND = ("dual price", "replay threshold", "conformal harm")
 """Policies beyond the paper's."""
 
 
@@ -79,7 +77,6 @@ def tune(
         "alpha": alpha,
     }
     frozen = FrozenThreshold.calibrate(score, alpha)
-    start = (frozen.theta, priced.score_scale(score), alpha)
     match name:
         case "frozen threshold":
             return frozen
@@ -94,13 +91,11 @@ def tune(
                 [TokenBucket(cap, frozen, alpha) for cap in CAPS], CAPS, **about
             )[0]
         case "dual price":
-            return tune_among(
-                [priced.DualPrice(*start, eta) for eta in STEPS], STEPS, **about
-            )[0]
-        case "virtual queue":
-            return tune_among(
-                [priced.VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about
-            )[0]
+            scale = priced.score_scale(score)
+            prices = [
+                priced.DualPrice(frozen.theta, scale, alpha, eta) for eta in STEPS
+            ]
+            return tune_among(prices, STEPS, **about)[0]
         case "conformal harm":
             safe = priced.safe_threshold(
                 score, unit, priced.harm_shares(value, unit), target=alpha
@@ -121,9 +116,7 @@ def tune(
 def setting_of(policy: Any) -> float | None:
     """The tuned setting of a policy; None if it has none, or an infinite one."""
     settings = [
-        getattr(policy, name)
-        for name in ("eta", "cap", "debt")
-        if hasattr(policy, name)
+        getattr(policy, name) for name in ("eta", "cap") if hasattr(policy, name)
     ]
     return next((setting for setting in settings if math.isfinite(setting)), None)
 
