@@ -46,7 +46,7 @@ RECIPES = (
         "router-gbm-value",
     ),
     *("router-gbm-binary", "router-two-head", "router-recall"),
-    *("router-voi", "router-voi-feedback"),
+    "router-voi",
 )
 ALPHA, HORIZON, FITTED_SCENES, FURTHER = 0.2, 40, 96, 50
 BEHIND, SLOWER, ASIDE_M = (0.0, 0.3, 0.6), (0.0, 0.35, 0.7), 0.4

@@ -50,7 +50,7 @@ def schema() -> dict[str, Any]:
         "required": [
             name
             for name in properties
-            if name not in ("inputs", "thresholds", "recovery", "feedback")
+            if name not in ("inputs", "thresholds", "recovery")
         ],
         "additionalProperties": False,
         "$defs": {record.__name__: _record(record) for record in records},

@@ -143,8 +143,7 @@ def test_what_it_does_not_admit_or_hold_is_refused_in_its_own_words(tmp_path):
         InputError,
         match=(
             r"'front' must be one of cheap, cheap.memory, detection-list, tracked, "
-            r"track-list, belief, "
-            r"belief.feedback, pixels; found 'crowd'"
+            r"track-list, belief, pixels; found 'crowd'"
         ),
     ):
         read_allocator(path)

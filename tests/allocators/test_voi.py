@@ -41,8 +41,6 @@ from reference import belief as slow
 from shared import shared_data
 from view_worlds import MODES, car_view, glances_of, random_observed, random_view
 
-FEEDBACK = "router-voi-feedback"
-
 
 def things(seen):
     """Sightings as rows of the plain twin."""
@@ -73,12 +71,10 @@ def some_objects(rng, count):
     return box_objects(1, np.zeros(count, int), **where, names=names)
 
 
-def agree(view, rng, *, full=None):
-    """Follow a unit by both and compare every track at every frame; now and then learn
-    a full output.
-    """
+def agree(view):
+    """Follow a unit by both and compare every track at every frame."""
     fast, plain, most = Belief(), slow.Belief(), 0
-    for number, seen in enumerate(glances_of(view)):
+    for seen in glances_of(view):
         fast.see(seen)
         frame = seen.frame
         plain.see(
@@ -86,14 +82,6 @@ def agree(view, rng, *, full=None):
             frame.dt_s,
             things(sightings(seen)) if frame.run else None,
         )
-        if rng.random() < 0.3:
-            output = (
-                some_objects(rng, int(rng.integers(0, 9)))
-                if full is None
-                else full[number]
-            )
-            fast.learn(output)
-            plain.learn(things(sightings_of(output)))
         expected = (
             np.array([track.column() for track in plain.tracks], float)
             .reshape(-1, len(COLUMNS))
@@ -112,7 +100,7 @@ def test_a_belief_is_what_its_plain_twin_holds(seed):
         if seed % 4 == 3
         else random_view(rng, 40, mode=MODES[seed % len(MODES)])
     )
-    assert agree(view, rng) > 3
+    assert agree(view) > 3
 
 
 @pytest.mark.shared
@@ -134,7 +122,7 @@ def test_on_real_boxes_a_belief_is_what_its_plain_twin_holds():
             found.lateral_m[order], expected.lateral_m[other], atol=1e-9
         )
         np.testing.assert_allclose(found.far_m[order], expected.far_m[other], atol=1e-9)
-    assert agree(view, np.random.default_rng(0), full=lifted) > 10
+    assert agree(view) > 10
 
 
 def test_the_memory_is_bounded():
@@ -144,8 +132,7 @@ def test_the_memory_is_bounded():
         [],
     )
     for _ in range(20):
-        belief.see(seen)
-        belief.learn(some_objects(rng, 40))
+        belief.see(seen, sightings_of(some_objects(rng, 40)))
         numbers.append(belief.tracks.shape[1])
     assert max(numbers) == MOST
     for _ in range(2 * LONGEST):
@@ -191,12 +178,10 @@ def test_the_value_of_a_draw_is_the_loss_of_the_cheap_action_minus_that_of_the_f
     drawn = allocator.draw_values(
         trail.belief,
         chosen,
-        rows[:, : allocator.columns],
+        rows,
         actions=(trail.action, before),
     )
-    full, reference = drawn_demands(
-        allocator, trail, chosen, rows[:, : allocator.columns]
-    )
+    full, reference = drawn_demands(allocator, trail, chosen, rows)
     expected = [
         braking_loss(trail.action[0], need, before[0])
         - braking_loss(braking(plan), need, before[0])
@@ -256,65 +241,8 @@ def test_scores_do_not_need_the_outputs_of_the_cell():
         fit_on(bare, "router-voi")
 
 
-def on_policy(allocator, sight, full, *, bar):
-    """Scores in time order; frames above the bar are escalated and learned."""
-    session, scores, escalated = allocator.session(), [], []
-    for seen, output in zip(sight.glances, full, strict=True):
-        scores.append(session.score(seen))
-        escalated.append(bool(scores[-1] > bar))
-        if escalated[-1]:
-            session.learn(output)
-    return np.array(scores), np.array(escalated)
-
-
-def test_feedback_knows_the_full_output_of_escalated_frames_only():
-    cell, allocator, rng = ladder_cell(), learned(FEEDBACK), np.random.default_rng(4)
-    changes = []
-    for view, outputs in zip(cell.views, cell.outputs, strict=True):
-        sight, full = Sight(view), list(outputs.full.by_frame())
-        scores, escalated = on_policy(allocator, sight, full, bar=0.05)
-        others = [
-            one if used else some_objects(rng, 5)
-            for one, used in zip(full, escalated, strict=True)
-        ]
-        again, same = on_policy(allocator, sight, others, bar=0.05)
-        assert again.tobytes() == scores.tobytes()
-        assert np.array_equal(same, escalated)
-        changed, _ = on_policy(
-            allocator, sight, [some_objects(rng, 5) for _ in full], bar=0.05
-        )
-        changes.append(changed.tobytes() != scores.tobytes())
-        begins = np.flatnonzero(escalated)[:1]
-        assert changed[: begins[0] + 1 if len(begins) else None].tobytes() == (
-            scores[: begins[0] + 1 if len(begins) else None].tobytes()
-        )
-    assert any(changes)
-
-
-def test_right_after_an_escalation_little_of_the_prior_is_left():
-    allocator = learned(FEEDBACK)
-    session, glances = (
-        allocator.session(),
-        tuple(glances_of(car_view([], 4, speed_mps=8.0))),
-    )
-    first = session.score(glances[0])
-    assert first == pytest.approx(allocator.prior * 64.0, rel=1e-6)
-    session.learn(
-        box_objects(
-            1,
-            np.zeros(0, int),
-            **{k: np.zeros(0) for k in ("near_m", "far_m", "closing_mps")},
-            lateral_m=np.zeros((0, 2)),
-        )
-    )
-    assert session.score(glances[1]) == pytest.approx(
-        allocator.prior * 64.0 * (1 - math.exp(-1 / 3))
-    )
-
-
-@pytest.mark.parametrize("name", ["router-voi", FEEDBACK])
-def test_a_file_is_read_back_and_refitted_to_the_same_bytes(name, tmp_path):
-    allocator = learned(name)
+def test_a_file_is_read_back_and_refitted_to_the_same_bytes(tmp_path):
+    allocator = learned("router-voi")
     allocator.save(tmp_path / "a.json")
     again = read_allocator(tmp_path / "a.json")
     assert type(again) is type(allocator)
@@ -348,7 +276,7 @@ def lateral_cell():
 
 
 def test_a_system_without_a_rule_is_refused_in_one_sentence():
-    assert {"router-voi", FEEDBACK}.isdisjoint(recipes_for(lateral_cell()))
+    assert "router-voi" not in recipes_for(lateral_cell())
     assert "router-voi" in recipes_for(ladder_cell())
     with pytest.raises(
         InputError, match="only braking and receding-horizon have such a rule"
@@ -384,9 +312,8 @@ def test_a_frame_without_the_memory_of_earlier_ones_is_refused():
 
 
 def test_failed_frames_have_no_score_and_no_predecessor():
-    allocator, view = learned(FEEDBACK), failing_cell().views[0]
-    session = allocator.session()
-    scores = np.array([session.score(seen) for seen in Sight(view).glances])
+    view = failing_cell().views[0]
+    scores = learned("router-voi").score(view)
     assert np.array_equal(np.isnan(scores), ~view.detections.run)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from deepval.allocators.allocator import SIGNALS
-from deepval.allocators.feedback import FeedbackAllocator, Session
 from deepval.cells import drives
 from deepval.cells.drives import (
     Arm,
@@ -116,40 +115,6 @@ def test_noise_is_shared_by_egos_and_correlated_between_modes():
         np.array(later) >= 0
     ]
     assert np.corrcoef(pairs.T)[0, 1] > 0.15
-
-
-class Counting(Session):
-    def __init__(self, log):
-        self.log, self.frames = log, 0
-
-    def score(self, glance):
-        self.frames += 1
-        return float(self.frames % 3 == 0)
-
-    def learn(self, full):
-        self.log.append((self.frames, full.frames))
-
-
-class Learner(FeedbackAllocator):
-    name, uses = "learner", frozenset({"ego speed"})
-
-    def __init__(self):
-        self.log = []
-
-    def session(self):
-        return Counting(self.log)
-
-
-def test_feedback_is_the_full_output_of_escalated_frames_and_of_no_others():
-    learner = Learner()
-    arm = Arm("learner", learner, Routing(FrozenThreshold(0.5, 0.0), BOTH))
-    (drive, _) = drive_scene(course(arm), "scene-00")
-    assert (
-        [frame for frame, _ in learner.log]
-        == (np.flatnonzero(drive.escalated) + 1).tolist()
-        == list(range(3, 61, 3))
-    )
-    assert {frames for _, frames in learner.log} == {1}
 
 
 def test_a_brake_counts_once_however_long_it_lasts():

@@ -44,7 +44,7 @@ OBSERVERS = (
 )
 OBSERVERS += ("router-gbm-value", "router-gbm-binary")
 BLIND = ("gate-gbm-memory", "router-two-head", "router-recall")
-SIMULATED = ("router-voi", "router-voi-feedback")
+SIMULATED = ("router-voi",)
 SEEING = {"gate": "tracked", "router": "track-list"}
 
 

@@ -14,7 +14,6 @@ from commands import call
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.judgement import openings
-from deepval.cells.on_policy import OnPolicy, keep_rate
 from deepval.cells.spec import Split
 from deepval.errors import InputError
 from deepval.judging.comparison import basis
@@ -81,44 +80,6 @@ def test_scores_are_those_of_fits_that_hold_out_one_fold_at_a_time(cell, folds):
             folds,
         )
         assert row.test_units == len(cell.split.test)
-
-
-def test_feedback_is_decided_by_a_fit_and_a_threshold_from_the_other_folds(cell):
-    units, name, alpha = (
-        sorted(cell.table.unit_ids.tolist()),
-        "router-voi-feedback",
-        0.2,
-    )
-    escalated = np.zeros(len(cell.table), dtype=bool)
-    for held in (set(units[0::2]), set(units[1::2])):
-        fitted = fit_on(holding_out(cell, held), name)
-        own, others = (
-            OnPolicy(cell, fitted, cell.table.restrict(sorted(part)))
-            for part in (held, {*units} - held)
-        )
-        threshold, _ = keep_rate(others.replay, alpha)
-        escalated[
-            positions(
-                own.table.input[own.replay(threshold).escalated], cell.table.input
-            )
-        ] = True
-    random, lost, row = out_of_fold.rows(
-        {"cell": cell}, [name, "lost"], folds=2, draws=20, alphas=[alpha], versus="lost"
-    )
-    assert [random.allocator, lost.allocator, row.allocator] == ["random", "lost", name]
-    value, k = cell.table.decision_values, math.floor(alpha * len(cell.table) + 0.5)
-    best = np.sort(np.maximum(value, 0.0))[-k:].sum()
-    assert (row.ndg, row.gain) == pytest.approx((value[escalated].sum() / best,) * 2)
-    assert row.difference == pytest.approx(row.gain - lost.gain)
-    harm = -value[escalated & (value < 0)].sum()
-    assert row.harm == pytest.approx(
-        harm / (-value[value < 0].sum() * k / len(cell.table))
-    )
-    assert (row.escalated, row.off) == pytest.approx(
-        (escalated.mean(), abs(escalated.mean() - alpha))
-    )
-    assert lost.off <= 0.5 / len(cell.table)
-    assert escalated.any()
 
 
 def test_the_label_stands_in_rows_table_chart_and_json_and_the_look_is_counted(

@@ -204,7 +204,7 @@ def test_the_table_of_allocators_is_the_code_s():
         for name, signal in SIGNALS.items()
     ]
     assert [row[:4] for row in shown[: len(signals)]] == signals
-    assert shown[len(signals) : -3] == [
+    assert shown[len(signals) : -2] == [
         [
             f"`{r.name}`",
             f"`{r.feature_set}`",

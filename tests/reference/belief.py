@@ -6,19 +6,11 @@ import math
 
 
 class Track:
-    def __init__(
-        self, near, y, half, kind, *, speed, hits, misses, score, height, full
-    ):
+    def __init__(self, near, y, half, kind, *, speed, score, height):
         self.x, self.u, self.y, self.half, self.kind = near, speed / 2, y, half, kind
         self.xx, self.xu, self.uu = noise(near), 0.0, 64.0
-        self.hits, self.misses, self.age, self.score, self.height = (
-            hits,
-            misses,
-            1,
-            score,
-            height,
-        )
-        self.full_hits, self.full_misses, self.since, self.seen = full
+        self.hits, self.misses, self.age = 1, 0, 1
+        self.score, self.height = score, height
 
     def move(self, speed, dt):
         self.x += (self.u - speed) * dt
@@ -26,7 +18,6 @@ class Track:
         self.xu += dt * self.uu
         self.uu += 16 * dt * dt
         self.age += 1
-        self.since += 1
 
     def correct(self, near, y, half):
         total = self.xx + noise(near)
@@ -51,8 +42,7 @@ class Track:
             self.misses,
             self.age,
         )
-        full = (self.full_hits, self.full_misses, self.since, self.seen)
-        return (*state, self.score, self.height, self.kind, *full)
+        return (*state, self.score, self.height, self.kind)
 
 
 def noise(near):
@@ -103,44 +93,11 @@ class Belief:
                 score,
                 height,
             )
-        self.tracks = [
-            t
-            for t in self.tracks
-            if (t.misses <= 60 or t.since < 20) and -5 < t.x < 120
-        ]
+        self.tracks = [t for t in self.tracks if t.misses <= 60 and -5 < t.x < 120]
         for j, (near, y, half, kind, score, height) in enumerate(things):
             if all(j != b for _, b in found):
-                more = {
-                    "speed": speed,
-                    "hits": 1,
-                    "misses": 0,
-                    "score": score,
-                    "height": height,
-                }
                 self.tracks.append(
-                    Track(near, y, half, kind, **more, full=(0, 0, 60, 0.5))
-                )
-        self.drop()
-
-    def learn(self, things):
-        found = pairs(self.tracks, things, 0.0)
-        for track in self.tracks:
-            track.full_misses, track.since, track.seen = track.full_misses + 1, 0, 0
-        for i, j in found:
-            track = self.tracks[i]
-            track.correct(*things[j][:3])
-            track.full_hits, track.full_misses, track.seen = track.full_hits + 1, 0, 1
-        for j, (near, y, half, kind, *_) in enumerate(things):
-            if all(j != b for _, b in found):
-                more = {
-                    "speed": self.speed,
-                    "hits": 0,
-                    "misses": 1,
-                    "score": math.nan,
-                    "height": math.nan,
-                }
-                self.tracks.append(
-                    Track(near, y, half, kind, **more, full=(1, 0, 0, 1))
+                    Track(near, y, half, kind, speed=speed, score=score, height=height)
                 )
         self.drop()
 

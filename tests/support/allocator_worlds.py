@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from deepval.allocators import RECIPES
-from deepval.allocators.feedback import FeedbackAllocator
 from deepval.cells import folder as folders
 from deepval.cells import sources
 from deepval.cells.build import cells
@@ -22,14 +21,8 @@ from deepval.perception.reported.detections import FAILED
 from evidence_worlds import in_memory
 
 LADDER = ("yolov8s-320", "yolov8s-512", "yolov8s-640")
-LEARNED = tuple(
-    name
-    for name, recipe in RECIPES.items()
-    if recipe.extra is None and not issubclass(recipe.makes, FeedbackAllocator)
-)
-"""Recipes that are fitted by what every test run has, and whose scores do not depend on
-a policy.
-"""
+LEARNED = tuple(name for name, recipe in RECIPES.items() if recipe.extra is None)
+"""Recipes that are fitted by what every test run has."""
 PAIR = (LADDER[0], LADDER[-1])
 HOME = Path(tempfile.mkdtemp(prefix="deepval-test-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)

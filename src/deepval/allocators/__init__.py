@@ -8,9 +8,8 @@ picture to a score, write a FittedAllocator and its Recipe in one file, and add 
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from deepval import plugins
 from deepval.allocators.allocator import (
@@ -33,10 +32,7 @@ from deepval.allocators.row_allocator import (
     Learned,
     RowRecipe,
 )
-from deepval.allocators.voi import (
-    SimulatedValueRecipe,
-    SimulatedValueWithFeedbackRecipe,
-)
+from deepval.allocators.voi import SimulatedValueRecipe
 from deepval.errors import InputError, quote, suggestion
 
 __all__ = [
@@ -82,7 +78,6 @@ RECIPES: dict[str, Recipe] = {
             "router-recall", "cheap+memory", "value-signed-cdf", CAUTIOUS, "recall"
         ),
         SimulatedValueRecipe("router-voi", CAUTIOUS),
-        SimulatedValueWithFeedbackRecipe("router-voi-feedback", CAUTIOUS),
         PixelRecipe(),
     )
 }
@@ -193,11 +188,7 @@ def read_allocator(path: Path | str) -> FittedAllocator:
     """The allocator in a file; files of another format or version and altered or
     truncated files are refused.
     """
-    return allocator_of(file_content(path), path)
-
-
-def allocator_of(content: Mapping[str, Any], path: Path | str) -> FittedAllocator:
-    """The allocator from the content of its file; `path` names the file in messages."""
+    content = file_content(path)
     kinds = {
         name: recipe.makes
         for recipe in RECIPES.values()

@@ -1,5 +1,4 @@
-"""Glances in time order, and full outputs of escalated frames -> tracks of the objects
-that may be in the way.
+"""Glances in time order -> tracks of the objects that may be in the way.
 
 The cheap mode's objects are followed by their near face, lateral middle and half-width:
 constant velocity (a Kalman filter of the range and the object's own forward speed), the
@@ -40,15 +39,12 @@ COLUMNS = (
         "height",
         "kind",
     ),
-    *("full_hits", "full_misses", "since_full", "seen_by_full"),
 )
 """Columns of a track.
 
 Range and own forward speed with their covariances; lateral middle and half-width;
 frames with and without a cheap object, frames since the first sighting; probability and
-height in pixels at the last cheap sighting; 0 for vehicles, 1 for others; sightings
-and, since the last, misses of the full mode; frames since it last ran; whether it saw
-it then.
+height in pixels at the last cheap sighting; 0 for vehicles, 1 for others.
 """
 (
     X,
@@ -64,21 +60,11 @@ it then.
     SCORE,
     HEIGHT,
     KIND,
-    FULL_HITS,
-    FULL_MISSES,
-    SINCE,
-    SEEN,
 ) = range(len(COLUMNS))
 LONGEST = 60
-"""Frames for which a missing object, or the last run of the full mode, is
-remembered.
-"""
+"""Frames for which a missing object is remembered."""
 MOST = 64
 """Largest number of tracks: the memory is bounded."""
-REMEMBERED = 20
-"""Frames for which a track that the full mode saw or missed stays, however long the
-cheap mode has missed it.
-"""
 BRAKING = BrakingSettings()
 OFFSET_M = 5.0
 """Ranges are compared by their logarithm after adding this."""
@@ -109,10 +95,8 @@ FEATURES = (
         "demand_mps2",
         "frame",
     ),
-    *("full_hits", "full_misses", "since_full", "seen_by_full"),
 )
-"""Features of a track; the last four need feedback."""
-WITHOUT_FEEDBACK = 16
+"""Features of a track."""
 
 
 class Sightings(NamedTuple):
@@ -193,26 +177,23 @@ def _sightings(
 
 
 class Belief:
-    """The tracks of one unit: `see` each glance in order, and `learn` the full output
-    of an escalated frame.
+    """The tracks of one unit: `see` each glance in order.
 
     Attributes:
         tracks: One column per track, rows as in COLUMNS.
         frames: Number of frames seen.
-        since_full: Frames since the full mode last ran, at most `LONGEST`.
     """
 
     def __init__(self) -> None:
         self.tracks: Float[np.ndarray, "row track"] = np.zeros((len(COLUMNS), 0))
         self.frames = 0
-        self.since_full = LONGEST
         self.speed_mps = 0.0
 
     def copy(self) -> "Belief":
         """A belief that can go on without this one."""
         other = Belief()
         other.tracks, other.frames = self.tracks.copy(), self.frames
-        other.since_full, other.speed_mps = self.since_full, self.speed_mps
+        other.speed_mps = self.speed_mps
         return other
 
     def see(self, glance: Glance, seen: Sightings | None = None) -> None:
@@ -226,8 +207,6 @@ class Belief:
             tracks[XU] += dt_s * tracks[UU]
             tracks[UU] += 16 * dt_s * dt_s
             tracks[AGE] += 1
-            tracks[SINCE] += 1
-            self.since_full = min(self.since_full + 1, LONGEST)
         self.frames += 1
         if not frame.run:
             return
@@ -242,36 +221,9 @@ class Belief:
                 seen.score[new],
                 seen.height_px[new],
             )
-        recent = (tracks[MISSES] <= LONGEST) | (tracks[SINCE] < REMEMBERED)
+        recent = tracks[MISSES] <= LONGEST
         self.tracks = tracks[:, recent & (tracks[X] > -OFFSET_M) & (tracks[X] < 120.0)]
-        self._add(
-            seen,
-            new,
-            {
-                HITS: 1.0,
-                SINCE: float(LONGEST),
-                SEEN: 0.5,
-                SCORE: seen.score,
-                HEIGHT: seen.height_px,
-            },
-        )
-
-    def learn(self, full: Objects) -> None:
-        """Take in the full mode's objects for the frame seen last."""
-        seen, self.since_full = sightings_of(full), 0
-        old, new = self._match(seen)
-        tracks = self.tracks
-        tracks[FULL_MISSES] += 1
-        tracks[SINCE], tracks[SEEN] = 0, 0
-        if len(old):
-            self._update(old, new, seen)
-            tracks[FULL_HITS, old] += 1
-            tracks[FULL_MISSES, old], tracks[SEEN, old] = 0, 1
-        self._add(
-            seen,
-            new,
-            {MISSES: 1.0, FULL_HITS: 1.0, SEEN: 1.0, SCORE: np.nan, HEIGHT: np.nan},
-        )
+        self._add(seen, new)
 
     def matches(
         self, objects: Objects
@@ -321,12 +273,7 @@ class Belief:
             half + 0.5 * (seen.half_m[new] - half),
         )
 
-    def _add(
-        self,
-        seen: Sightings,
-        used: Int[np.ndarray, "pair"],
-        values: Mapping[int, float | np.ndarray],
-    ) -> None:
+    def _add(self, seen: Sightings, used: Int[np.ndarray, "pair"]) -> None:
         """Begin a track for every sighting that belongs to none."""
         count = len(seen.y_m)
         if len(used) == count:
@@ -338,9 +285,8 @@ class Belief:
             64.0,
         )
         fresh[XX], fresh[Y], fresh[HALF] = _noise_m2(fresh[X]), seen.y_m, seen.half_m
-        fresh[AGE], fresh[KIND] = 1.0, seen.kind
-        for row, value in values.items():
-            fresh[row] = value
+        fresh[HITS], fresh[AGE], fresh[KIND] = 1.0, 1.0, seen.kind
+        fresh[SCORE], fresh[HEIGHT] = seen.score, seen.height_px
         free = np.ones(count, bool)
         free[used] = False
         tracks = np.concatenate([self.tracks, fresh[:, free]], axis=1)
@@ -386,7 +332,6 @@ class Belief:
             demand[first],
             self.frames,
         )
-        rows[16:] = part[FULL_HITS:]
         return chosen, np.minimum(rows, LARGEST).T
 
     def _occluders(
@@ -405,7 +350,7 @@ class Belief:
 
 
 LARGEST = np.full((len(FEATURES), 1), np.inf)
-LARGEST[[0, 2, 15, 16, 17, 18], 0] = 40.0, 60.0, 100.0, 20.0, 20.0, LONGEST
+LARGEST[[0, 2, 15], 0] = 40.0, 60.0, 100.0
 """Largest value of each feature."""
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from deepval import checks
 from deepval.allocators import read_allocator
 from deepval.allocators.allocator import SIGNALS, Allocator, FittedAllocator
-from deepval.allocators.feedback import FeedbackAllocator, Session
 from deepval.errors import InputError, InputWarning, quote
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
@@ -28,7 +27,6 @@ from deepval.judging.routing import (
     read_routing,
 )
 from deepval.report.text_tables import quantity
-from deepval.world.objects import Objects
 
 
 class Router:
@@ -38,8 +36,7 @@ class Router:
     An input is a score (`Router.from_scores`), or a frame that an allocator scores
     (`Router(allocator, policy)`, `Router.calibrated`). The size of the router's memory
     is bounded. A frame on which the cheap mode failed has no score; it is not escalated
-    and does not count for the policy. If the allocator has feedback, call
-    `router.learn(full)` after every escalated frame.
+    and does not count for the policy.
 
     Attributes:
         routing: Policy, modes and whether state resets: the content of its file.
@@ -211,10 +208,6 @@ class Router:
         stream, the escalations so far.
         """
         self._past: Past = Past() if self.allocator is None else self.allocator.past()
-        self._session: Session | None = None
-        if isinstance(self.allocator, FeedbackAllocator):
-            self._session = self.allocator.session()
-        self._awaits_output: bool = False
         self.score: float = np.nan
         if self.routing.reset:
             self._route = self.routing.start()
@@ -228,11 +221,6 @@ class Router:
             costs: Cost of a call of each mode on this input, for a router that was
                 calibrated on costs per input.
         """
-        if self._awaits_output:
-            raise InputError(
-                "The last frame was escalated: pass its full output to learn() before "
-                "the next frame, or call begin()."
-            )
         if self.allocator is not None:
             arrived = self._score(self.allocator, arrived)
             if np.isnan(arrived if isinstance(arrived, float) else max(arrived)):
@@ -240,41 +228,12 @@ class Router:
                 return self.modes[0]
         mode = self._route.decide(arrived, costs)
         self.score = self._route.score
-        self._awaits_output = self._session is not None and mode != self.modes[0]
         return mode
-
-    def learn(self, full: Objects) -> None:
-        """Pass the full output of the frame that was just escalated to an allocator
-        with feedback.
-
-        Args:
-            full: The objects of that frame that the downstream system gets; none, if
-                the full mode failed.
-        """
-        if self._session is None:
-            raise InputError(
-                "Only an allocator with feedback learns; this router "
-                "has none: leave out learn()."
-            )
-        if not self._awaits_output:
-            raise InputError(
-                "learn() takes the output of the frame that was just escalated, once; "
-                "there is none."
-            )
-        if not isinstance(full, Objects) or full.frames != 1:
-            raise InputError(
-                "learn() takes the objects (Objects) "
-                f"of one frame; found {quote(full)}."
-            )
-        self._session.learn(full)
-        self._awaits_output = False
 
     def _score(self, allocator: Allocator, frame: Frame) -> Any:
         seen: Glance = glance(frame, self._past, mode=self.mode)
         self._past = seen.after
-        if self._session is None:
-            return allocator.score_frame(seen)
-        return self._session.score(seen) if frame.run else np.nan
+        return allocator.score_frame(seen)
 
     def _check(self, allocator: Allocator) -> None:
         reason = allocator.undefined(self.mode)

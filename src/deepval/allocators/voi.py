@@ -9,7 +9,7 @@ objects that were never seen: a weight times the squared speed where the cheap m
 action is none. No decision value is learned.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -21,14 +21,12 @@ from deepval.allocators.belief import (
     HALF,
     MOST,
     OFFSET_M,
-    WITHOUT_FEEDBACK,
     Belief,
     U,
     X,
     Y,
     sightings,
 )
-from deepval.allocators.feedback import FeedbackAllocator, Session
 from deepval.allocators.models import Boosting, Linear, Model, model_of
 from deepval.allocators.models.model import Standard
 from deepval.arrays import Bool, Float, Int
@@ -136,7 +134,6 @@ class SimulatedValue(FittedAllocator):
     penalty: float
     training: Training = field(repr=False)
     front: ClassVar[str] = "belief"
-    columns: ClassVar[int] = WITHOUT_FEEDBACK
     holds = "a rule, two models and tables of errors in plain numbers"
     uses = frozenset(
         {
@@ -152,7 +149,7 @@ class SimulatedValue(FittedAllocator):
     def __post_init__(self) -> None:
         shape, widths = (
             (2, TABLES, DRAWS, len(ERRORS)),
-            (self.columns, self.columns + 1),
+            (len(FEATURES), len(FEATURES) + 1),
         )
         if self.errors.shape != shape or not np.isfinite(self.errors).all():
             raise ValueError(
@@ -179,26 +176,27 @@ class SimulatedValue(FittedAllocator):
         return self.value(now, before.action)
 
     def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time"]:
-        session = _TrailSession(self)
-        return np.array([session.score(glance) for glance in sight.glances], float)
+        trail = Trail.start(self.rule)
+        scores = np.full(len(sight.glances), np.nan)
+        for frame, glance in enumerate(sight.glances):
+            before = trail.action
+            trail = trail.moved(glance)
+            if glance.frame.run:
+                scores[frame] = self.value(trail, before)
+        return scores
 
     def value(self, trail: Trail, previous: Float[np.ndarray, "act"]) -> float:
         """The score of the frame that the trail has just seen."""
         belief, idle = trail.belief, trail.action[0] == 0
-        prior = self.prior * belief.speed_mps**2 * self._unseen(belief) if idle else 0.0
+        prior = self.prior * belief.speed_mps**2 if idle else 0.0
         chosen, rows = belief.features(self.rule.reach_m + MARGIN_M, TRACKS)
         if not len(chosen):
             return prior
         values = self.draw_values(
-            belief, chosen, rows[:, : self.columns], actions=(trail.action, previous)
+            belief, chosen, rows, actions=(trail.action, previous)
         )
         benefit, harm = np.maximum(values, 0.0).sum(), np.minimum(values, 0.0).sum()
         return float(benefit + self.penalty * harm) / DRAWS + prior
-
-    def _unseen(self, belief: Belief) -> float:
-        """The share of the prior that is left."""
-        del belief
-        return 1.0
 
     def draw_values(
         self,
@@ -213,7 +211,7 @@ class SimulatedValue(FittedAllocator):
         """
         count = len(chosen)
         reported = CHANCE[0, :, :count] < self.heads[0].predict(rows)
-        both = np.zeros((2, count, self.columns + 1))
+        both = np.zeros((2, count, len(FEATURES) + 1))
         both[..., :-1], both[1, :, -1] = rows, 1.0
         absent, present = (
             self.heads[1].predict(both.reshape(2 * count, -1)).reshape(2, count)
@@ -275,7 +273,7 @@ class SimulatedValue(FittedAllocator):
             "name": self.name,
             "front": self.front,
             "training": plain(self.training),
-            "columns": list(FEATURES[: self.columns]),
+            "columns": list(FEATURES),
             "rule": next(
                 name for name, rule in RULES.items() if type(self.rule) is rule
             ),
@@ -289,7 +287,7 @@ class SimulatedValue(FittedAllocator):
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "SimulatedValue":
         """The allocator from a file's content."""
-        if content["columns"] != list(FEATURES[: cls.columns]):
+        if content["columns"] != list(FEATURES):
             raise InputError("columns must be those of this deepval. Fit it again.")
         first, second = map(model_of, content["heads"])
         return cls(
@@ -301,44 +299,6 @@ class SimulatedValue(FittedAllocator):
             penalty=float(content["penalty"]),
             training=Training.of(content),
         )
-
-
-Mask = Bool[np.ndarray, "time"] | None
-"""Frames of a unit that are escalated; None escalates none."""
-FORGETS = 3.0
-"""Frames after an escalation in which the prior regains 1 - 1/e of its weight."""
-
-
-@dataclass(frozen=True, eq=False)
-class SimulatedValueWithFeedback(FeedbackAllocator, SimulatedValue):
-    """The same with tracks that also learn from the full mode's objects in escalated
-    frames.
-    """
-
-    front = "belief+feedback"
-    columns = len(FEATURES)
-
-    def session(self) -> Session:
-        """A session at the beginning of a unit."""
-        return _TrailSession(self)
-
-    def _unseen(self, belief: Belief) -> float:
-        """Little is left right after an escalation: the full mode has just looked."""
-        return 1.0 - float(np.exp(-belief.since_full / FORGETS))
-
-
-class _TrailSession(Session):
-    """The trail of one unit."""
-
-    def __init__(self, allocator: SimulatedValue) -> None:
-        self.allocator, self.trail = allocator, Trail.start(allocator.rule)
-
-    def score(self, glance: Glance) -> float:
-        before, self.trail = self.trail.action, self.trail.moved(glance)
-        return self.allocator.value(self.trail, before) if glance.frame.run else np.nan
-
-    def learn(self, full: Objects) -> None:
-        self.trail.belief.learn(full)
 
 
 def _tables(rows: Float[np.ndarray, "track column"]) -> Int[np.ndarray, "track"]:
@@ -399,31 +359,11 @@ class SimulatedValueRecipe(Recipe):
             )
         settings = plain(self)
         del settings["name"]
-        return self._fitted(
-            _Replays.of(examples, examples.outputs, examples.rule),
-            replace(training, settings=settings),
-        )
-
-    def _fitted(self, replays: "_Replays", training: Training) -> SimulatedValue:
-        return self._fitted_to(
-            SimulatedValue, replays, [None] * len(replays.sights), training
-        )
-
-    def _fitted_to(
-        self,
-        kind: type[SimulatedValue],
-        replays: "_Replays",
-        masks: Sequence[Mask],
-        training: Training,
-    ) -> SimulatedValue:
-        """The allocator, fitted on replays with these masks of escalated frames, one or
-        more for each unit in turn.
-        """
-        parts = [
-            part
-            for index, mask in enumerate(masks)
-            for part in replays.tracks(index % len(replays.sights), mask)
-        ]
+        training = replace(training, settings=settings)
+        replays = _Replays.of(examples, examples.outputs, examples.rule)
+        parts = []
+        for unit in range(len(replays.sights)):
+            parts += replays.tracks(unit)
         if not parts:
             raise NothingToLearnError(
                 f"{self.name}: the cheap mode reports no object ahead in the fit units."
@@ -431,14 +371,13 @@ class SimulatedValueRecipe(Recipe):
         rows, full, reference = (
             np.concatenate(columns) for columns in zip(*parts, strict=True)
         )
-        rows = rows[:, : kind.columns]
         with_report = np.column_stack([rows, full[:, 0]])
         heads = (
             self._head(rows, full[:, 0], training.seed),
             self._head(with_report, reference[:, 0], training.seed),
         )
         errors = np.stack([_error_tables(rows, labels) for labels in (full, reference)])
-        return kind(
+        return SimulatedValue(
             self.name, replays.rule, heads, errors, self.prior, self.penalty, training
         )
 
@@ -446,32 +385,6 @@ class SimulatedValueRecipe(Recipe):
         if labels.min() == labels.max():
             return Linear(Standard.of(rows), np.zeros(rows.shape[1]), float(labels[0]))
         return self.learner.fit(rows, labels, classify=True, seed=seed)
-
-
-@dataclass(frozen=True)
-class SimulatedValueWithFeedbackRecipe(SimulatedValueRecipe):
-    """The same on replays: some with the best-scored fifth escalated, some with bursts
-    at random.
-    """
-
-    makes = SimulatedValueWithFeedback
-    rate: float = 0.2
-    bursts: float = 0.3
-    burst: int = 10
-
-    def _fitted(self, replays: "_Replays", training: Training) -> SimulatedValue:
-        rng, sights = np.random.default_rng(training.seed), replays.sights
-        first = super()._fitted(replays, training)
-        scores = [first.score(sight) for sight in sights]
-        bar = np.nanquantile(np.concatenate(scores), 1.0 - self.rate)
-        bursts = [
-            np.repeat(
-                rng.random(len(sight) // self.burst + 1) < self.bursts, self.burst
-            )[: len(sight)]
-            for sight in sights
-        ]
-        masks = [*(score > bar for score in scores), *bursts]
-        return self._fitted_to(SimulatedValueWithFeedback, replays, masks, training)
 
 
 @dataclass(frozen=True, eq=False)
@@ -499,9 +412,7 @@ class _Replays:
             rule,
         )
 
-    def tracks(
-        self, unit: int, escalated: Mask
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def tracks(self, unit: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Features of the tracks in each input of a unit, and what they are in the full
         mode and in the reference.
         """
@@ -522,8 +433,6 @@ class _Replays:
                     _labels(belief, chosen, full),
                     _labels(belief, chosen, reference),
                 )
-            if escalated is not None and escalated[frame]:
-                belief.learn(full)
 
 
 def _labels(

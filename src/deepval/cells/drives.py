@@ -6,7 +6,7 @@ moves its ego, and the next frame is what that ego sees. The other road users fo
 their script and do not react. See docs/closed-loop.md.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.allocators.allocator import Allocator
-from deepval.allocators.feedback import FeedbackAllocator
 from deepval.allocators.router import Router
 from deepval.arrays import Bool, Float
-from deepval.cells.on_policy import FREE, PolicyTrace, keep_rate
 from deepval.cells.spec import DEFAULT_THRESHOLD
 from deepval.datasets.synthetic import WorldSettings, scene_of
 from deepval.datasets.synthetic.rides import Egos, Ride, Surroundings, followed
@@ -27,7 +25,6 @@ from deepval.features.views import CheapMode, Frame, View, frames_of
 from deepval.files.canonical import sha256
 from deepval.geometry.vehicle import Vehicle, clearance_m
 from deepval.judging.draws import Draws
-from deepval.judging.policies import FrozenThreshold
 from deepval.judging.routing import Routing
 from deepval.perception.placing import merge, monocular_objects
 from deepval.perception.reported.detections import DONE, Detections
@@ -321,18 +318,13 @@ class Choice:
         if arm.routing is not None:
             self.router = Router(arm.allocator, arm.routing, mode=mode)
 
-    def escalates(self, frame: Frame, full: Callable[[], Objects]) -> bool:
-        """Whether the full mode is run on the next frame; its objects then go to an
-        allocator with feedback.
-        """
+    def escalates(self, frame: Frame) -> bool:
+        """Whether the full mode is run on the next frame."""
         if self.router is None:
             return {NEVER: False, ALWAYS: True}.get(
                 self.name, bool(self.rng.random() < self.alpha)
             )
-        escalated = self.router.decide(frame) != self.router.modes[0]
-        if escalated and isinstance(self.router.allocator, FeedbackAllocator):
-            self.router.learn(full())
-        return escalated
+        return self.router.decide(frame) != self.router.modes[0]
 
 
 class FirstContact(NamedTuple):
@@ -387,18 +379,12 @@ def drive_scene(course: DriveSetting, unit: str) -> list[Driven]:
         egos = Egos(np.full(count, step), s_m, d_m, speed_mps)
         view, scene = ride.look(egos, view), ride.scene(speed_mps)
         seen = perceive(course, ride, egos, view.truth, before=seen)
-        frames = enumerate(
-            zip(
-                choices,
-                frames_of(View(scene, seen.reports[0], CHEAP), images=False),
-                strict=False,
-            )
+        frames = zip(
+            choices,
+            frames_of(View(scene, seen.reports[0], CHEAP), images=False),
+            strict=False,
         )
-        full = seen.objects[-1]
-        marks = [
-            one.escalates(replace(frame, dt_s=ride.dt_s), partial(full.at, i))
-            for i, (one, frame) in frames
-        ]
+        marks = [one.escalates(replace(frame, dt_s=ride.dt_s)) for one, frame in frames]
         escalated = np.array([*marks, False])
         scene = system.on_road(scene, d_m) if isinstance(system, RoadPdm) else scene
         action = system.plan(
@@ -561,31 +547,27 @@ def follow_script(
     )
 
 
-def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> PolicyTrace:
+class Choices(NamedTuple):
+    """The score of each frame (NaN without one), and whether it is escalated."""
+
+    score: Float[np.ndarray, "time"]
+    escalated: Bool[np.ndarray, "time"]
+
+
+def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> Choices:
     """The scores and choices of an arm along a script or log as the frames arrive; a
     score is NaN without one.
     """
-    choice, full = (
-        Choice(arm, course, along.scene.unit, along.sight.view.mode),
-        along.seen.objects[-1],
-    )
-    score, escalated = (
-        np.full(len(along.scene), np.nan),
-        np.zeros(len(along.scene), dtype=bool),
-    )
-    if (
-        arm.routing is not None
-        and arm.allocator is not None
-        and not isinstance(arm.allocator, FeedbackAllocator)
-    ):
+    escalated = np.zeros(len(along.scene), dtype=bool)
+    if arm.routing is not None and arm.allocator is not None:
         score = arm.allocator.score(along.sight)
         rows = np.flatnonzero(~np.isnan(score))
         escalated[rows] = arm.routing.replay(score[rows], np.zeros_like(rows), rows) > 0
-        return PolicyTrace(score, escalated)
+        return Choices(score, escalated)
+    choice = Choice(arm, course, along.scene.unit, along.sight.view.mode)
     for number, frame in enumerate(frames_of(along.sight.view, images=False)):
-        escalated[number] = choice.escalates(frame, partial(full.at, number))
-        score[number] = np.nan if choice.router is None else choice.router.score
-    return PolicyTrace(score, escalated)
+        escalated[number] = choice.escalates(frame)
+    return Choices(np.full(len(along.scene), np.nan), escalated)
 
 
 def calibrated(
@@ -598,24 +580,14 @@ def calibrated(
     """The allocator with a policy that escalates the course's share of these scenes,
     along their script or log.
     """
-    arm = Arm(allocator.name, allocator)
-
-    def replay(threshold: FrozenThreshold) -> PolicyTrace:
-        own = replace(arm, routing=Routing(threshold, allocator.modes))
-        score, escalated = map(
-            np.concatenate,
-            zip(*(choices_along(own, course, one) for one in scenes), strict=True),
-        )
-        return PolicyTrace(score[~np.isnan(score)], escalated[~np.isnan(score)])
-
-    threshold, scores = keep_rate(replay, course.alpha)
-    chosen = threshold if policy.replace("-", " ") == FREE else policy
-    return replace(
-        arm,
-        routing=Routing.calibrate(
-            scores, course.alpha, policy=chosen, modes=allocator.modes
-        ),
+    scores = np.concatenate([allocator.score(one.sight) for one in scenes])
+    routing = Routing.calibrate(
+        scores[~np.isnan(scores)],
+        course.alpha,
+        policy=policy,
+        modes=allocator.modes,
     )
+    return Arm(allocator.name, allocator, routing)
 
 
 def time_lost_s(progress_m: float, perfect_m: float, seconds: float) -> float:

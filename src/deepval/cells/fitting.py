@@ -27,7 +27,6 @@ from deepval.allocators import (
     recipe_by_name,
 )
 from deepval.allocators.allocator import SIGNALS
-from deepval.allocators.feedback import FeedbackAllocator
 from deepval.arrays import Float, Int, Shaped
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
@@ -51,10 +50,6 @@ Keeper = Callable[
 ]
 """Returns the stored fit of a recipe on a cell, or fits now."""
 _KEEPER: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
-FoldScore = Callable[[BuiltCell, FittedAllocator, list[str], list[str]], "Scored"]
-"""Scores the inputs of a fold by an allocator; its fit units, named before those of the
-fold, may set a threshold.
-"""
 
 
 @contextmanager
@@ -410,7 +405,7 @@ def _fit_on_units(cell: BuiltCell, allocator: Allocator, table: ValueTable) -> F
     """Which inputs of a table (all or some of the cell's) are in units that the
     allocator was fitted on.
     """
-    units = fitted_units(cell, allocator)
+    units = _fitted_units(cell, allocator)
     number = (
         len(allocator.training.units)
         if isinstance(allocator, FittedAllocator)
@@ -419,7 +414,7 @@ def _fit_on_units(cell: BuiltCell, allocator: Allocator, table: ValueTable) -> F
     return Fit(np.full(len(table), number), np.isin(table.unit_ids, units)[table.unit])
 
 
-def fitted_units(cell: BuiltCell, allocator: Allocator) -> list[str]:
+def _fitted_units(cell: BuiltCell, allocator: Allocator) -> list[str]:
     """The units of the cell's data set that an allocator was fitted on, on this cell or
     another.
     """
@@ -465,10 +460,10 @@ def calibration_scores(
     seen = [
         unit
         for unit in used
-        if unit in cell.split.validation and unit in fitted_units(cell, scorer)
+        if unit in cell.split.validation and unit in _fitted_units(cell, scorer)
     ]
     again = (
-        without_validation(cell, scorer, watch)
+        _without_validation(cell, scorer, watch)
         if seen and isinstance(scorer, FittedAllocator)
         else None
     )
@@ -482,7 +477,7 @@ def calibration_scores(
     return _combined(cell, parts)
 
 
-def without_validation(
+def _without_validation(
     cell: BuiltCell, allocator: FittedAllocator, watch: Watch
 ) -> FittedAllocator | None:
     """The allocator fitted again without validation units; None where that is
@@ -567,14 +562,12 @@ def out_of_fold(
     folds: int = 5,
     units: str | Sequence[str] = "all",
     map_fits: Map = map,
-    score: FoldScore | None = None,
 ) -> Scored:
     """Scores of all inputs of some units, each by an allocator that was fitted on the
     units of the other folds.
 
     Units with inputs, sorted as text, are dealt out to the folds in turn, test units
-    too, so a judgement of the scores is not held out in the sense of the split. `score`
-    scores a fold; if None, the allocator does.
+    too, so a judgement of the scores is not held out in the sense of the split.
     """
     chosen = recipe_by_name(recipe) if isinstance(recipe, str) else recipe
     table = cell.table.restrict(_units_with_inputs(cell, units_of(cell.split, units)))
@@ -584,7 +577,7 @@ def out_of_fold(
         for number in np.unique(fold).tolist()
     ]
     pairs = [(sorted(set(unit.tolist()) - set(unseen)), unseen) for unseen in dealt]
-    parts = list(map_fits(partial(_fold, cell, chosen, _KEEPER.get(), score), pairs))
+    parts = list(map_fits(partial(_fold, cell, chosen, _KEEPER.get()), pairs))
     inputs, scores = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("input", "score")
@@ -599,7 +592,6 @@ def _fold(
     cell: BuiltCell,
     recipe: Recipe,
     keeper: Keeper | None,
-    score: FoldScore | None,
     units: tuple[list[str], list[str]],
 ) -> Scored:
     """Scores of the fold `units[1]` by a fit on the others; in a worker, too, fits are
@@ -607,11 +599,7 @@ def _fold(
     """
     with nullcontext() if keeper is None else fits_kept_by(keeper):
         fitted = _fit_to_target(cell, recipe, units[0], recipe.target, seed=0)
-    return (
-        score_on(cell, fitted, units=units[1])
-        if score is None
-        else score(cell, fitted, *units)
-    )
+    return score_on(cell, fitted, units=units[1])
 
 
 def fold_scores(
@@ -669,9 +657,8 @@ def _defined_scores(
     )
 
 
-def recipes_for(cell: BuiltCell, *, feedback: bool = False) -> tuple[str, ...]:
-    """The recipes that make sense on a cell and need no extra: those that learn from
-    what they escalate, or the others.
+def recipes_for(cell: BuiltCell) -> tuple[str, ...]:
+    """The recipes that make sense on a cell and need no extra.
 
     Recipes that choose among modes need more than two, recipes that use image boxes a
     placing that does not observe, and recipes that simulate the downstream system one
@@ -686,7 +673,6 @@ def recipes_for(cell: BuiltCell, *, feedback: bool = False) -> tuple[str, ...]:
         and recipe.extra is None
         and (many or not recipe.per_mode)
         and (simulated or not recipe.needs_outputs)
-        and issubclass(recipe.makes, FeedbackAllocator) == feedback
     )
 
 

@@ -8,7 +8,7 @@ test units is noted in the cell's ledger.
 
 import errno
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,13 +27,10 @@ from deepval.files.canonical import (
 )
 from deepval.files.writing import append_line
 from deepval.judging.allowances import Budget, MissingCosts, Selection, conventions
-from deepval.judging.comparison import basis, samples_of
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
-from deepval.judging.resamples import Resamples
-from deepval.judging.stream_rows import Streamed
 from deepval.report.text_tables import few
-from deepval.results import Feedback, Result
+from deepval.results import Result
 from deepval.tables.chunks import OnDisk, Parts
 from deepval.tables.columns import OURS, Form, parquet_files
 from deepval.tables.costs import Convention, Costs
@@ -46,8 +43,6 @@ if TYPE_CHECKING:
 
 
 LEDGER = "opened.jsonl"
-Learning = Callable[[Resamples], tuple[Feedback, list[Streamed]]]
-"""Judges allocators with feedback on resamples: `on_policy.feedback_rows`."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Error numbers of a disk that accepts no more data."""
 
@@ -57,7 +52,7 @@ def note(
     *,
     by: str,
     units: Sequence[str] | None,
-    scores: Mapping[str, Scores | str],
+    scores: Mapping[str, Scores],
     plan: str | None = None,
 ) -> None:
     """Append a line to the cell's ledger: a command judged scores on test units.
@@ -67,7 +62,7 @@ def note(
         by: The command.
         units: Units judged on, all where None; without a test unit among them, nothing
             is written.
-        scores: The judged scores, or the SHA-256 of an allocator with feedback.
+        scores: The judged scores.
         plan: SHA-256 of the preregistered plan, if any.
 
     Raises:
@@ -81,10 +76,7 @@ def note(
     )
     if not test:
         return
-    judged = {
-        name: item if isinstance(item, str) else item.digest
-        for name, item in scores.items()
-    }
+    judged = {name: item.digest for name, item in scores.items()}
     line = {
         "cell": cell.id,
         "by": by,
@@ -518,7 +510,6 @@ def judge(
     units: Sequence[str] | None = None,
     plan: str | None = None,
     missing: Missing = "error",
-    feedback: Learning | None = None,
     **settings: Any,
 ) -> Result:
     """The judgement of scores on a cell or a values file.
@@ -533,8 +524,6 @@ def judge(
         plan: SHA-256 of the preregistered plan, for the ledger.
         missing: Whether an input without a score is an error or ranked last ("worst");
             where it is an error, allocators without any score are left out.
-        feedback: Judges allocators with feedback on the same resamples:
-            `on_policy.feedback_rows`.
         settings: More arguments of `evaluate`: draws, seed, calibration, by,
             missing_costs, terms, watch and so on.
     """
@@ -551,17 +540,8 @@ def judge(
     )
     if case.cell is None:
         return result
-    if feedback is not None:
-        before, (learned, streamed) = basis(result), feedback(result.fresh.resamples)
-        samples = samples_of(
-            result.fresh.resamples, before.judged, (*before.streamed, *streamed)
-        )
-        result = replace(result, feedback=learned, samples=samples)
     if command is not None:
-        seen = aligned | (
-            {} if result.feedback is None else dict(result.feedback.allocators)
-        )
-        note(case.cell, by=command, units=units, scores=seen, plan=plan)
+        note(case.cell, by=command, units=units, scores=aligned, plan=plan)
     judged, split = set(result.provenance.units), case.cell.split
     role = (
         "all"

@@ -5,12 +5,11 @@ report`. The name of that file is a hash of all inputs of the judgement and of t
 so a changed score, cost or program finds no file.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -19,7 +18,6 @@ import deepval
 from deepval import checks
 from deepval.cells.judgement import (
     EvaluationData,
-    Learning,
     head_of,
     heads_of,
     judge,
@@ -32,15 +30,11 @@ from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.files.writing import check_writable
-from deepval.judging.allowances import Budget
 from deepval.judging.out_of_core import refuse
 from deepval.report import FORMS, console
 from deepval.results import Result
 from deepval.tables.chunks import on_disk
 from deepval.tables.scores import Scores
-
-if TYPE_CHECKING:
-    from deepval.allocators import Allocator
 
 DEFAULTS = (options.SubjectOptions(), options.ChargedBudgets(), options.DrawOptions())
 KEPT = (
@@ -66,16 +60,6 @@ def evaluate(
     subject: options.SubjectOptions,
     budgets: options.ChargedBudgets,
     draws: options.DrawOptions,
-    feedback: Annotated[
-        list[str] | None,
-        option(
-            "--feedback",
-            "Allocator to judge on policy, which may learn from the full output of "
-            "every frame that it escalates: a file of `deepval fit`, its name in the "
-            "cell's folder, or a signal. Repeatable.",
-            panel=options.SUBJECT,
-        ),
-    ] = None,
     calibrate: options.Calibration = None,
     by: Annotated[
         list[str] | None,
@@ -209,7 +193,6 @@ def evaluate(
             f"{values}: a table that is read in pieces must have our columns "
             f"({table_on_disk.why}): rename them in the file, or give more --memory."
         )
-    learners = _learners(feedback, values, weight)
     case = (
         subject.case(values)
         if table_on_disk is None
@@ -222,7 +205,7 @@ def evaluate(
         following = plan_on({str(values): case}, plan)
     note = None
     if table_on_disk is None:
-        scored = case.scores(files) if files or case.has_scores or not learners else {}
+        scored = case.scores(files)
         calibration_units = (
             None
             if calibrate is None
@@ -239,9 +222,8 @@ def evaluate(
             options.unit_list(calibrate),
         )
         scored = heads_of(case, files)
-        refuse(table_on_disk, {"--apgr": apgr, "--feedback": feedback})
-    charged = scored | {name: Scores.stand_in(name) for name in learners}
-    levels = budgets.of(case, charged)
+        refuse(table_on_disk, {"--apgr": apgr})
+    levels = budgets.of(case, scored)
     settings: dict[str, Any] = {
         "draws": draws.number,
         "seed": draws.seed,
@@ -250,7 +232,7 @@ def evaluate(
         "by": by or (),
         "missing": subject.missing_rule,
         "missing_costs": case.missing_costs(
-            charged, levels, requested=bool(budgets.budget)
+            scored, levels, requested=bool(budgets.budget)
         ),
         "simultaneous_intervals": simultaneous,
         "bound": bound,
@@ -262,14 +244,12 @@ def evaluate(
     }
     if table_on_disk is None:
         plan_digest = None if following is None else following.plan.digest
-        learning = _learning(case, learners, budgets=levels, settings=settings)
         result = judge(
             case,
             scored,
             levels,
             command="evaluate",
             plan=plan_digest,
-            feedback=learning,
             **settings,
         )
     else:
@@ -277,7 +257,7 @@ def evaluate(
         result = deepval.evaluate(
             on_file, files, levels, modes=options.name_list(subject.modes), **settings
         )
-    extras = (scores, feedback, calibrate, by, simultaneous, bound, terms, weight, plan)
+    extras = (scores, calibrate, by, simultaneous, bound, terms, weight, plan)
     if (
         case.cell is not None
         and not any(extras)
@@ -309,56 +289,6 @@ def evaluate(
         ]
         actual = on_test_units(following, {str(values): chosen}, rows)
         print_plan(following, actual, err=output_form != "console")
-
-
-def _learners(
-    words: Sequence[str] | None, cell: Path, weight: Sequence[str] | None
-) -> "dict[str, Allocator]":
-    """The allocators to judge with feedback by name: NAME=FILE, a file, a name in the
-    cell's folder, or a signal.
-    """
-    if not words:
-        return {}
-    if weight:
-        raise InputError(
-            "--feedback is judged by the cell's own losses: leave out --weight."
-        )
-    from deepval.allocators import Allocator, own_allocator
-    from deepval.cells.fitting import allocator_named
-
-    learners: dict[str, Allocator] = {}
-    for name, path in options.named_files(words).items():
-        own = own_allocator(str(path))
-        learners[name] = (
-            own
-            if isinstance(own, Allocator)
-            else allocator_named(str(path) if own is None else own.name, cell)
-        )
-    return learners
-
-
-def _learning(
-    case: EvaluationData,
-    learners: "Mapping[str, Allocator]",
-    *,
-    budgets: Sequence[Budget],
-    settings: Mapping[str, Any],
-) -> Learning | None:
-    """What judges allocators with feedback; None without any."""
-    if not learners:
-        return None
-    if case.cell is None:
-        raise InputError(
-            f"{case.source}: --feedback needs a cell's folder, with views and "
-            "outputs; give one."
-        )
-    from deepval.cells.on_policy import feedback_rows
-
-    table = case.table.restrict(case.units(settings["calibration"], usual="validation"))
-    same = {name: settings[name] for name in ("missing", "missing_costs", "watch")}
-    return partial(
-        feedback_rows, case.cell, learners, budgets=budgets, calibration=table, **same
-    )
 
 
 def _named(

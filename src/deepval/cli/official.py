@@ -22,7 +22,6 @@ from deepval.files.writing import check_writable
 from deepval.protocol import leaderboard as boards
 from deepval.protocol import submissions, tracks
 from deepval.protocol.cell_builds import WORK
-from deepval.protocol.feedback_track import with_feedback_checked
 from deepval.protocol.integrity import contradictions
 from deepval.protocol.track_data import LocalCells, RunEstimate, local_cells
 from deepval.protocol.tracks import LOCAL_NOTE, NAMES, TrackCell, read_cells
@@ -514,7 +513,7 @@ def _check_submission(folder: Path, cells: Path, *, json: bool) -> None:
             f"{folder}: must be a submission's folder; there is no such folder."
         )
     built = read_cells(cells)
-    checked = with_feedback_checked(submissions.check(folder, built), built)
+    checked = submissions.check(folder, built)
     done = checked.submission
     notes = [] if done is None else [*done.remarks, *contradictions(done, built)]
     if json:
@@ -523,20 +522,13 @@ def _check_submission(folder: Path, cells: Path, *, json: bool) -> None:
             "valid": done is not None,
             "problems": list(checked.problems),
         }
-        about |= (
-            {}
-            if done is None
-            else {"cells": list(done.scores or done.logs), "notes": notes}
-        )
+        about |= {} if done is None else {"cells": list(done.scores), "notes": notes}
         terminal.print_json(about)
     elif done is not None:
-        entered, what = done.scores or done.logs, "decision" if done.logs else "score"
-        rows = quantity(sum(len(scores.values) for scores in entered.values()), what)
-        words = f"{rows} on {quantity(len(entered), 'cell')}"
-        say(
-            f"{done.card.key}: valid; "
-            f"{'an allocator of the feedback track' if done.allocator else words}."
-        )
+        number = sum(len(scores.values) for scores in done.scores.values())
+        rows = quantity(number, "score")
+        cells_scored = quantity(len(done.scores), "cell")
+        say(f"{done.card.key}: valid; {rows} on {cells_scored}.")
         for note in notes:
             say(f"  note: {note}")
     for problem in [] if json else checked.problems:

@@ -118,16 +118,13 @@ def basis(result: Result) -> Basis:
 
 
 def _stream_contenders(result: Result, samples: Samples) -> tuple[Streamed, ...]:
-    """The streams, then the rows with feedback, with their samples; results of older
-    versions may not store them.
-    """
+    """The streams with their samples; results of older versions may not store them."""
     gain, benefit = samples.stream_gain, samples.stream_benefit
     escalated, prize = samples.stream_escalated, samples.stream_prize
     if gain is None or benefit is None or escalated is None or prize is None:
         return ()
     streamed = []
-    learners = () if result.feedback is None else result.feedback.rows
-    for index, row in enumerate((*result.streams, *learners)):
+    for index, row in enumerate(result.streams):
         sample = (
             None
             if np.isnan(gain[index, 0])
@@ -206,8 +203,7 @@ def contenders(cell_basis: Basis, name: str) -> dict[BudgetKey, Contender]:
             "The result has no streams "
             f"of {allocator!r}; it has those of {', '.join(names)}."
         )
-    # The first one counts: scores, before an allocator with feedback of the same name.
-    return {item.row.budget: item for item in (*streams, *reversed(streams))}
+    return {item.row.budget: item for item in streams}
 
 
 def _rankings(cell_basis: Basis, allocator: str) -> dict[BudgetKey, Contender]:

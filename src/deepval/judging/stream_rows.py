@@ -209,24 +209,18 @@ class Cap(NamedTuple):
 class Acceptance:
     """The name of a policy, its tuned parameter, and the probability that it escalates
     each input.
-
-    The rate is missed beyond `tolerance`; None if the policy enforces it.
     """
 
     policy: str
     parameter: float | None
     weights: InputFloats
-    tolerance: float | None = RATE_TOLERANCE
 
 
 class Decider(NamedTuple):
-    """An allocator that decides in time order: what it accepts at a rate, and its
-    scores if they can be ranked.
-    """
+    """The scores of an allocator, and what each policy accepts by them at a rate."""
 
-    name: str
+    scores: Scores
     acceptances: Callable[[float], Iterable[Acceptance]]
-    ranked: Scores | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,14 +259,14 @@ def streams(
             for own, other in pairs
         ]
     deciders = [
-        Decider(own.name, decide, own)
+        Decider(own, decide)
         for own, decide in zip(scores, deciding, strict=True)
         if not own.modes
     ]
     streamed_rows: list[Streamed] = []
     caps: dict[tuple[str, int], Cap] = {}
     for index, allowed in enumerate(allowances):
-        for streamed in streams_under(allowed, resamples, deciders):
+        for streamed in _streams_under(allowed, resamples, deciders):
             streamed_rows.append(streamed)
             row = streamed.row
             if row.policy == "causal cap":
@@ -282,7 +276,7 @@ def streams(
     return streamed_rows, caps
 
 
-def streams_under(
+def _streams_under(
     allowed: Allowance, resamples: Resamples, deciders: Sequence[Decider]
 ) -> Iterator[Streamed]:
     """Rows of every policy of every allocator under one budget, at the rate that it
@@ -292,7 +286,7 @@ def streams_under(
         [sample.gain for sample in of(resamples, [allowed])]
         for of in (selections.best, selections.at_random)
     )
-    for own in deciders:
+    for own, acceptances in deciders:
         start = Stream(own.name, "any", None, **vars(allowed.key))
         if own.name in allowed.unpriced:
             words, reason = Reason.NO_COST.text(), allowed.unpriced[own.name].text()
@@ -311,12 +305,11 @@ def streams_under(
             )
             yield Streamed(row, None, prize)
             continue
-        rate, ranked = allowed.share(cost), None
-        if own.ranked is not None:
-            ranked = resamples.ranking(
-                own.ranked, allowed.slots(resamples.inputs, cost)[:, None]
-            )[0].gain
-        for accepted in own.acceptances(rate):
+        rate = allowed.share(cost)
+        ranked = resamples.ranking(own, allowed.slots(resamples.inputs, cost)[:, None])[
+            0
+        ].gain
+        for accepted in acceptances(rate):
             yield _stream(
                 start,
                 resamples,
@@ -423,7 +416,7 @@ def _stream(
     without_prize: str,
     prize: Float[np.ndarray, "resample"],
     chance: Float[np.ndarray, "resample"],
-    ranked: Float[np.ndarray, "resample"] | None,
+    ranked: Float[np.ndarray, "resample"],
 ) -> Streamed:
     table, drawn, draws = resamples.table, resamples.drawn, resamples.draws
     totals = unit_totals(
@@ -438,21 +431,13 @@ def _stream(
         resamples.paired_difference(gain, chance),
         resamples.resampled,
     )
-    if ranked is not None:
-        behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
-        # A draw in which the oracle gains nothing has no nDG; if both gains are equal
-        # there, their difference is 0.
-        in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[
-            drawn
-        ]
-        compared = resampled and bool(prize[0] > 0)
-        of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snap()
-        dropped = int(np.count_nonzero(np.isnan(in_draws))) if compared else 0
-        start = replace(
-            start,
-            versus_ranking=of_ranking.estimate(behind[0]),
-            versus_ranking_dropped=dropped,
-        )
+    behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
+    # A draw in which the oracle gains nothing has no nDG; if both gains are equal
+    # there, their difference is 0.
+    in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
+    compared = resampled and bool(prize[0] > 0)
+    of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snap()
+    dropped = int(np.count_nonzero(np.isnan(in_draws))) if compared else 0
     of_random = resamples.versus(difference)
     reasons = ([] if prize[0] > 0 else [without_prize]) + resamples.undefined()
     row = replace(
@@ -461,13 +446,13 @@ def _stream(
         parameter=accepted.parameter,
         target_rate=rate,
         rate=realised,
-        rate_missed=None
-        if accepted.tolerance is None
-        else rate_missed(realised, rate, accepted.tolerance),
+        rate_missed=rate_missed(realised, rate),
         gain=float(gain[0]),
         benefit=float(totals.benefit.sum()),
         harm=float(totals.harm.sum()),
         ndg=known(resamples.ndg(gain, prize)[0]),
+        versus_ranking=of_ranking.estimate(behind[0]),
+        versus_ranking_dropped=dropped,
         **of_random.fields(difference),
         versus_random_unit=resamples.unit_shown,
         verdict_words=in_words(

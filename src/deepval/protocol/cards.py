@@ -29,17 +29,12 @@ RULES = {
         "of at most 39 lower-case letters, digits and single hyphens between them"
     ),
 }
-LEARNED = "escalated-outputs"
-"""Full outputs of earlier frames that were escalated: an input of the feedback
-track.
-"""
 DEPLOYABLE = (
     "image",
     "cheap-detections",
     "previous-frames",
     "calibration",
     "ego",
-    LEARNED,
 )
 """Inputs that an allocator may use: they exist before escalation."""
 DIAGNOSTIC = ("full-detections", "reference", "future-frames", "decision-values")

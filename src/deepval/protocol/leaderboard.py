@@ -26,9 +26,8 @@ from deepval.judging.allowances import LEVELS
 from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
 from deepval.protocol.cards import folded
-from deepval.protocol.feedback_track import with_feedback_checked
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
-from deepval.protocol.standings import feedback_standings, track_standings
+from deepval.protocol.standings import track_standings
 from deepval.protocol.submission_files import file_digests, plain_name
 from deepval.protocol.submissions import (
     HISTORY,
@@ -79,7 +78,6 @@ def leaderboard(
     )
     base_folders = [] if base is None else board.changed(folders)
     checked = check_all([*folders, *base_folders], built, cache=cache, watch=watch)
-    checked = [with_feedback_checked(item, built) for item in checked]
     proposal, before = checked[: len(folders)], checked[len(folders) :]
     removed_entries = _removed_by_proposal(proposal, before)
     history = (
@@ -121,12 +119,6 @@ def leaderboard(
             _track(name, built, accepted, flagged, draws=draws, seed=seed, cache=cache)
             for name in watch(tracks, "judging tracks")
         ],
-        "feedback": feedback_standings(
-            built,
-            [item for item in accepted if item.card.key not in flagged],
-            draws=draws,
-            seed=seed,
-        ),
         "submissions": entries,
         "refused": refused,
         "removed": removed,
@@ -457,7 +449,7 @@ def _entry(
         "costs": {profile: dict(entry) for profile, entry in card.costs.items()},
         "measured": dict(card.measured),
         "notes": card.notes,
-        "cells": list(item.scores or item.logs),
+        "cells": list(item.scores),
         "files": dict(item.files),
         "digest": digest_of(item.files),
         "flags": flags,

@@ -45,14 +45,6 @@ READING = (
 )
 
 
-FEEDBACK = (
-    "These submissions learn from the full outputs of frames that they escalated, at "
-    "most floor(1 + 0.2 t) of a unit's first t inputs. They are judged on policy, on "
-    "test units, and never ranked with scores. A log that escalates more than a "
-    "measured budget leaves after its cost is not listed there."
-)
-
-
 def as_markdown(board: Mapping[str, Any]) -> str:
     """The board as Markdown, short enough for the comment on a pull request: without
     the tables of single cells.
@@ -95,11 +87,6 @@ def _study(board: Mapping[str, Any], *, by_cell: bool) -> Study:
         Section(t["title"], READING, tuple(_passages(t, reasons, by_cell=by_cell)))
         for t in board["tracks"]
     ]
-    if board.get("feedback"):
-        tables = tuple(
-            _feedback(name, rows) for name, rows in board["feedback"].items()
-        )
-        tracks.append(Section("Feedback track", FEEDBACK, (Passage(tables=tables),)))
     lists = [
         Section(title, "", (Passage(items=tuple(lines)),))
         for title, lines in _lists(board)
@@ -186,30 +173,6 @@ def _passages(
             if rows
         ]
         yield Passage("Apart: flagged, not ranked", items=why, tables=tuple(apart))
-
-
-def _feedback(cell: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The rows of the feedback track on a cell."""
-    lines = tuple(
-        (
-            *map(
-                TableCell,
-                (
-                    BudgetKey.of(row).label,
-                    _ranks(row),
-                    row["allocator"],
-                    percent(row["rate"], 1),
-                ),
-            ),
-            _difference(row),
-            TableCell(
-                interval(row["versus_random_lo"], row["versus_random_hi"], percent)
-            ),
-            *map(TableCell, (row["verdict_words"] or MISSING, number(row["ndg"]))),
-        )
-        for row in rows
-    )
-    return Table(cell, ("budget", *HEADER[:2], "rate", *HEADER[2:6]), (lines,), ())
 
 
 def _chart(rows: Sequence[Mapping[str, Any]]) -> Chart:

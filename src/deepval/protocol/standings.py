@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.cells.on_policy import FREE
 from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
@@ -36,21 +35,18 @@ from deepval.judging.allowances import (
     Money,
     Selection,
     allowance_on,
-    charging,
 )
 from deepval.judging.comparison import Basis, reasons
 from deepval.judging.draws import Draws, child_seeds, make_draws, seeds_by_units
 from deepval.judging.resamples import Resamples, Sample
 from deepval.judging.rows import Judged, judge, ranking_samples
-from deepval.judging.stream_rows import streams_under
-from deepval.protocol.feedback_track import ALPHA, decider
 from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
 from deepval.protocol.tracks import TrackedCell
 from deepval.results import AllocatorRecord, BudgetKey, Estimate, row_from, share_of
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.scores import Scores, on_part
+from deepval.tables.scores import on_part
 
 SHOWN_REFERENCES = ("oracle", "all-full", "random")
 OTHER_REFERENCES = ("never", "oracle-ladder", "random-ladder")
@@ -380,64 +376,6 @@ def _cell_basis(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         return judgements(cell, entered, budgets, draws=draws, seed=seed, cache=cache)
-
-
-def feedback_standings(
-    cells: Mapping[str, TrackedCell],
-    entered: Sequence[Submission],
-    *,
-    draws: int,
-    seed: int,
-) -> dict[str, list[dict[str, Any]]]:
-    """Rows of the feedback track by cell, budget by budget and then by gain; they are
-    never ranked with scores.
-    """
-    standings, seeds = {}, _seeds(cells, seed)
-    for name, cell in cells.items():
-        here = [
-            item for item in entered if item.allocator is not None or name in item.logs
-        ]
-        if not here:
-            continue
-        table = cell.scored.restrict(cell.split.test)
-        resamples = Resamples.of(
-            table,
-            make_draws(len(table.unit_ids), draws, seeds[name]),
-            leave_out_up_to=0,
-        )
-        deciders = [decider(item, cell) for item in here]
-        stand_ins = [Scores.stand_in(item.card.key) for item in here]
-        rows = standings[name] = []
-        for convention in _conventions({name: cell}):
-            allowed = charging(
-                stand_ins,
-                [allowance_on(_budget(cell, here, ALPHA, convention), table)],
-                "list",
-            )
-            streamed = [
-                item
-                for item in streams_under(allowed[0], resamples, deciders)
-                if item.row.policy != FREE
-            ]
-            gains = {
-                item.row.allocator: item.sample.gain[resamples.drawn]
-                for item in streamed
-                if item.sample
-            }
-            ranks = rank_intervals(
-                gains, resamples.draws, resampled=resamples.resampled
-            )
-            streamed.sort(
-                key=lambda item: (
-                    item.row.gain is None,
-                    -(item.row.gain or 0.0),
-                    item.row.allocator,
-                )
-            )
-            for row in (item.row for item in streamed):
-                best, worst = ranks.get(row.allocator, (None, None))
-                rows.append({**dict(row), "rank": best, "rank_hi": worst})
-    return standings
 
 
 def _budget(

@@ -81,7 +81,7 @@ def write_reading(reading: Reading, out: IO[bytes]) -> None:
     ]
     head = {
         name: getattr(reading, name)
-        for name in ("problems", "card", "files", "remarks", "allocator")
+        for name in ("problems", "card", "files", "remarks")
     } | {"scores": scores}
     out.write(json.dumps(head).encode() + b"\n")
     for item in reading.scores.values():

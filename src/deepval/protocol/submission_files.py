@@ -1,9 +1,7 @@
-"""A folder with card.toml and scores or logs of decisions -> its content, or every
+"""A folder with card.toml and scores -> its content, or every
 reason why it is refused.
 
-Scores are in scores/<cell>.csv or .parquet. In the feedback track, feedback/ has a log
-of decisions <cell>.csv for each cell, or allocator.json, an allocator as `deepval fit`
-writes it.
+Scores are in scores/<cell>.csv or .parquet.
 
 Everything that scoring needs is checked here, before scoring. Links, devices and
 unknown files are refused, sizes are bounded before reading, and nothing in the folder
@@ -18,7 +16,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +24,7 @@ import numpy as np
 from deepval.errors import InputError, InputWarning, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import file_digest
-from deepval.protocol.cards import CARD, LARGEST_CARD, LEARNED, card_content, card_of
+from deepval.protocol.cards import CARD, LARGEST_CARD, card_content, card_of
 from deepval.tables import columns, keys
 from deepval.tables.scores import FIT_UNITS, IN_FIT, SCORE_PREFIX, Scores, align
 from deepval.tables.values import ValueTable
@@ -37,10 +34,6 @@ LARGEST_FOOTER = 2**20
 LONGEST_HEADER = 4096
 LONGEST_ID = 200
 ENDINGS = (".csv", ".parquet")
-FEEDBACK = "feedback/"
-ALLOCATOR = "feedback/allocator.json"
-LARGEST_ALLOCATOR = 4 * 2**20
-DIGEST = re.compile(r"x[0-9a-f]{12}")
 MAGIC = b"PAR1"
 NUMBERS = frozenset({"FLOAT", "DOUBLE", "INT32", "INT64"})
 TEXT = "BYTE_ARRAY"
@@ -115,59 +108,6 @@ def read_scores(path: Path, cell: WantedScores, *, name: str) -> Scores:
             f"{f', nor have {len(missing) - 1:,} more' if len(missing) > 1 else ''}."
         )
     return scores
-
-
-def read_log(path: Path, cell: WantedScores, *, name: str) -> Scores:
-    """Decisions on a cell's validation and test inputs as numbers: 0, or
-    `output_number` of an escalated input.
-
-    Args:
-        path: A .csv file with columns `input`, `escalated` (0 or 1) and `output` (the
-            digest of its full output).
-        cell: The cell that is decided on.
-        name: Name of the log.
-    """
-    content = _read_csv(
-        path, most_rows=len(cell.table), allowed=["input", "escalated", "output"]
-    )
-    content.require("input", "escalated", "output")
-    _check_lengths(content)
-    ids, due = (
-        keys.as_text(ids).tolist() for ids in (content.ids("input"), cell.scored.input)
-    )
-    for row, (own, expected) in enumerate(
-        zip_longest(ids, due, fillvalue="nothing"), 1
-    ):
-        if own != expected:
-            raise InputError(
-                f"{path}: there must be a row for every validation and test input, "
-                "unit after unit in time order; row "
-                f"{row} must be {expected}, found {quote(own)}."
-            )
-    numbers = []
-    for row, (flag, text) in enumerate(
-        zip(content.numbers("escalated"), content.data["output"], strict=True), 1
-    ):
-        digest = text if isinstance(text, str) else ""
-        if (
-            flag not in (0, 1)
-            or bool(flag) != bool(digest)
-            or not (DIGEST.fullmatch(digest) or not flag)
-        ):
-            raise InputError(
-                f"{path}: an escalated input (1) must have the digest of its full "
-                "output, x and 12 hexadecimal digits, and any other input (0) none; "
-                f"row {row} has {flag:g} and {quote(digest)}."
-            )
-        numbers.append(output_number(digest) if flag else 0.0)
-    return Scores(name, np.array(numbers), np.ones(len(numbers), dtype=bool))
-
-
-def output_number(digest: str) -> float:
-    """The digest of a full output as a positive number, which a float64 holds
-    exactly.
-    """
-    return float(int(digest[1:], 16) + 1)
 
 
 def _read_csv(path: Path, *, most_rows: int, allowed: Sequence[str]) -> columns.Columns:
@@ -355,11 +295,9 @@ class Reading:
         problems: One sentence for each fault; if there is one, all other attributes are
             empty.
         card: Content of the card.
-        scores: Per cell, the scores of validation and test inputs, or a log of
-            decisions on them.
+        scores: Per cell, the scores of validation and test inputs.
         files: SHA-256 of every file.
         remarks: Harmless oddities, such as a last line without a line end.
-        allocator: Text of the allocator's file in the feedback track.
     """
 
     problems: tuple[str, ...] = ()
@@ -367,7 +305,6 @@ class Reading:
     scores: Mapping[str, Scores] = field(default_factory=dict, repr=False)
     files: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-    allocator: str | None = None
 
 
 def read_folder(folder: Path, cells: Mapping[str, WantedScores]) -> Reading:
@@ -377,7 +314,6 @@ def read_folder(folder: Path, cells: Mapping[str, WantedScores]) -> Reading:
         files = _files(folder)
         card, problems = _card(reading.content(folder / CARD))
         scores, remarks = _scores(folder, files, cells, problems)
-        allocator = _allocator(folder / ALLOCATOR) if ALLOCATOR in files else None
         digests = _digests(folder, files)
     except InputError as error:
         return _refused([_relative_text(error, folder)])
@@ -386,32 +322,10 @@ def read_folder(folder: Path, cells: Mapping[str, WantedScores]) -> Reading:
             [f"every file must be readable; {error.strerror or type(error).__name__}."]
         )
     if card:
-        problems += _missing_costs(
-            card, [cells[cell] for cell in (scores if allocator is None else cells)]
-        )
-    if LEARNED in card.get("inputs", ()) and not any(
-        name.startswith(FEEDBACK) for name in files
-    ):
-        problems.append(
-            f"{CARD}: {LEARNED!r} is an input of the feedback track alone: submit "
-            "feedback/, not scores/."
-        )
+        problems += _missing_costs(card, [cells[cell] for cell in scores])
     if problems:
         return _refused(problems)
-    return Reading((), card, scores, digests, remarks, allocator)
-
-
-def _allocator(path: Path) -> str:
-    """The text of an allocator's file, which must be one of ours; a large one is
-    refused.
-    """
-    from deepval.allocators import read_allocator
-
-    text = reading.content(
-        path, "an allocator's file", largest=LARGEST_ALLOCATOR
-    ).decode("utf-8", "replace")
-    read_allocator(path)
-    return text
+    return Reading((), card, scores, digests, remarks)
 
 
 def file_digests(folder: Path) -> dict[str, str]:
@@ -466,7 +380,7 @@ def _files(folder: Path) -> list[str]:
     """
     sizes: dict[str, int] = {}
     for name, entry in _entries(folder, ""):
-        if name in ("scores", "feedback") and entry.is_dir(follow_symlinks=False):
+        if name == "scores" and entry.is_dir(follow_symlinks=False):
             sizes |= {
                 inner: _size(inner, item)
                 for inner, item in _entries(folder / name, f"{name}/")
@@ -476,7 +390,7 @@ def _files(folder: Path) -> list[str]:
         else:
             raise InputError(
                 f"{plain_name(name)}: a submission holds {CARD} and scores/<cell>.csv "
-                "or .parquet, or feedback/, only."
+                "or .parquet only."
             )
     if CARD not in sizes:
         raise InputError(f"{CARD}: every submission needs one; there is none.")
@@ -531,14 +445,7 @@ def _scores(
     """Scores by cell, and remarks; faults are appended to `problems`."""
     scores: dict[str, Scores] = {}
     remarks: list[str] = []
-    if len({name.partition("/")[0] for name in files}) > 2 or (
-        ALLOCATOR in files and len(files) > 2
-    ):
-        problems.append(
-            "a submission has scores/, or feedback/ with logs or one allocator.json; "
-            "found more than one."
-        )
-    for name in (name for name in files if name not in (CARD, ALLOCATOR)):
+    for name in (name for name in files if name != CARD):
         path = folder / name
         if path.suffix not in ENDINGS or path.stem not in cells:
             names = ", ".join(cells)
@@ -555,8 +462,7 @@ def _scores(
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", InputWarning)
-                read = read_log if name.startswith(FEEDBACK) else read_scores
-                scores[path.stem] = read(path, cells[path.stem], name=name)
+                scores[path.stem] = read_scores(path, cells[path.stem], name=name)
             remarks += [_relative_text(item.message, folder) for item in caught]
         except InputError as error:
             problems.append(_relative_text(error, folder))

@@ -36,7 +36,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.allocators import FittedAllocator, allocator_of
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_content
@@ -46,9 +45,6 @@ from deepval.protocol.cards import Card, card_of
 from deepval.protocol.store import code_digest
 from deepval.protocol.submission_child import NO_MEMORY, Limits, write_wanted
 from deepval.protocol.submission_files import (
-    ALLOCATOR,
-    FEEDBACK,
-    LARGEST_ALLOCATOR,
     WantedScores,
     file_digests,
     plain_name,
@@ -250,9 +246,6 @@ class Submission:
         scores: Per cell, the scores of validation and test inputs.
         files: SHA-256 of every file.
         remarks: Harmless oddities, such as a last line without a line end.
-        logs: Per cell, the decisions of a submission to the feedback track, as
-            `read_log` reads them.
-        allocator: The allocator of a submission to the feedback track.
     """
 
     folder: str
@@ -260,8 +253,6 @@ class Submission:
     scores: Mapping[str, Scores] = field(repr=False)
     files: Mapping[str, str]
     remarks: tuple[str, ...] = ()
-    logs: Mapping[str, Scores] = field(default_factory=dict, repr=False)
-    allocator: FittedAllocator | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,10 +337,8 @@ def _check_folder(
     stored: StoredReadings | None = None,
 ) -> Checked:
     name = plain_name(folder.name)
-    most = (
-        LARGEST_HEAD
-        + 2 * LARGEST_ALLOCATOR
-        + sum(8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values())
+    most = LARGEST_HEAD + sum(
+        8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values()
     )
     try:
         answer = (
@@ -400,21 +389,9 @@ def _parsed(name: str, answer: bytes, cells: Mapping[str, WantedScores]) -> Chec
         np.isnan(item.values).any() for item in scores.values()
     ):
         raise ValueError
-    logs = {
-        cell: scores.pop(cell)
-        for cell, item in [*scores.items()]
-        if item.name.startswith(FEEDBACK)
-    }
-    allocator = (
-        None
-        if content["allocator"] is None
-        else allocator_of(json.loads(content["allocator"]), ALLOCATOR)
-    )
     return Checked(
         name,
-        Submission(
-            name, card, scores, files, _texts(content["remarks"]), logs, allocator
-        ),
+        Submission(name, card, scores, files, _texts(content["remarks"])),
         (),
     )
 

@@ -1,6 +1,6 @@
 """Result -> its tables, and the sentences above and below them.
 
-Tables: verdicts, slices, streams, feedback, thresholds, recovered gap, gap to the
+Tables: verdicts, slices, streams, thresholds, recovered gap, gap to the
 oracle, ladder. Sentences above: the effect of escalation in this setting, and the
 method of the intervals; below: the verdicts in words.
 """
@@ -97,14 +97,7 @@ def _tables(result: Result) -> Iterator[Table]:
     if result.slices:
         yield verdict_table(result.slices, "Within groups of inputs", sliced=True)
     if result.streams:
-        yield _streams(result.streams, "Streaming", [CALIBRATED], AGAINST_RANKING)
-    if result.feedback is not None:
-        yield _streams(
-            result.feedback.rows,
-            "Feedback, judged on policy",
-            APART,
-            _parts(result.rows[0].cheap_loss),
-        )
+        yield _streams(result.streams)
     if result.thresholds:
         yield threshold_table(
             result.thresholds, calibration_units=result.provenance.calibration_units
@@ -393,21 +386,14 @@ def better_without(row: Row) -> str:
     )
 
 
-def _streams(
-    streams: Sequence[Stream],
-    title: str,
-    notes: Sequence[str],
-    own: Mapping[str, Callable[[Stream], str]],
-) -> Table:
-    """The rows of policies in time order; `own` has the columns of this kind of
-    rows.
-    """
+def _streams(streams: Sequence[Stream]) -> Table:
+    """The rows of policies in time order."""
     header = (
         "budget",
         "allocator",
         "policy",
         "rate",
-        *own,
+        *AGAINST_RANKING,
         "vs random",
         "vs random 95 %",
         SECOND,
@@ -420,21 +406,20 @@ def _streams(
         rows = []
         for i, row in enumerate(members):
             compared = _versus_random(row)
-            missed = ", rate missed" if row.rate_missed and "kept" not in own else ""
             cells = (
                 budget if i == 0 else "",
                 row.allocator if i == 0 else "",
                 row.policy,
                 percent(row.rate, 1),
-                *(column(row) for column in own.values()),
+                *(column(row) for column in AGAINST_RANKING.values()),
                 compared["vs random"],
                 compared["vs random 95 %"],
                 compared[SECOND],
-                (row.verdict_words or row.verdict or "") + missed,
+                row.verdict_words or row.verdict or "",
             )
             rows.append(tuple(TableCell(text) for text in cells))
         sections.append(tuple(rows))
-    notes = list(notes)
+    notes = [CALIBRATED]
     for what, field in (
         ("ranking", "versus_ranking_dropped"),
         ("random", "versus_random_dropped"),
@@ -445,7 +430,8 @@ def _streams(
                 f"Up to {dropped} of {streams[0].draws} draws are left out of an "
                 f"interval vs {what}."
             )
-    return Table(title, header, tuple(sections), tuple(notes), tuple(own)[::-1])
+    extra = tuple(AGAINST_RANKING)[::-1]
+    return Table("Streaming", header, tuple(sections), tuple(notes), extra)
 
 
 AGAINST_RANKING: Mapping[str, Callable[[Stream], str]] = {
@@ -462,35 +448,6 @@ CALIBRATED = (
     "Policies are calibrated on other units; 'vs ranking' is the difference in nDG, "
     "the cost of causality."
 )
-APART = (
-    "These allocators may learn from the full outputs of frames that they escalated, "
-    "and are judged on policy: never rank them with scores.",
-    "'frozen threshold' decides freely, and its rate is missed if it is more than 2 "
-    "points off; 'causal cap' enforces the rate. Policies are calibrated "
-    "by replay on other units.",
-)
-
-
-def _parts(loss: float | None) -> dict[str, Callable[[Stream], str]]:
-    """Columns of nDG and of gain, benefit and harm, as shares of the all-cheap loss
-    where it is positive.
-    """
-
-    def text(part: float | None) -> str:
-        return (
-            percent(part / loss)
-            if part is not None and loss and loss > 0
-            else number(part)
-        )
-
-    columns: dict[str, Callable[[Stream], str]] = {
-        "nDG": lambda row: number(row.ndg),
-        "gain": lambda row: text(row.gain),
-    }
-    return columns | {
-        "benefit": lambda row: text(row.benefit),
-        "harm": lambda row: text(row.harm),
-    }
 
 
 def threshold_table(

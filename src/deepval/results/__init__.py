@@ -43,7 +43,7 @@ from deepval.results.records import (
     lists_by_key,
     row_from,
 )
-from deepval.results.result import HEADLINE, SCHEMA, Feedback, Result, Samples, share_of
+from deepval.results.result import HEADLINE, SCHEMA, Result, Samples, share_of
 
 __all__ = [
     "ALWAYS",
@@ -63,7 +63,6 @@ __all__ = [
     "Curve",
     "DrawsUsed",
     "Estimate",
-    "Feedback",
     "Gap",
     "HalfWidth",
     "Inputs",

@@ -85,8 +85,8 @@ class Samples:
         prize: Denominator of its nDG.
         versus_random: Gain minus the gain of its random reference, in units of the
             loss.
-        stream_gain: Gain of each stream of the result, and of each row with feedback,
-            in each resample; NaN where it cannot run; None without streams.
+        stream_gain: Gain of each stream of the result in each resample; NaN where it
+            cannot run; None without streams.
         stream_benefit: Its positive part.
         stream_escalated: Expected number of inputs that it escalates.
         stream_prize: Denominator of its nDG.
@@ -221,12 +221,8 @@ def _setting_problems(setting: Setting) -> Iterator[str]:
 
 
 def _budget_problems(result: Any) -> Iterator[str]:
-    records = {part: getattr(result, part) for part in BUDGETED}
-    records |= (
-        {} if result.feedback is None else {"feedback.rows": result.feedback.rows}
-    )
-    for part, members in records.items():
-        for index, record in enumerate(members):
+    for part in BUDGETED:
+        for index, record in enumerate(getattr(result, part)):
             values = {
                 "kind": (record.kind, KINDS),
                 "convention": (record.get("convention"), (None, *UNITS)),
@@ -316,25 +312,6 @@ def share_of(part: float | None, whole: float | None) -> float | None:
     return None if part is None or whole is None or not whole > 0 else part / whole
 
 
-@dataclass(frozen=True)
-class Feedback:
-    """Allocators that learn from the frames that they escalate, judged on policy; never
-    ranked with scores.
-
-    Attributes:
-        rows: A frozen threshold (free) and a causal cap (enforced) of every allocator
-            under every budget; `parameter` is the threshold, and a free rate is missed
-            if it is more than 2 points off.
-        calibration_units: Units on which the policies were replayed to set their
-            thresholds.
-        allocators: SHA-256 of every allocator.
-    """
-
-    rows: tuple[Stream, ...]
-    calibration_units: tuple[str, ...]
-    allocators: Mapping[str, str]
-
-
 @dataclass(frozen=True, repr=False)
 class Result(Printable):
     """A judgement: the setting, the rows, and what is needed to trust and to repeat
@@ -361,7 +338,6 @@ class Result(Printable):
         inputs: Every judged input with its loss terms, where terms are given; absent
             else.
         recovery: APGR and call-performance thresholds, where asked for; absent else.
-        feedback: Allocators with feedback, where asked for; absent else.
         samples: What the rows rest on, draw by draw, for comparing and pooling; saved
             where asked for.
         fresh: What `apgr` and `area` work on, in results fresh from evaluate(); never
@@ -383,7 +359,6 @@ class Result(Printable):
     warnings: tuple[str, ...] = ()
     inputs: Inputs | None = None
     recovery: tuple[Recovery, ...] = ()
-    feedback: Feedback | None = None
     samples: Samples | None = field(default=None, repr=False, compare=False)
     fresh: Any = field(default=None, repr=False, compare=False)
 
@@ -495,7 +470,7 @@ class Result(Printable):
         absent = {"samples", "fresh"}
         absent |= {
             name
-            for name in ("inputs", "thresholds", "recovery", "feedback")
+            for name in ("inputs", "thresholds", "recovery")
             if not getattr(self, name)
         }
         saved = [
@@ -603,11 +578,11 @@ class Result(Printable):
             )
         loaded = check_file_form(cls, parts, path, WHAT)
         check_whole(loaded, path)
-        streams = len(loaded.streams) + len(
-            loaded.feedback.rows if loaded.feedback else ()
-        )
         samples = read_samples(
-            samples_path(file), sha256(data), rows=len(loaded.rows), streams=streams
+            samples_path(file),
+            sha256(data),
+            rows=len(loaded.rows),
+            streams=len(loaded.streams),
         )
         return dataclasses.replace(loaded, samples=samples)
 

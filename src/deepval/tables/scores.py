@@ -111,13 +111,6 @@ class Scores:
     fit: Fit | None = None
     choice: bool = False
 
-    @classmethod
-    def stand_in(cls, name: str) -> "Scores":
-        """Scores of no input, which name an allocator without scores where budgets are
-        chosen and charged.
-        """
-        return cls(name, np.zeros(0), np.zeros(0, dtype=bool))
-
     def keep(self, rows: Bool[np.ndarray, "input"]) -> "Scores":
         """The scores of the chosen inputs."""
         fit = None if self.fit is None else self.fit.keep(rows)

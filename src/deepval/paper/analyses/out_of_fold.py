@@ -8,7 +8,7 @@ fold.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -19,7 +19,6 @@ from deepval.arrays import Bool, Float
 from deepval.cells.fitting import fold_scores
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
-from deepval.cells.on_policy import feedback_out_of_fold
 from deepval.cells.spec import units_of
 from deepval.engines import Map
 from deepval.errors import InputError
@@ -92,12 +91,6 @@ class OutOfFoldRow(BudgetRecord, AllocatorName, CellName):
     )
     harm_lo: float | None = low(heading="95 %")
     harm_hi: float | None = high()
-    escalated: float = column(
-        "Share of inputs escalated, mean over the cells", "escalated", percent
-    )
-    off: float = column(
-        "Largest difference between a cell's share and the rate", "off", percent
-    )
     versus: str = column("Allocator that differences are taken with")
     difference: float | None = column(
         "Its gain less that of `versus`",
@@ -331,10 +324,7 @@ def rows(
         result = judge(
             cell, scored, budgets, command=None, thresholds=False, **settings
         )
-        learned = feedback_out_of_fold(
-            cell, names, budgets, result.fresh.resamples, folds=folds, map_fits=map_fits
-        )
-        bases[name] = replace(basis(result), streamed=tuple(learned))
+        bases[name] = basis(result)
     groups = {f"all {len(cells)} cells": list(cells)} if len(cells) > 1 else {}
     records = []
     for label, members in (groups | {name: [name] for name in cells}).items():
@@ -375,7 +365,7 @@ def _rows(
     judged = [
         {
             item.row.allocator: item
-            for item in (*cell.judged, *cell.streamed)
+            for item in cell.judged
             if item.row.alpha == budget.alpha
         }
         for cell in bases.values()
@@ -393,18 +383,9 @@ def _rows(
         cells, shared_draws(bases), resampled=can_resample(list(bases.values()))
     )
     against = versus if versus in pool.gain else pool.best
-    records, inputs = [], [own[RANDOM].row.inputs for own in judged]
+    records = []
     for name in pool.gain:
-        escalated = [cell.contenders[name].escalated[0] for cell in cells] / np.array(
-            inputs
-        )
-        off = float(np.abs(escalated - budget.alpha).max())
-        fields = {
-            "escalated": float(escalated.mean()),
-            "off": off,
-            **about,
-            **pool.columns(name, against),
-        }
+        fields = {**about, **pool.columns(name, against)}
         official = _official(results.get(about["cell"]), name, budget.alpha)
         reason = joined(own[name].row.reason for own in judged)
         records.append(
@@ -462,9 +443,7 @@ def _table_over_cells(rows: Sequence[OutOfFoldRow]) -> Table:
         f"{rows[0].cells} cells, {rows[0].units} units, {rows[0].folds} folds, "
         f"{label}. gain: sum of gain shares / sum of oracle shares; nDG: mean over "
         "cells; harm: sum of harm shares / random's. Units are drawn jointly.",
-        "escalated: mean share over the cells, off: the largest difference from the "
-        f"rate; ahead: gain less that of {others}; bold: better "
-        "at 95 %, asterisk: worse.",
+        f"ahead: gain less that of {others}; bold: better at 95 %, asterisk: worse.",
         (
             "Allocators that some cell lacks are not pooled; rows "
             "of single cells are in --json."
@@ -476,8 +455,6 @@ def _table_over_cells(rows: Sequence[OutOfFoldRow]) -> Table:
         "ndg",
         "harm",
         "harm_lo",
-        "escalated",
-        "off",
         "difference",
         "difference_lo",
     )
