@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import run
-from deepval.protocol import cards, integrity, submission_files
+from deepval.protocol import cards, submission_files
 from deepval.protocol import submission_files as score_files
 from deepval.protocol.cards import card_of
 from deepval.protocol.submission_child import Limits
@@ -548,6 +548,5 @@ def test_the_page_names_the_limits_and_words_of_the_code():
     )
     assert limits == (64 * 2**20, 200, 200, 64 * 2**10)
     assert (cards.DEEPEST, Limits()) == (16, Limits(2 * 2**30, 60, 600))
-    assert (integrity.MARGIN, integrity.FEWEST_AFFECTED) == (0.2, 20)
     for word in (*cards.ENTRIES[:2], *cards.DEPLOYABLE, *cards.DIAGNOSTIC):
         assert f"`{word}`" in page

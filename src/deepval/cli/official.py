@@ -22,7 +22,7 @@ from deepval.files.writing import check_writable
 from deepval.protocol import leaderboard as boards
 from deepval.protocol import submissions, tracks
 from deepval.protocol.cell_builds import WORK
-from deepval.protocol.integrity import contradictions
+from deepval.protocol.integrity import card_notes
 from deepval.protocol.track_data import LocalCells, RunEstimate, local_cells
 from deepval.protocol.tracks import LOCAL_NOTE, NAMES, TrackCell, read_cells
 from deepval.report.text_tables import quantity
@@ -438,7 +438,7 @@ def leaderboard(
 ) -> None:
     """Rank a folder of submissions, or check one of them.
 
-    Standings per cell and per track, integrity notes, refusals with reasons. --check
+    Standings per cell and per track, notes, refusals with reasons. --check
     exits with 2 if the submission is refused.
 
     Example: deepval leaderboard submissions --cells cells --out leaderboard
@@ -515,7 +515,7 @@ def _check_submission(folder: Path, cells: Path, *, json: bool) -> None:
     built = read_cells(cells)
     checked = submissions.check(folder, built)
     done = checked.submission
-    notes = [] if done is None else [*done.remarks, *contradictions(done, built)]
+    notes = [] if done is None else [*done.remarks, *card_notes(done)]
     if json:
         about = {
             "folder": checked.folder,

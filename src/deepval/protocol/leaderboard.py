@@ -4,8 +4,9 @@ give the same bytes.
 It does not depend on the clock, the order of directory entries or paths of the machine.
 Only scores that passed every check are judged, on test units alone; results that a card
 claims are ignored. A refused submission is listed with its reasons and does not stop
-the leaderboard. A flagged submission is judged and listed in a separate table with the
-reasons; it has no rank and does not affect the ranks of others.
+the leaderboard. A submission with the ranking of another handle is flagged: it is
+judged and listed in a separate table with the reason; it has no rank and does not
+affect the ranks of others.
 
 A proposal, such as a pull request, is judged against a base, the board's own folder:
 the base alone decides which submission was first, and a submission of the base that the
@@ -89,19 +90,10 @@ def leaderboard(
         for name in (*NAMES, LOCAL)
         if any(cell.track == name for cell in built.values())
     ]
-    copied, sketches = integrity.copies(accepted, built, history)
+    flags, rankings = integrity.copies(accepted, built, history)
     entries = [
-        _entry(
-            item,
-            built,
-            history.versions.get(item.card.key, []),
-            alike,
-            draws=draws,
-            seed=seed,
-        )
-        for item, alike in watch(
-            [*zip(accepted, copied, strict=True)], "looking at integrity"
-        )
+        _entry(item, built, history.versions.get(item.card.key, []), own_flags)
+        for item, own_flags in zip(accepted, flags, strict=True)
     ]
     removed = sorted(item.card.key for item in _submissions(removed_entries))
     for entry in entries:
@@ -123,7 +115,7 @@ def leaderboard(
         "refused": refused,
         "removed": removed,
         "changed": [item.card.key for item in accepted if _differs(item, history)],
-        "history": continued(history, accepted, sketches),
+        "history": continued(history, accepted, rankings),
     }
 
 
@@ -422,23 +414,10 @@ def _entry(
     item: Submission,
     cells: Mapping[str, TrackedCell],
     versions: Sequence[Mapping[str, str]],
-    copied: integrity.Copies,
-    *,
-    draws: int,
-    seed: int,
+    flags: Sequence[str],
 ) -> dict[str, Any]:
     card = item.card
-    tracked = integrity.excesses(cells, item.scores, draws=draws, seed=seed)
-    flags = [
-        f"scores {'over all cells' if row.cell is None else f'of cell {row.cell}'} "
-        "track the decision values of test units far better than those of validation "
-        "units: Spearman "
-        f"{row.test:.2f} against "
-        f"{row.validation:.2f}, excess {row.excess:.2f} [{row.lo:.2f}, {row.hi:.2f}]"
-        for row in tracked
-        if row.noted
-    ]
-    flags += [*copied.flags, *integrity.card_flags(item, cells)]
+    correlations = integrity.rank_correlations(item, cells)
     changed = integrity.changes(versions, item.files)
     return {
         "allocator": card.key,
@@ -452,13 +431,12 @@ def _entry(
         "cells": list(item.scores),
         "files": dict(item.files),
         "digest": digest_of(item.files),
-        "flags": flags,
+        "flags": list(flags),
         "integrity": [
             *flags,
-            *copied.notes,
             *([changed] if changed else []),
             *integrity.card_notes(item),
+            *([correlations] if correlations else []),
         ],
-        "excess": [dict(row) for row in tracked],
         "remarks": list(item.remarks),
     }

@@ -326,7 +326,7 @@ def _lists(board: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
             for name, like in unlike
         ]
         yield "Cells called after official ones", differences
-    yield "Integrity notes", noted or ["None."]
+    yield "Notes", noted or ["None."]
     yield "Submissions", [_description(entry) for entry in entries] or ["None."]
     refused = [
         f"{item['folder']}: {reason}"

@@ -13,12 +13,11 @@ The history of a board (history.json beside the submissions) has the versions th
 has accepted so far, to detect copies and changes. Every leaderboard is written with the
 history that the next one starts from: earlier and present versions, each once. The
 maintainer of the board puts the file beside the submissions. It contains hashes of
-files, the folder of each submission, a sketch of how each file of scores ranks its
+files, the folder of each submission, a hash of how each file of scores ranks the test
 inputs and, as there is no clock, the turn of the leaderboard in which each version was
 new. The turn determines which of two equal submissions is the earlier one.
 """
 
-import base64
 import json
 import os
 import select
@@ -408,21 +407,20 @@ def _texts(values: Iterable[Any]) -> tuple[str, ...]:
 SCHEMA = "deepval/history/1"
 HISTORY = "history.json"
 LARGEST_HISTORY = 64 * 2**20
-LONGEST_SKETCH = 256
 Versions = dict[str, list[dict[str, str]]]
 """Per submission, the SHA-256 of its files in every version, oldest first."""
 
 
 class ScoreFile(NamedTuple):
     """A file of scores that the board accepted: its submission, cell, turn, hash and
-    sketch.
+    the hash of its ranking.
     """
 
     key: str
     cell: str
     turn: int
     sha256: str
-    sketch: bytes | None
+    ranking: str | None
 
     @property
     def handle(self) -> str:
@@ -440,14 +438,14 @@ class History:
         turns: The turn in which each version was new (0 if history.json does not
             contain it).
         folders: The folder of each submission's last version.
-        sketches: Per SHA-256 of a file of scores, how it ranks a sample of the test
+        rankings: Per SHA-256 of a file of scores, the SHA-256 of how it ranks the test
             inputs.
     """
 
     versions: Versions = field(default_factory=dict)
     turns: dict[str, list[int]] = field(default_factory=dict)
     folders: dict[str, str] = field(default_factory=dict)
-    sketches: dict[str, bytes] = field(default_factory=dict)
+    rankings: dict[str, str] = field(default_factory=dict)
 
     def score_files(self) -> Iterator[ScoreFile]:
         """Every file of scores of every version."""
@@ -456,7 +454,7 @@ class History:
                 for name, sha in files.items():
                     if name.startswith("scores/"):
                         yield ScoreFile(
-                            key, Path(name).stem, turn, sha, self.sketches.get(sha)
+                            key, Path(name).stem, turn, sha, self.rankings.get(sha)
                         )
 
 
@@ -484,9 +482,7 @@ def read_history(folder: Path) -> History:
             for key, items in versions.items()
         }
         folders = _version(content.get("folders", {}))
-        sketches = {
-            str(sha): _sketch(text) for sha, text in content.get("sketches", {}).items()
-        }
+        rankings = _version(content.get("rankings", {}))
         schema = content["schema"]
     except (
         ValueError,
@@ -499,7 +495,7 @@ def read_history(folder: Path) -> History:
         raise _no_history(path) from None
     if schema != SCHEMA:
         raise _no_history(path)
-    return History(versions, turns, folders, sketches)
+    return History(versions, turns, folders, rankings)
 
 
 def _no_history(path: Path) -> InputError:
@@ -525,19 +521,10 @@ def _turns(turns: Any, number: int) -> list[int]:
     return numbers
 
 
-def _sketch(text: str) -> bytes:
-    sketch = base64.b64decode(text, validate=True)
-    if len(sketch) > LONGEST_SKETCH:
-        raise ValueError(
-            f"a sketch has at most {LONGEST_SKETCH} bytes; found {len(sketch)}"
-        )
-    return sketch
-
-
 def continued(
     history: History,
     accepted: Sequence[Submission],
-    sketches: Mapping[str, bytes] | None = None,
+    rankings: Mapping[str, str] | None = None,
 ) -> History:
     """The history with the present versions appended, except those that equal the last
     recorded version.
@@ -545,7 +532,7 @@ def continued(
     Args:
         history: The history so far.
         accepted: The submissions on the board now.
-        sketches: Sketches of their scores by the SHA-256 of the file.
+        rankings: SHA-256 of their rankings by that of the file.
     """
     versions = {key: list(items) for key, items in history.versions.items()}
     turns = {key: list(items) for key, items in history.turns.items()}
@@ -556,19 +543,15 @@ def continued(
             own.append(files)
             turns.setdefault(item.card.key, []).append(now)
     folders = history.folders | {item.card.key: item.folder for item in accepted}
-    return History(versions, turns, folders, history.sketches | dict(sketches or {}))
+    return History(versions, turns, folders, history.rankings | dict(rankings or {}))
 
 
 def history_file(history: History) -> dict[str, Any]:
     """The content of history.json."""
-    sketches = {
-        sha: base64.b64encode(sketch).decode()
-        for sha, sketch in history.sketches.items()
-    }
     return {
         "schema": SCHEMA,
         "versions": history.versions,
         "turns": history.turns,
         "folders": history.folders,
-        "sketches": sketches,
+        "rankings": history.rankings,
     }
