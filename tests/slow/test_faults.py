@@ -40,6 +40,8 @@ NAMES = ("build", "fit", "evaluate", "perceive", "leaderboard", "reproduce")
 OTHERS = ("score", "fit --export", "threshold", "analyse", "report")
 KILLS, FEW, ALTERATIONS = 18, 5, 1_000
 TABLE: list[Tally] = []
+SECOND = {"fit": ("-a", "router-recall"), "reproduce": ("--analysis", "gaps")}
+"""What gives two workers something to do: a single unit starts none."""
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +119,7 @@ def test_a_worker_is_lost(world, tmp_path, name):
 
     def words(out):
         out.mkdir()
-        return *commands(world)[name](out), "--workers", 2
+        return *commands(world)[name](out), *SECOND.get(name, ()), "--workers", 2
 
     start = time.monotonic()
     assert done(words(tmp_path / "whole")) == 0

@@ -1,5 +1,6 @@
 """Commands with Ray: the same bytes as in one process, whoever is lost on the way."""
 
+import os
 import warnings
 from contextlib import nullcontext
 from functools import partial
@@ -129,7 +130,7 @@ def _same_bytes(alone, pictures, out):
 def test_lost_workers_are_replaced_and_errors_are_those_of_one_process(tmp_path, capfd):
     with mapping(2, "ray") as two:
         assert list(two(square, ITEMS)) == SQUARES
-        work = partial(killed_first, str(tmp_path / "killed"), square)
+        work = partial(killed_first, str(tmp_path / "killed"), os.getpid(), square)
         with pytest.warns(InputWarning, match="A worker was lost"):
             results = list(two(work, ITEMS))
         assert results == SQUARES

@@ -255,8 +255,7 @@ def a_worker_is_lost(after_s: float) -> None:
         while not getattr(reusable_executor._executor, "_processes", None):
             time.sleep(0.01)
         time.sleep(after_s)
-        processes = list(reusable_executor._executor._processes.values())
-        if processes:
-            processes[0].kill()
+        for process in list(reusable_executor._executor._processes)[:1]:
+            os.kill(process, signal.SIGKILL)
 
     threading.Thread(target=kill, daemon=True).start()

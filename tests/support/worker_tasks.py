@@ -34,8 +34,12 @@ def killed_once(folder: str, item: str) -> int:
     return int(item) ** 2
 
 
-def killed_first(mark: str, work: Callable[[Any], Any], item: Any) -> Any:
-    """The first unit ends its worker by kill -9, once for a mark."""
+def killed_first(mark: str, command: int, work: Callable[[Any], Any], item: Any) -> Any:
+    """The first unit ends its worker by kill -9, once for a mark; never the command
+    itself, which may work alone on a single unit.
+    """
+    if os.getpid() == command:
+        return work(item)
     try:
         Path(mark).touch(exist_ok=False)
     except FileExistsError:
@@ -51,7 +55,8 @@ def losing(mark: Path) -> Iterator[Map]:
         def mapped(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InputWarning)
-                yield from two(partial(killed_first, str(mark), work), items)
+                work = partial(killed_first, str(mark), os.getpid(), work)
+                yield from two(work, items)
 
         yield mapped
 
