@@ -442,7 +442,6 @@ READ = {
         "statistics.md",
         "out-of-fold.md",
         "replication-one-detector.md",
-        "workers.md",
     },
     "nuScenes, nuPlan or other logs": {
         "external.md",
