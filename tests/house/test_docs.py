@@ -441,7 +441,6 @@ READ = {
         "statistics.md",
         "out-of-fold.md",
         "replication-one-detector.md",
-        "workers.md",
     },
     "nuScenes, nuPlan or other logs": {
         "external.md",
