@@ -19,9 +19,9 @@ import numpy as np
 from figures import Figure, finish, run_alone
 
 import deepval
-from deepval.judging.comparison import basis
 from deepval.judging.draws import make_draws
 from deepval.judging.kernel import top_sums
+from deepval.judging.pairs import basis
 from deepval.tables.values import quota
 
 SIZES = (
@@ -196,7 +196,7 @@ def small_error(result: deepval.Result, expected: tuple[list, list]) -> float:
     on the draws that both ran.
     """
     judged = {
-        (item.row.allocator, item.row.alpha): item.sample
+        (item.row.allocator, item.row.alpha): item.gains
         for item in basis(result).judged
     }
     ranked, oracle = np.array(expected[0]), np.array(expected[1])
@@ -246,7 +246,7 @@ def large(kind: str, inputs: int, units: int, draws: int) -> dict[str, float]:
     rows_of = [np.arange(bounds[u], bounds[u + 1]) for u in table.unit_ids.astype(int)]
     seconds, expected = cpu_s(obvious, score, table.decision_values, rows_of, draw)
     judged = {
-        item.row.alpha: item.sample
+        item.row.alpha: item.gains
         for item in basis(result).judged
         if item.row.allocator == "score"
     }

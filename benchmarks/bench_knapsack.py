@@ -59,7 +59,7 @@ def instance(inputs: int, alpha: float, share: float) -> tuple[np.ndarray, int]:
 
 def solved(
     values: np.ndarray, budget: int, repeats: int
-) -> tuple[float, float, mode_plans.Plan, mode_plans.Verification]:
+) -> tuple[float, float, mode_plans.ModePlan, mode_plans.Verification]:
     """Median CPU seconds of the solution and CPU seconds of its check, the plan and
     what the check says.
     """

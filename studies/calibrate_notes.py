@@ -19,8 +19,8 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError, InputWarning
-from deepval.judging import notes
-from deepval.judging.notes import Answer, Ranked, Subject, rank_agreement
+from deepval.judging.extras import notes
+from deepval.judging.extras.notes import Answer, Ranked, Subject, rank_agreement
 from deepval.protocol.cell_builds import find_cells
 from deepval.tables.values import ValueTable
 

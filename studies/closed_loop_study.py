@@ -29,7 +29,8 @@ from deepval.cells.drives import (
     follow_script,
 )
 from deepval.datasets.synthetic import WorldSettings, unit_id
-from deepval.judging.draws import make_draws
+from deepval.judging.draws import Draws, make_draws
+from deepval.judging.intervals import interval_over
 from deepval.metrics import normalized_decision_gain
 from deepval.systems.outcomes import branches, unit_outcomes
 from deepval.systems.system import travelled_m
@@ -197,6 +198,14 @@ def agreement(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return correlation(ranks(one), ranks(other)), correlation(one, other) ** 2
 
 
+def bounds_text(samples: np.ndarray, draws: Draws, digits: int) -> str:
+    """The bounds of the interval of a quantity over the draws."""
+    bounds = interval_over(samples, draws)
+    if bounds is None:
+        return "[-, -]"
+    return f"[{bounds.low:.{digits}f}, {bounds.high:.{digits}f}]"
+
+
 def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
     """The page's tables."""
     names = [arm.name for arm in course.arms]
@@ -242,7 +251,7 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
         ranking = "-"
         if course.arms[index].allocator is not None:
             ranking = f"{normalized_decision_gain(loss[:, 0], loss[:, 1], score, budget=ALPHA):.2f}"  # noqa: E501
-        bounds = draws.interval(drawn["closed"][:, index])
+        bounds = bounds_text(100 * drawn["closed"][:, index], draws, 1)
         policy = gained[:, index].sum() / oracle
         mean = {
             name: np.mean([row[name] for row in rows])
@@ -263,10 +272,7 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
                 f"{100 * whole['one step'][0, index]:.1f}",
                 f"{100 * whole['pseudo'][0, index]:.1f}",
             ),
-            (
-                f"{100 * whole['closed'][0, index]:.1f} [{100 * bounds.low:.1f}, "
-                f"{100 * bounds.high:.1f}]"
-            ),
+            f"{100 * whole['closed'][0, index]:.1f} {bounds}",
             *(
                 str(sum(row["collisions"] for row in rows)),
                 str(sum(row["at_fault"] for row in rows)),
@@ -305,10 +311,8 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
             point = agreement(whole[name][:, chosen], whole["closed"][:, chosen])
             samples = agreement(drawn[name][:, chosen], drawn["closed"][:, chosen])
             for value_now, sample in zip(point, samples, strict=True):
-                bounds = draws.interval(sample)
-                texts.append(
-                    f"{value_now[0]:.2f} [{bounds.low:.2f}, {bounds.high:.2f}]"
-                )
+                bounds = bounds_text(sample, draws, 2)
+                texts.append(f"{value_now[0]:.2f} {bounds}")
             lines.append(
                 f"| {name} | {label} ({len(chosen)}) | {texts[0]} | {texts[1]} |"
             )
@@ -317,12 +321,10 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
         - agreement(drawn["one step"][:, at_rate], drawn["closed"][:, at_rate])[part]
         for part in (0, 1)
     ]
-    bounds = [draws.interval(sample) for sample in difference]
+    spearman, squared = (bounds_text(sample, draws, 2) for sample in difference)
     lines += [
         "",
-        "Pseudo minus one step, at the rate: Spearman "
-        f"[{bounds[0].low:.2f}, {bounds[0].high:.2f}], "
-        f"R² [{bounds[1].low:.2f}, {bounds[1].high:.2f}].",
+        f"Pseudo minus one step, at the rate: Spearman {spearman}, R² {squared}.",
     ]
     return "\n".join(lines) + "\n"
 

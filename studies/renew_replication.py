@@ -26,7 +26,7 @@ from statistics import median
 from typing import Any
 
 from deepval.files.writing import write_atomically
-from deepval.judging.over_cells import compare_over
+from deepval.judging.pooled import compare_over
 from deepval.paper.parts import RunCell
 from deepval.paper.published_figures import LEAST_AFFECTED
 from deepval.paper.run import run

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.cells.spec import ROLES, split, units_of
 from deepval.cli import terminal
 from deepval.cli.build_cells import MappedFiles, check_roads
 from deepval.datasets import Dataset
@@ -47,6 +46,7 @@ from deepval.planners.neural.rasters import (
     whole_raster,
 )
 from deepval.progress import Watch, unwatched
+from deepval.tables.split import ROLES, split, units_of
 from deepval.version import __version__
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth

@@ -16,6 +16,7 @@ import typechecker
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 # output is as wide as tests say, not as the terminal that they were started in
 os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")  # readline sets it for child processes alone
 # as in a background job: tests of Ctrl-C would wait for ever
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -46,7 +47,6 @@ LONG = frozenset(
             "road_view",
             "terminal",
             "edges",
-            "stored_judgement",
         ),
         *(
             "fitting",

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from deepval.allocators.router import Router
     from deepval.errors import InputError, InputWarning
     from deepval.judging.allowances import Energy, Latency, Money, Selection
-    from deepval.judging.comparison import compare
     from deepval.judging.deployment import deployment
-    from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
-    from deepval.judging.over_cells import compare_over, pool
+    from deepval.judging.extras.planning import units_to_resolve
+    from deepval.judging.pairs import compare
+    from deepval.judging.pooled import compare_over, pool
     from deepval.judging.shadow import ShadowLog, ShadowPlan, shadow_plan
     from deepval.judging.watching import Watch
     from deepval.results import Result, Row
@@ -90,11 +90,11 @@ _HOME = {
     "allocators.router": ("Router",),
     "errors": ("InputError", "InputWarning"),
     "judging.allowances": ("Energy", "Latency", "Money", "Selection"),
-    "judging.comparison": ("compare",),
+    "judging.pairs": ("compare",),
     "judging.deployment": ("deployment",),
-    "judging.draws": ("units_to_resolve",),
+    "judging.extras.planning": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),
-    "judging.over_cells": ("compare_over", "pool"),
+    "judging.pooled": ("compare_over", "pool"),
     "judging.watching": ("Watch",),
     "judging.shadow": ("ShadowLog", "ShadowPlan", "shadow_plan"),
     "results": ("Result", "Row"),

@@ -33,5 +33,25 @@ InputFlags = Bool[np.ndarray, "input"]
 """One number or flag for each input."""
 ModeFloats = Float[np.ndarray, "input mode"]
 """One number for each mode of each input."""
+PerUnit = Float[np.ndarray, "unit"]
+PerDraw = Float[np.ndarray, "draw"]
+PerResample = Float[np.ndarray, "resample"]
+"""One number for the sample, for each draw, and for the sample without each unit."""
+PerRow = Float[np.ndarray, "row"]
+"""One number for each of some rows, such as the rows of a result."""
+RowBounds = Float[np.ndarray, "row 2"]
+"""A lower and an upper bound for each row."""
+DrawRows = Float[np.ndarray, "row draw"]
+"""Rows of samples over the draws."""
+ResampleRows = Float[np.ndarray, "row resample"]
+"""Rows of samples over the resamples."""
+Counts = Float[np.ndarray, "resample unit"]
+"""How often each unit occurs in each resample."""
+Slots = Int[np.ndarray, "resample budget"]
+"""Number of inputs that may be escalated in each resample, under several budgets."""
+Purses = Float[np.ndarray, "resample budget"]
+"""What may be spent on escalations in each resample, under several budgets."""
+BudgetSums = Float[np.ndarray, "resample budget amount"]
+"""Amounts such as gain and benefit, summed over the inputs that are escalated."""
 
 __all__ = ["Bool", "Float", "Int", "Num", "Shaped"]

@@ -15,8 +15,9 @@ VIEWS = {
     "html": ("report.console", "brief_html"),
     "figure": ("report.figures.gain_figures", "figure"),
     "page": ("report.html", "write"),
-    "recovery": ("judging.comparison", "recoveries"),
-    "area": ("judging.comparison", "area"),
+    "cell": ("cells.folder", "read_cell"),
+    "recovery": ("judging.extras.recovery", "recoveries"),
+    "area": ("judging.extras.recovery", "area"),
 }
 """Module and function of each kind of view."""
 

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -206,6 +206,15 @@ def suggestion(text: object, allowed: Iterable[object]) -> str:
     """
     near = get_close_matches(str(text), list(map(str, allowed)), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else "."
+
+
+def few(names: Sequence[str], most: int = 6) -> str:
+    """The first names, and the number of the others."""
+    listed = ", ".join(names[:most])
+    others = len(names) - most
+    if others <= 0:
+        return listed
+    return f"{listed} and {others} more"
 
 
 def as_number(name: str, text: str) -> str:

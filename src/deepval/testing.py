@@ -10,8 +10,8 @@ from typing import Any
 
 from deepval import checks
 from deepval.judging.allowances import Budget
-from deepval.judging.comparison import Comparison, compare
 from deepval.judging.evaluation import evaluate
+from deepval.judging.pairs import ComparisonRow, compare
 from deepval.report.comparisons import GATES, Gate, GateName
 
 
@@ -23,7 +23,7 @@ def assert_not_worse(
     budgets: Budget | float | Iterable[Budget | float] | None = None,
     fail_if: GateName = "worse",
     **options: Any,
-) -> tuple[Comparison, ...]:
+) -> tuple[ComparisonRow, ...]:
     """Assert that new scores are not worse than old ones under any budget, by the
     paired interval over units.
 

@@ -30,7 +30,7 @@ from deepval.diagnostics import DIAGNOSTICS
 from deepval.errors import InputError, InputWarning
 from deepval.features import Sight, glance
 from deepval.features.views import CheapMode, View, frames_of
-from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold
+from deepval.judging.streaming import AdaptiveThreshold, CausalCap, FrozenThreshold
 from evidence_worlds import shared_of
 from view_worlds import (
     MODES,

@@ -40,7 +40,7 @@ from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.features import Sight
 from deepval.features.views import Past, View, frames_of, sample_pixels
-from deepval.judging.policies import CausalCap
+from deepval.judging.streaming import CausalCap
 from deepval.planners.neural import repeatable
 from view_worlds import MODES, detections, glances_of, random_view, scene
 from whole_sets import pixel_parameters as parameters

@@ -16,8 +16,8 @@ from deepval.cells.drives import (
 )
 from deepval.datasets.synthetic import WorldSettings
 from deepval.judging.draws import make_draws
-from deepval.judging.policies import FrozenThreshold
 from deepval.judging.routing import Routing
+from deepval.judging.streaming import FrozenThreshold
 from deepval.report.forms import content_policy
 from deepval.report.html import render_drive
 

@@ -41,20 +41,20 @@ from deepval.cells.fitting import (
     units_of,
 )
 from deepval.cells.folder import read_cell
-from deepval.cells.judgement import judge
-from deepval.cells.spec import split
 from deepval.cells.view_files import read_views
 from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
 from deepval.features.views import CheapMode
 from deepval.files.canonical import digest_of
 from deepval.fit_targets import ROUTING, TARGETS, RoutingObjective, labels
+from deepval.judging.cases import judge
 from deepval.perception.reported.ap_swap import graded_frames, join_units
 from deepval.perception.reported.losses import (
     LOSSES,
     perception_gains,
     perception_losses,
 )
+from deepval.tables.split import split
 from evidence_worlds import shared_of
 from worker_tasks import losing
 from worlds import parquet_columns
@@ -469,26 +469,6 @@ def test_an_allocator_is_not_calibrated_on_units_that_it_was_fitted_on(tmp_path)
         deepval.evaluate(cell.table, {"gate-ridge": scores}, **asked)
     fitted = calibration_scores(cell, fit_on(cell, "gate-ridge")).over(cell.table)
     assert deepval.evaluate(cell.table, {"gate-ridge": fitted}, **asked).streams
-
-
-def test_score_files_without_fit_columns_are_of_the_allocator_beside_the_cell(tmp_path):
-    folder = tmp_path / "cell"
-    shutil.copytree(pair_cell().folder, folder)
-    call("fit", folder, "-a", "gate-ridge")
-    call("score", folder, "gate-ridge", "--units", "all")
-    file = folder / "scores" / "gate-ridge.csv"
-    lines = [line.split(",")[:2] for line in file.read_text().splitlines()]
-    file.write_text("\n".join(map(",".join, lines)) + "\n")
-    assert "fitted on 1 of these 1" in refusal("threshold", folder, "-s", "gate-ridge")
-    assert "fitted on 1 of these 1" in refusal(
-        "evaluate", folder, "-s", "gate-ridge", "--calibrate", "validation"
-    )
-    file.rename(tmp_path / "mine.csv")
-    with pytest.warns(
-        InputWarning,
-        match="mine: the scores do not state which units they were fitted on",
-    ):
-        call("threshold", folder, "-s", tmp_path / "mine.csv")
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import pytest
 
 from deepval.cells import build, sources, view_files
 from deepval.cells.explorer import extremes, frames, frames_file, pictures
-from deepval.cells.spec import split
 from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.systems import SYSTEMS, Braking, Driving, RecedingHorizon
 from deepval.systems.outcomes import branches, unit_outcomes
+from deepval.tables.split import split
 from driving import objects, scene
 
 MAPLESS = tuple(

@@ -9,11 +9,11 @@ import pytest
 from commands import call
 from deepval.cells.build import cells
 from deepval.cells.folder import read_cell, write
-from deepval.cells.judgement import LEDGER, note, openings
 from deepval.cells.spec import Material, ModeSpec
 from deepval.datasets import DATASETS
 from deepval.errors import InputError, InputWarning
 from deepval.files.writing import append_line
+from deepval.judging.cases import LEDGER, note, openings
 from deepval.systems import SYSTEMS
 from driving import Lidar
 from worlds import quietly

@@ -24,12 +24,12 @@ from deepval.cells.fitting import (
     score_on,
     scored_by_all,
 )
-from deepval.cells.judgement import judge
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
 from deepval.features.views import Frame, frames_of
 from deepval.geometry.vehicle import ZOE
-from deepval.judging.policies import FrozenThreshold
+from deepval.judging.cases import judge
+from deepval.judging.streaming import FrozenThreshold
 from deepval.perception.placing import PLACINGS
 from street import Street, street
 from view_worlds import columns_of, glances_of, shuffled, until

@@ -13,12 +13,12 @@ import deepval
 from commands import call
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.judgement import openings
-from deepval.cells.spec import Split
 from deepval.errors import InputError
-from deepval.judging.comparison import basis
+from deepval.judging.cases import openings
+from deepval.judging.pairs import basis
 from deepval.paper.analyses import out_of_fold
 from deepval.tables.keys import positions
+from deepval.tables.split import Split
 from small_cells import build_cells
 from worlds import quietly, table_of
 
@@ -160,7 +160,7 @@ def test_pooled_gain_and_harm_match_plain_sums_in_the_sample_and_in_every_draw()
     for table, own in zip(tables, scores, strict=True):
         held = basis(quietly(deepval.evaluate, table, own, alpha, draws=30, seed=3))
         draws = held.totals.draws
-        sample = {item.row.allocator: item.sample for item in held.judged}
+        sample = {item.row.allocator: item.gains for item in held.judged}
         cells.append(
             out_of_fold.CellSamples(
                 held.totals, held.judged[0].prize, sample["random"], sample

@@ -17,8 +17,8 @@ import deepval
 from commands import Done
 from deepval.cells.fitting import score_on
 from deepval.cells.folder import read_cell
-from deepval.cells.judgement import judge
 from deepval.files.canonical import MANIFEST
+from deepval.judging.cases import judge
 from deepval.tables.columns import parquet_bytes
 from project import ROOT
 from worlds import parquet_columns, quietly

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from deepval.cells.spec import split
 from deepval.errors import InputError
+from deepval.tables.split import split
 
 KITTI = [f"{unit:04d}" for unit in range(21)]
 

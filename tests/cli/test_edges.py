@@ -12,7 +12,6 @@ from commands import call, refusal
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting, sources
 from deepval.cells.folder import read_cell
-from deepval.cells.spec import Split, split, units_of
 from deepval.cli import demo
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError, InputWarning, NothingToLearnError
@@ -24,6 +23,7 @@ from deepval.report import console
 from deepval.report.comparisons import overview
 from deepval.report.figures import write_figures
 from deepval.tables.scores import REFERENCES
+from deepval.tables.split import Split, split, units_of
 from kitti_files import FRAMES, UNITS, write_kitti
 from small_cells import build_cells
 from whole_sets import write_unit

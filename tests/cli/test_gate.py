@@ -16,7 +16,7 @@ import pytest
 import deepval
 from commands import PYTHON, SCRIPT, run, run_process
 from deepval.errors import InputError
-from deepval.judging.comparison import compare
+from deepval.judging.pairs import compare
 from deepval.report.comparisons import Gate
 from deepval.testing import assert_not_worse
 from doc_blocks import run_page

@@ -20,7 +20,7 @@ from commands import run
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
 from deepval.cells.sources import ModeFile, from_files
-from deepval.cells.spec import specs, split
+from deepval.cells.spec import specs
 from deepval.datasets import nuscenes, nuscenes_store
 from deepval.datasets.nuscenes import (
     AHEAD_S,
@@ -34,6 +34,7 @@ from deepval.geometry.camera import image_points_px
 from deepval.perception.placing import oracle_cuboids
 from deepval.perception.reported.detections import DONE, Detections
 from deepval.protocol.tracks import read_track
+from deepval.tables.split import split
 from shared import shared_data
 
 HALF_TURN = [np.cos(0.25), 0.0, 0.0, np.sin(0.25)]

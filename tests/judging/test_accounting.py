@@ -9,7 +9,11 @@ import pytest
 
 import deepval
 from deepval.judging.allowances import allowance
-from deepval.judging.audits import break_even, split_gap
+from deepval.judging.differences import Comparison, Figure
+from deepval.judging.extras.break_even import break_even
+from deepval.judging.extras.gaps import split_gap
+from deepval.judging.judgement import Figures
+from deepval.judging.stream_rows import Cap
 from reference import evaluation as slow
 from worlds import (
     COSTS,
@@ -164,32 +168,41 @@ def test_both_splits_add_up():
             ]
 
 
-def test_a_causal_term_of_rounding_error_is_0() -> None:
-    ranked = 0.1 + 0.2
+def figures(*, gain, benefit, harm):
+    """What a ranking of these sums comes to; nothing else enters its gap."""
+    undefined = Comparison(Figure(None), Figure(None))
+    return Figures(
+        escalated=1.0,
+        gain=gain,
+        gain_share=None,
+        benefit=benefit,
+        harm=harm,
+        ndg=None,
+        random=undefined,
+        never=None,
+        always=None,
+        always_cost_ratio=None,
+    )
+
+
+def test_a_causal_term_of_rounding_error_is_0():
+    streamed = 0.1 + 0.2
+    assert streamed != 0.3
     split = split_gap(
+        figures(gain=0.3, benefit=0.3, harm=0.0),
         oracle=0.5,
         oracle_after_cost=0.5,
-        ranked=0.3,
-        benefit=0.3,
-        harm=0.0,
         all_benefit=0.5,
-        causal=(ranked, ranked, 0.0),
+        causal=Cap(streamed, streamed, 0.0),
     )
-    assert ranked != 0.3
     assert split.causal == 0.0
 
 
 def test_split_by_hand():
     # V = 5, 3, 2, -1 with 2 slots for the oracle and 1 after the allocator's cost; the
     # score takes the 3.
-    split = split_gap(
-        oracle=8.0,
-        oracle_after_cost=5.0,
-        ranked=3.0,
-        benefit=3.0,
-        harm=0.0,
-        all_benefit=10.0,
-    )
+    ranked = figures(gain=3.0, benefit=3.0, harm=0.0)
+    split = split_gap(ranked, oracle=8.0, oracle_after_cost=5.0, all_benefit=10.0)
     assert (split.gap, split.missed, split.selected_harm, split.left_out) == (
         8 - 3,
         10 - 3,
@@ -198,15 +211,9 @@ def test_split_by_hand():
     )
     assert (split.overhead, split.ranking, split.causal) == (8 - 5, 5 - 3, None)
     # The causal cap takes the 2 and the -1 instead.
-    causal = (2.0 - 1.0, 2.0, 1.0)
+    causal = Cap(gain=2.0 - 1.0, benefit=2.0, harm=1.0)
     split = split_gap(
-        oracle=8.0,
-        oracle_after_cost=5.0,
-        ranked=3.0,
-        benefit=3.0,
-        harm=0.0,
-        all_benefit=10.0,
-        causal=causal,
+        ranked, oracle=8.0, oracle_after_cost=5.0, all_benefit=10.0, causal=causal
     )
     assert (split.gap, split.missed, split.selected_harm, split.causal) == (
         8 - 1,

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import deepval
-from deepval.judging.comparison import basis
-from deepval.judging.policies import CausalCap, FrozenThreshold
+from deepval.judging.pairs import basis
 from deepval.judging.stream_rows import rate_missed, tune
+from deepval.judging.streaming import CausalCap, FrozenThreshold
 from deepval.report.result_tables import result_tables
 from worlds import COSTS, judge, random_losses, random_scores, table_of
 
@@ -101,7 +101,7 @@ def test_rows_equal_direct_calls_of_the_policies():
         own, expected = accepted(table, score, rate)
         assert [row.policy for row in result.streams] == POLICIES
         ranked, prizes, chances = (
-            evidence[name].sample.gain for name in ("light", "oracle", "random")
+            evidence[name].gains.gain for name in ("light", "oracle", "random")
         )
         values = table.decision_values[own]
         for row in result.streams:

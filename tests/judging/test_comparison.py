@@ -9,8 +9,8 @@ import pytest
 
 import deepval
 from deepval.errors import InputError
-from deepval.judging.comparison import basis, compare
-from deepval.judging.over_cells import pool
+from deepval.judging.pairs import basis, compare
+from deepval.judging.pooled import pool
 from worlds import COSTS, judge, quietly, random_scores, random_world, table_of
 
 FLIPPED = {"better": "worse", "worse": "better", "unresolved": "unresolved"}
@@ -161,11 +161,15 @@ def test_pooling_is_the_mean_of_each_draw(draws):
             resamples = [basis(r).totals for r in cells.values()]
             number = len(resamples[0].draws)
             means, ndg = [], []
+            ahead = [
+                j.ahead_of_chance(totals)
+                for j, totals in zip(judged, resamples, strict=True)
+            ]
             for draw in range(1, number + 1):
-                means.append(math.fsum(j.paired[draw] for j in judged) / 3)
+                means.append(math.fsum(own[draw] for own in ahead) / 3)
                 if all(j.prize[draw] >= j.prize[0] / 4 > 0 for j in judged):
                     ndg.append(
-                        math.fsum(j.sample.gain[draw] / j.prize[draw] for j in judged)
+                        math.fsum(j.gains.gain[draw] / j.prize[draw] for j in judged)
                         / 3
                     )
             assert item.versus_random == pytest.approx(
@@ -257,10 +261,12 @@ def test_cells_of_other_units_are_pooled_over_draws_of_their_own():
         pool(cells(4, 4))
     apart = cells(4, 5)
     (found,) = pool(apart)
-    (one,), (other,) = (
-        [j for j in basis(r).judged if j.row.verdict] for r in apart.values()
-    )
-    mean = (one.paired[1:41] + other.paired[1:41]) / 2
+    ahead = []
+    for result in apart.values():
+        own = basis(result)
+        (mine,) = (j for j in own.judged if j.row.verdict)
+        ahead.append(mine.ahead_of_chance(own.totals)[1:41])
+    mean = (ahead[0] + ahead[1]) / 2
     assert (found.versus_random_lo, found.versus_random_hi) == pytest.approx(
         tuple(np.percentile(mean, [2.5, 97.5]))
     )

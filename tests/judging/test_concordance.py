@@ -343,10 +343,6 @@ def test_reversal_is_found_iff_there_is_one():
         (lambda: tie_audit(np.zeros(3), -1), "got -1"),
         (lambda: concordance.transfer(np.zeros(3), np.zeros(3), k=-1), "at least 0"),
         (lambda: concordance.transfer(np.array([np.inf]), np.zeros(1), k=1), "finite"),
-        (
-            lambda: concordance.spearman(np.zeros(3), np.zeros(2)),
-            "one number per input",
-        ),
     ],
 )
 def test_bad_input_is_refused(call, words):

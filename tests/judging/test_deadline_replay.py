@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from deepval.errors import InputError
 from deepval.judging.deadline_replay import DeadlineTrack, by_age, requests
-from deepval.judging.policies import FrozenThreshold
+from deepval.judging.streaming import FrozenThreshold
 from deepval.tables.values import ValueTable, quota
 
 # tiny units, busy passes

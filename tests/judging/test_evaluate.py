@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.judging.comparison import compare
+from deepval.judging.pairs import compare
 from reference import evaluation as slow
 from worlds import COSTS, World, judge, random_world, table_of
 

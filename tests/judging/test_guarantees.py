@@ -15,12 +15,10 @@ from hypothesis import assume, given
 from scipy import stats
 
 import deepval
-from deepval.judging import guarantees
+from deepval.judging.extras.next_units import break_even_unit, jackknife, units_for
 from deepval.report.console import closing_sentences
 from deepval.results import Bounds, Result, Row
 from worlds import quietly, table_of
-
-differences = st.lists(st.floats(-100, 100), min_size=2, max_size=12).map(np.array)
 
 
 def test_the_next_unit_by_counting():
@@ -34,33 +32,34 @@ def test_the_next_unit_by_counting():
 
 
 def test_units_that_95_percent_needs():
-    assert guarantees.units_for() == 39  # 38 / 40
-    assert guarantees.units_for(sides=1) == 19  # 19 / 20
+    assert units_for() == 39  # 38 / 40
+    assert units_for(sides=1) == 19  # 19 / 20
     for sides in (1, 2):
-        enough = guarantees.units_for(sides=sides)
+        enough = units_for(sides=sides)
         assert 1 - sides / (enough + 1) >= 0.95 - 1e-12 > 1 - sides / enough
 
 
 def test_break_even_unit():
-    assert guarantees.break_even_unit(np.array([3.0, -1.0, 2.0])) == (3 - 1 + 2) / 3
-    assert guarantees.break_even_unit(np.array([-4.0, 1.0])) == (4 - 1) / 4
-    assert math.isnan(guarantees.break_even_unit(np.zeros(3)))
+    assert break_even_unit(np.array([3.0, -1.0, 2.0])) == (3 - 1 + 2) / 3
+    assert break_even_unit(np.array([-4.0, 1.0])) == (4 - 1) / 4
+    assert break_even_unit(np.zeros(3)) is None
 
 
-@given(differences)
-def test_the_break_even_unit_cancels_the_total(difference):
-    assume(np.abs(difference).max() > 1e-9)
-    multiple = guarantees.break_even_unit(difference)
+@given(st.lists(st.floats(-20, 20), min_size=2, max_size=12))
+def test_the_break_even_unit_cancels_the_total(differences):
+    difference = np.array(differences)
+    largest = np.abs(difference).max()
+    assume(largest > 1e-9)
+    multiple = break_even_unit(difference)
     assert 0 <= multiple <= len(difference) + 1e-9
-    unseen = -np.sign(difference.sum()) * multiple * np.abs(difference).max()
-    assert difference.sum() + unseen == pytest.approx(
-        0, abs=1e-9 * np.abs(difference).sum()
-    )
+    unseen = -np.sign(difference.sum()) * multiple * largest
+    rounding = 1e-9 * np.abs(difference).sum()
+    assert difference.sum() + unseen == pytest.approx(0, abs=rounding)
 
 
 def test_the_second_opinion_without_draws_is_its_formula():
     left_out, units = np.array([0.1, 0.3, 0.2, 0.4]), 4
-    interval = guarantees.without_draws(0.25, left_out, effective=2.5)
+    interval = jackknife(0.25, left_out, effective_units=2.5)
     error = math.sqrt((units - 1) / units * sum((one - 0.25) ** 2 for one in left_out))
     half = stats.t.ppf(0.975, 1.5) * error
     assert (interval.low, interval.high) == pytest.approx((0.25 - half, 0.25 + half))
@@ -69,9 +68,8 @@ def test_the_second_opinion_without_draws_is_its_formula():
 def test_equal_units_have_the_textbook_error():
     """Of a mean, the jackknife is the standard error."""
     share = np.random.default_rng(0).normal(size=9)
-    interval = guarantees.without_draws(
-        share.mean(), (share.sum() - share) / 8, effective=9.0
-    )
+    left_out = (share.sum() - share) / 8
+    interval = jackknife(share.mean(), left_out, effective_units=9.0)
     assert interval.high - interval.low == pytest.approx(
         2 * stats.t.ppf(0.975, 8) * stats.sem(share)
     )
@@ -79,9 +77,7 @@ def test_equal_units_have_the_textbook_error():
 
 @pytest.mark.parametrize("left_out", [[], [0.1], [0.1, math.nan, 0.2]])
 def test_no_second_opinion_without_enough_units(left_out):
-    assert (
-        guarantees.without_draws(0.1, np.array(left_out), effective=2.0).bounds is None
-    )
+    assert jackknife(0.1, np.array(left_out), effective_units=2.0) is None
 
 
 def row_of(result, name="light"):
@@ -145,42 +141,31 @@ def test_without_draws_there_is_a_second_opinion_and_the_next_unit():
         for u in range(6)
     ]
     left_out = np.array([other.versus_random for other in others])
-    interval = guarantees.without_draws(
-        row.versus_random, left_out, effective=gain.sum() ** 2 / (gain @ gain)
-    )
+    effective = gain.sum() ** 2 / (gain @ gain)
+    interval = jackknife(row.versus_random, left_out, effective)
     assert (row.versus_random_second_lo, row.versus_random_second_hi) == pytest.approx(
         (interval.low, interval.high)
     )
     assert row.second_verdict == interval.verdict
-    drawn = row_of(deepval.evaluate(table, scores, 0.25, draws=20))
-    # neither needs a draw
     assert (row.verdict, row.units_compared) == (None, 6)
-    assert (row.next_unit, row.break_even_unit) == (
-        drawn.next_unit,
-        drawn.break_even_unit,
-    )
+    # The next unit needs no draw.
+    drawn = row_of(deepval.evaluate(table, scores, 0.25, draws=20))
+    assert row.next_unit == drawn.next_unit
+    assert row.break_even_unit == drawn.break_even_unit
     (first, _) = closing_sentences([row])
-    assert first.startswith(
-        f"selection 25%. Second opinion, against random: {row.second_verdict}: light. "
-        "Worst of these 6"
-    )
+    assert f"Second opinion, against random: {row.second_verdict}: light." in first
+    assert "Worst of these 6 units" in first
 
 
 def test_estimated_losses_promise_nothing_about_the_next_unit():
     table, scores = world(1)
-    row = row_of(
-        quietly(
-            deepval.evaluate,
-            replace(table, estimated="Estimates."),
-            scores,
-            0.25,
-            draws=20,
-        )
-    )
-    assert (row.verdict is None, row.next_unit, row.units_compared) == (False, None, 0)
+    estimated = replace(table, estimated="Estimates.")
+    row = row_of(quietly(deepval.evaluate, estimated, scores, 0.25, draws=20))
+    assert row.verdict is not None
+    assert (row.next_unit, row.units_compared) == (None, 0)
 
 
-def test_a_table_on_disk_has_the_same_guarantees(tmp_path):
+def test_a_table_on_disk_says_the_same_of_the_next_unit(tmp_path):
     table, scores = world(2)
     columns = {"input": np.arange(48), "unit": table.unit_ids[table.unit]}
     pq.write_table(
@@ -200,17 +185,14 @@ def test_a_table_on_disk_has_the_same_guarantees(tmp_path):
             row_of(deepval.evaluate(*files, 0.25, draws=draws, memory=memory))
             for memory in (0, None)
         )
-        for name in (
-            "next_unit_lo",
-            "next_unit_hi",
-            "break_even_unit",
-        ):
+        for name in ("next_unit_lo", "next_unit_hi", "break_even_unit"):
             assert one[name] == pytest.approx(other[name])
         assert one.versus_random_second == pytest.approx(other.versus_random_second)
         assert one.second_verdict == other.second_verdict
 
 
-def test_the_sentences_of_the_next_unit():
+def sentences_row(**fields):
+    """A decided row of 6 units; the worst is -0.31 of a mean loss of 10."""
     row = Row(
         "light",
         "selection",
@@ -223,13 +205,38 @@ def test_the_sentences_of_the_next_unit():
         next_unit=Bounds(-0.31, 2.0),
         break_even_unit=1.25,
     )
+    return replace(row, **fields)
+
+
+def test_the_sentences_of_the_next_unit():
+    row = sentences_row()
     first, last = closing_sentences([row])
-    # The worst unit: -0.31 of a mean loss of 10.
     for number in ("-3.10%", "1/7", "1.2."):
         assert number in first
     assert "39 units, 19 for one side" in last
-    assert len(closing_sentences([replace(row, units_compared=39)])) == 1
-    (old,) = closing_sentences(
-        [replace(row, units_compared=0, next_unit=None, break_even_unit=None)]
-    )
-    assert old == "selection 20%. Better, against random: light."
+    dark = sentences_row(allocator="dark", break_even_unit=2.0)
+    both, _ = closing_sentences([row, dark])
+    for number in ("light -3.10%", "dark -3.10%", "light 1.2", "dark 2."):
+        assert number in both
+
+
+def test_of_many_allocators_the_sentences_name_the_range():
+    multiples = {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0}
+    rows = [
+        sentences_row(allocator=name, break_even_unit=multiple)
+        for name, multiple in multiples.items()
+    ]
+    many, _ = closing_sentences(rows)
+    assert "Worst of" not in many
+    assert "2 to 5." in many
+
+
+def test_the_units_that_certainty_takes_are_named_until_there_are_as_many():
+    _, enough_for_one_side = closing_sentences([sentences_row(units_compared=19)])
+    assert "39 units on both sides" in enough_for_one_side
+    assert len(closing_sentences([sentences_row(units_compared=39)])) == 1
+
+
+def test_a_row_of_an_old_result_has_no_sentence_of_the_next_unit():
+    old = sentences_row(units_compared=0, next_unit=None, break_even_unit=None)
+    assert closing_sentences([old]) == ["selection 20%. Better, against random: light."]

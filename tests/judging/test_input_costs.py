@@ -15,9 +15,9 @@ import deepval
 from deepval.errors import InputError, InputWarning
 from deepval.judging import knapsack, mode_plans, oracle
 from deepval.judging.allowances import allowance_on
-from deepval.judging.comparison import basis
+from deepval.judging.exact_plans import integer_budget, integer_input_prices
 from deepval.judging.mode_plans import steps
-from deepval.judging.mode_samples import allowed_spend, input_costs
+from deepval.judging.pairs import basis
 from worlds import judge, quietly, random_losses, random_scores, random_units
 
 FREE = {"allocators": {"mine": {"usd": 0.0, "ms": 0.0}}}
@@ -186,35 +186,31 @@ def test_every_draw_is_judged_with_the_costs_of_its_own_inputs(seed):
         draws=4,
         seed=3,
     )
-    held = {item.row.allocator: item for item in basis(result).judged}
+    held = {item.row.allocator: item.gains for item in basis(result).judged}
     values, costs = table.decision_values, table.input_costs["usd"]
     price = costs[:, 1] - (costs[:, 0] if accounting == "skipping" else 0.0)
     for index, rows in enumerate(draws_of(table, 4, 3)):
         purse = alpha * costs[rows, 1].sum()
         of_draw = values[rows], price[rows]
-        assert held["oracle"].sample.gain[index] == pytest.approx(
-            relaxed(*of_draw, purse), abs=1e-9
-        )
+        best = held["oracle"].gain[index]
+        assert best == pytest.approx(relaxed(*of_draw, purse), abs=1e-9)
         total = price[rows].sum()
         chance = min(1.0, purse / total) if total > 0 else 1.0
-        assert held["random"].sample.gain[index] == pytest.approx(
+        assert held["random"].gain[index] == pytest.approx(
             chance * values[rows].sum(), abs=1e-9
         )
         left = max(0.0, purse - allocators["mine"]["usd"] * len(rows))
-        if held["mine"].sample is not None:
-            share = walked(score[rows], price[rows], left)
-            sample = held["mine"].sample
-            assert sample.gain[index] == pytest.approx(share @ values[rows], abs=1e-9)
-            assert sample.benefit[index] == pytest.approx(
-                share @ np.maximum(values[rows], 0), abs=1e-9
-            )
-            assert sample.escalated[index] == pytest.approx(share.sum(), abs=1e-9)
-            assert (
-                held["mine"].sample.gain[index]
-                <= held["oracle"].sample.gain[index] + 1e-9
-            )
-        else:
+        mine = held["mine"]
+        if mine is None:
             assert allocators["mine"]["usd"] > alpha * costs[:, 1].mean()
+            continue
+        share = walked(score[rows], price[rows], left)
+        assert mine.gain[index] == pytest.approx(share @ values[rows], abs=1e-9)
+        assert mine.benefit[index] == pytest.approx(
+            share @ np.maximum(values[rows], 0), abs=1e-9
+        )
+        assert mine.escalated[index] == pytest.approx(share.sum(), abs=1e-9)
+        assert mine.gain[index] <= best + 1e-9
 
 
 def test_equal_costs_per_input_are_costs_per_mode_where_slots_are_whole():
@@ -355,9 +351,9 @@ def test_three_modes_with_their_own_costs():
 def test_the_budget_of_whole_plans_is_that_of_the_purse():
     table = priced(np.random.default_rng(4), inputs=7)
     allowed = allowance_on(deepval.Money(0.3), table)
-    costs = input_costs(allowed, table)
+    costs = integer_input_prices(allowed, table)
     assert costs[:, 0].tolist() == [0] * 7
-    assert allowed_spend(allowed, 7) == pytest.approx(
+    assert integer_budget(allowed, 7) == pytest.approx(
         1e9 * 0.3 * table.input_costs["usd"][:, 1].sum(), abs=1
     )
 
@@ -583,7 +579,7 @@ def test_slices_have_the_budget_of_their_own_inputs():
 
 
 def test_the_kinds_that_columns_of_costs_allow(tmp_path):
-    from deepval.cells.judgement import read_evaluation_data
+    from deepval.judging.cases import read_evaluation_data
 
     path = tmp_path / "values.csv"
     path.write_text(

@@ -15,9 +15,9 @@ from scipy.optimize import linprog
 import deepval
 from deepval.judging import knapsack
 from deepval.judging.allowances import allowance
-from deepval.judging.comparison import basis, compare
-from deepval.judging.mode_samples import allowed_spend, mode_costs
-from deepval.judging.over_cells import pool
+from deepval.judging.exact_plans import integer_budget, integer_prices
+from deepval.judging.pairs import basis, compare
+from deepval.judging.pooled import pool
 from deepval.report import FORMS
 from deepval.report.result_tables import result_tables
 from reference.knapsack import relaxed
@@ -100,7 +100,7 @@ def random_case(rng):
 
 def samples(result, name):
     (judged,) = (item for item in basis(result).judged if item.row.allocator == name)
-    return judged.sample
+    return judged.gains
 
 
 def test_the_optimum_of_every_draw():
@@ -303,13 +303,13 @@ def test_certificates_and_what_a_plan_spends_elsewhere():
 
 def test_costs_and_budget_are_whole_microseconds():
     allowed = allowance(deepval.Latency(0.2, COSTS), MODES)
-    assert mode_costs(allowed, MODES).tolist() == [0, 3000, 4500, 6000]
-    assert allowed_spend(allowed, 7) == 8400  # 1000*7*0.2*6
-    assert allowed_spend(allowed, 7, 0.4) == 5600  # 1000*7*(1.2 - 0.4)
-    assert allowed_spend(allowed, 7, 9.0) == 0
+    assert integer_prices(allowed, MODES).tolist() == [0, 3000, 4500, 6000]
+    assert integer_budget(allowed, 7) == 8400  # 1000*7*0.2*6
+    assert integer_budget(allowed, 7, 0.4) == 5600  # 1000*7*(1.2 - 0.4)
+    assert integer_budget(allowed, 7, 9.0) == 0
     selection = allowance(deepval.Selection(0.2), MODES)
-    assert mode_costs(selection, MODES).tolist() == [0, 1, 1, 1]
-    assert allowed_spend(selection, 8) == 2  # floor(1.6 + 0.5)
+    assert integer_prices(selection, MODES).tolist() == [0, 1, 1, 1]
+    assert integer_budget(selection, 8) == 2  # floor(1.6 + 0.5)
 
 
 def test_two_modes_have_no_ladder():
@@ -479,16 +479,17 @@ def test_plain_scores_keep_random_and_every_row_says_what_it_is_measured_by():
         assert named[name, "cascade"] == named[name, "skipping"] == full_only
     for name in ("random-ladder", "knowing", "oracle-ladder"):
         assert named[name, "cascade"] == named[name, "skipping"] == ladder
-    gains = {
+    own = basis(result)
+    judged = {
         item.row.allocator: item
-        for item in basis(result).judged
+        for item in own.judged
         if item.row.accounting == "cascade"
     }
     for name, chance in (("noise", "random"), ("knowing", "random-ladder")):
-        paired = (
-            gains[name].sample.gain - gains[chance].sample.gain
-        ) / result.samples.cheap_loss
-        assert gains[name].paired == pytest.approx(paired, abs=1e-12)
+        ahead = judged[name].gains.gain - judged[chance].gains.gain
+        assert judged[name].ahead_of_chance(own.totals) == pytest.approx(
+            ahead / own.totals.cheap_loss, abs=1e-12
+        )
 
 
 def test_where_both_oracles_occur_every_form_names_them():

@@ -2,7 +2,6 @@
 and scores are not.
 """
 
-import json
 import warnings
 
 import numpy as np
@@ -14,12 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 import deepval
-from commands import call
-from deepval.allocators.allocator import FORMAT, VERSION
-from deepval.judging import notes
+from deepval.judging.extras import notes
 from deepval.report import FORMS, html
 from deepval.tables.scores import Fit, Scores
-from small_cells import build_cells
 from worlds import judge
 
 UNITS, FRAMES = 12, 60
@@ -238,40 +234,6 @@ def test_judged_units_of_the_fit_are_noted():
 
 
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
-def test_the_units_of_a_fit_are_read_from_the_allocator_beside_the_cell(tmp_path):
-    cell = build_cells(tmp_path, systems=("braking",)) / "braking-monocular"
-    (cell / "scores").mkdir()
-    call(
-        "score",
-        cell,
-        "ego-speed",
-        "--units",
-        "all",
-        "--out",
-        cell / "scores" / "mine.csv",
-    )
-    # as files were before they stated their fit
-    lines = (cell / "scores" / "mine.csv").read_text().splitlines()
-    (cell / "scores" / "mine.csv").write_text(
-        "".join(",".join(line.split(",")[:2]) + "\n" for line in lines)
-    )
-    (cell / "allocators").mkdir()
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "training": {"units": ["scene-00", "scene-01"]},
-    }
-    (cell / "allocators" / "mine.json").write_text(json.dumps(content))
-    done = call("evaluate", cell, "--units", "all", "--draws", "0", "--json")
-    assert any(
-        note.startswith("mine was fitted on 2 of the judged units")
-        for note in json.loads(done)["warnings"]
-    )
-    (cell / "allocators" / "mine.json").write_text("{}")
-    done = call("evaluate", cell, "--units", "all", "--draws", "0", "--json")
-    assert not any("fitted on" in note for note in json.loads(done)["warnings"])
-
-
 def costs_with(mode=None, allocator=None) -> dict:
     modes = {
         name: {key: figure * (mode or 1) for key, figure in entry.items()}

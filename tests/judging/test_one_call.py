@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, linprog, milp
 
 import deepval
-from deepval.judging.comparison import basis
+from deepval.judging.pairs import basis
 from deepval.judging.prices import Price
 from deepval.judging.routing import Routing, read_routing
 from worlds import judge
@@ -163,10 +163,8 @@ def test_scores_that_are_the_values_reach_the_oracle_and_a_price_replays_its_spe
         return
     budgets = [deepval.Latency(0.4, accounting=accounting)]
     result = judge(table, {"knowing": table.mode_values[:, 1:]}, budgets, draws=4)
-    samples = {item.row.allocator: item.sample for item in basis(result).judged}
-    assert samples["knowing"].gain == pytest.approx(
-        samples["oracle-ladder"].gain, abs=1e-9
-    )
+    held = {item.row.allocator: item.gains for item in basis(result).judged}
+    assert held["knowing"].gain == pytest.approx(held["oracle-ladder"].gain, abs=1e-9)
     threshold = result.threshold("knowing")
     price = Price(threshold.price, threshold.tie_acceptance, None)
     shares = price.expected(table.mode_values[:, 1:], above[:, 1:])
@@ -270,10 +268,10 @@ def test_a_choice_is_judged_at_its_own_spend_beside_the_mixture_that_spends_as_m
         item.allocator for item in result.rows if item.alpha in (0.5, 0.2)
     }
     # In every draw the mixture may spend what the router spends there.
-    held = {
-        item.row.allocator: item
+    gain = {
+        item.row.allocator: item.gains.gain
         for item in basis(result).judged
-        if item.row.budget == row.budget
+        if item.row.budget == row.budget and item.gains is not None
     }
     counts = np.vstack([np.ones(6), result.samples.counts])
     paid = np.bincount(table.unit, above[rows, chosen], minlength=6)
@@ -282,13 +280,8 @@ def test_a_choice_is_judged_at_its_own_spend_beside_the_mixture_that_spends_as_m
         means, prices = weight @ table.mode_values, weight @ above / weight.sum()
         spend = counts[index] @ paid / weight.sum()
         mixed = linprog(-means, A_ub=[prices], b_ub=[spend], A_eq=[[1, 1, 1]], b_eq=[1])
-        assert held["random-ladder"].sample.gain[index] == pytest.approx(
-            -mixed.fun, abs=1e-3
-        )
-        assert (
-            held["router"].sample.gain[index]
-            <= held["oracle-ladder"].sample.gain[index] + 1e-9
-        )
+        assert gain["random-ladder"][index] == pytest.approx(-mixed.fun, abs=1e-3)
+        assert gain["router"][index] <= gain["oracle-ladder"][index] + 1e-9
     (difference,) = deepval.compare(result, "router", "random-ladder")[:1]
     assert difference.difference == pytest.approx(row.versus_random)
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import deepval
 from commands import call
 from deepval.errors import InputError, InputWarning
-from deepval.judging.comparison import check_statistic, compare
 from deepval.judging.draws import child_seeds
-from deepval.judging.over_cells import compare_over, pool
+from deepval.judging.pairs import check_statistic, compare
+from deepval.judging.pooled import compare_over, pool
 from worlds import COSTS, judge, quietly, random_scores, table_of
 
 FLIPPED = {"better": "worse", "worse": "better", "unresolved": "unresolved", None: None}

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import deepval
 from deepval.errors import InputError
-from deepval.judging.policies import CausalCap, FrozenThreshold
 from deepval.judging.priced_policies import (
     ConformalHarm,
     DualPrice,
@@ -21,6 +20,7 @@ from deepval.judging.priced_policies import (
 )
 from deepval.judging.routing import Routing, file_text, read_routing
 from deepval.judging.stream_rows import BEYOND, PAPER, tune
+from deepval.judging.streaming import CausalCap, FrozenThreshold
 from worlds import quietly, table_of
 
 SCORES = st.lists(

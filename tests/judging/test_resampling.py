@@ -13,15 +13,17 @@ import pytest
 import scipy.stats
 
 from deepval.errors import InputError
-from deepval.judging import draws as resampling
-from deepval.judging.draws import (
-    Draws,
+from deepval.judging.bootstrap import resample_counts
+from deepval.judging.draws import Draws, child_seeds, make_draws
+from deepval.judging.extras.concentration import concentration
+from deepval.judging.extras.planning import units_to_resolve
+from deepval.judging.extras.simultaneous import intervals_at_once
+from deepval.judging.intervals import (
     Interval,
-    child_seeds,
-    concentration,
-    make_draws,
-    simultaneous,
-    units_to_resolve,
+    interval,
+    interval_over,
+    intervals_over,
+    spread,
 )
 from reference import evaluation as slow
 from worlds import read_only
@@ -89,50 +91,46 @@ def test_intervals_equal_the_slow_twin():
         expected = slow.interval(
             twins, [Fraction(int(p)) for p in parts[kept]], exact=exact
         )
-        found = draws.interval(samples, kept)
+        # NaN leaves a draw out.
+        own = np.where(kept, samples, np.nan)
+        found = interval_over(own, draws, scale=0.0)
         if expected[0] is None:
-            assert math.isnan(found.low)
-            assert math.isnan(found.high)
+            assert found is None
         else:
             assert (found.low, found.high) == pytest.approx(
                 [float(x) for x in expected], rel=1e-9, abs=1e-13
             )
-        if kept.all():
-            assert draws.interval(samples) == found
-        others = rng.permutation(samples), rng.permutation(kept)
-        # rows that keep the same draws, and rows that do not
-        for other in (kept, others[1]):
-            together = draws.bounds(
-                np.stack([samples, others[0]]), np.stack([kept, other])
-            )
-            alone = draws.interval(samples, kept), draws.interval(others[0], other)
-            np.testing.assert_array_equal(
-                together, [(each.low, each.high) for each in alone]
-            )
-        assert draws.weight_of(kept) == pytest.approx(
-            weights[kept].sum() if exact else kept.mean()
-        )
+        # Rows that leave out the same draws, and rows that do not.
+        for other_kept in (kept, rng.permutation(kept)):
+            other = np.where(other_kept, rng.permutation(samples), np.nan)
+            alone = [interval_over(row, draws, scale=0.0) for row in (own, other)]
+            together = intervals_over(np.stack([own, other]), draws, scale=0.0)
+            assert together == alone
+        chance = weights[kept].sum() if exact else kept.mean()
+        assert draws.probability(kept) == pytest.approx(chance)
 
 
 def test_percentiles_by_hand():
     # Linear: place 0.025*40 = 1 of 0..40. Steps: F(1) = 2/41 is the first above 2.5 %,
     # F(39) = 40/41 above 97.5 %.
     samples = np.arange(41.0)[::-1].copy()
-    linear = Draws(np.ones((41, 1)), None, 0).interval(samples)
+    linear = interval_over(samples, Draws(np.ones((41, 1)), None, 0))
     assert (linear.low, linear.high) == pytest.approx((1, 39))
-    assert Draws(np.ones((41, 1)), np.full(41, 1 / 41), None).interval(
-        samples
-    ) == Interval(1.0, 39.0)
+    exact = Draws(np.ones((41, 1)), np.full(41, 1 / 41), None)
+    assert interval_over(samples, exact) == Interval(1.0, 39.0)
     # F(0) = 1/40 is 2.5 % exactly, and F(38) = 39/40 is 97.5 %: these x are the
     # smallest.
-    assert Draws(np.ones((40, 1)), np.full(40, 1 / 40), None).interval(
-        np.arange(40.0)
-    ) == Interval(0.0, 38.0)
+    exact = Draws(np.ones((40, 1)), np.full(40, 1 / 40), None)
+    assert interval_over(np.arange(40.0), exact) == Interval(0.0, 38.0)
 
 
 def test_snapping_and_verdict():
-    assert Interval(1e-12, -1e-12).snap() == Interval(0.0, 0.0)
-    assert Interval(1.1e-12, 1.0).snap() == Interval(1.1e-12, 1.0)
+    assert interval(1e-12, -1e-12) == Interval(0.0, 0.0)
+    assert interval(1.1e-12, 1.0) == Interval(1.1e-12, 1.0)
+    assert interval(-1e-10, 3.0, scale=200.0) == Interval(0.0, 3.0)
+    assert interval(1e-12, 1.0, scale=0.0) == Interval(1e-12, 1.0)
+    assert interval(math.nan, math.nan) is None
+    assert interval(0.0, math.nan) is None
     verdicts = {
         (0.1, 0.2): "better",
         (-0.2, -0.1): "worse",
@@ -141,18 +139,16 @@ def test_snapping_and_verdict():
     }
     for bounds, verdict in verdicts.items():
         assert Interval(*bounds).verdict == verdict
-    assert Interval(math.nan, math.nan).verdict is None  # nobody looked
-    assert Interval(-1e-10, 3.0).snap(200.0) == Interval(0.0, 3.0)
 
 
 def test_spread_is_the_weighted_standard_deviation_of_what_is_known():
     draws = Draws(np.ones((3, 1)), np.array([0.25, 0.5, 0.25]), None)
     # Without the second: weights 1/2 each, mean 2, deviations 1.
-    assert draws.spread(np.array([1.0, np.nan, 3.0])) == pytest.approx(1)
-    assert draws.spread(np.array([0.0, 2.0, 4.0])) == pytest.approx(
+    assert spread(np.array([1.0, np.nan, 3.0]), draws) == pytest.approx(1)
+    assert spread(np.array([0.0, 2.0, 4.0]), draws) == pytest.approx(
         math.sqrt((0.25 * 4 + 0.25 * 4) / 1)
     )
-    assert math.isnan(draws.spread(np.full(3, np.nan)))
+    assert math.isnan(spread(np.full(3, np.nan), draws))
 
 
 def random_table_of_samples(rng):
@@ -172,14 +168,14 @@ def covered(intervals, samples, draws) -> float:
     inside = np.all(
         (samples >= low[:, None] - 1e-9) & (samples <= high[:, None] + 1e-9), axis=0
     )
-    return draws.weight_of(inside)
+    return draws.probability(inside)
 
 
 def test_simultaneous_intervals_cover_all_rows_at_once_and_no_narrower_ones_do():
     rng = np.random.default_rng(2)
     for _ in range(300):
         point, samples, draws = random_table_of_samples(rng)
-        intervals = simultaneous(point, samples, draws, units=math.inf)
+        intervals = intervals_at_once(point, samples, draws, units=math.inf)
         assert covered(intervals, samples, draws) >= 0.95 - 1e-9
         narrower = [
             Interval(p + (i.low - p) * (1 - 1e-6), p + (i.high - p) * (1 - 1e-6))
@@ -190,14 +186,14 @@ def test_simultaneous_intervals_cover_all_rows_at_once_and_no_narrower_ones_do()
             np.array([i.high for i in narrower]),
         )
         assert (
-            draws.weight_of(
+            draws.probability(
                 np.all((samples >= low[:, None]) & (samples <= high[:, None]), axis=0)
             )
             < 0.95
         )
         # A row more can only widen those that were there.
         for fewer, more in zip(
-            simultaneous(point[:-1], samples[:-1], draws, units=math.inf),
+            intervals_at_once(point[:-1], samples[:-1], draws, units=math.inf),
             intervals,
             strict=False,
         ):
@@ -210,7 +206,7 @@ def test_the_quantile_of_simultaneous_intervals_is_not_interpolated(weights):
     samples = np.random.default_rng(3).normal(size=(2, 37))
     spread = samples.std(axis=1)
     distance = np.max(np.abs(samples) / spread[:, None], axis=0)
-    wide = simultaneous(
+    wide = intervals_at_once(
         np.zeros(2), samples, Draws(np.ones((37, 4)), weights, 0), units=math.inf
     )
     least = np.quantile(distance, 0.95, method="inverted_cdf")
@@ -226,11 +222,11 @@ def test_simultaneous_intervals_contain_pointwise_ones_of_symmetric_samples():
         half = rng.normal(size=(3, 500))
         samples, draws = np.hstack([half, -half]), Draws(np.ones((1000, 1)), None, None)
         for wide, row in zip(
-            simultaneous(np.zeros(3), samples, draws, units=math.inf),
+            intervals_at_once(np.zeros(3), samples, draws, units=math.inf),
             samples,
             strict=True,
         ):
-            narrow = draws.interval(row)
+            narrow = interval_over(row, draws)
             assert wide.low <= narrow.low
             assert narrow.high <= wide.high
 
@@ -239,11 +235,11 @@ def test_simultaneous_intervals_are_wider_by_student_s_t_of_few_units():
     rng = np.random.default_rng(6)
     samples, draws = rng.normal(size=(3, 1000)), Draws(np.ones((1000, 1)), None, None)
     point = samples.mean(axis=1)
-    plain = simultaneous(point, samples, draws, units=math.inf)
+    plain = intervals_at_once(point, samples, draws, units=math.inf)
     critical = (plain[0].high - point[0]) / samples[0].std()
     last = math.inf
     for units in (2, 6, 24, 1000):
-        wide = simultaneous(point, samples, draws, units=units)
+        wide = intervals_at_once(point, samples, draws, units=units)
         scale = (wide[0].high - point[0]) / (plain[0].high - point[0])
         student = scipy.stats.t.isf(NormalDist().cdf(-critical), units - 1)
         assert scale == pytest.approx(
@@ -258,14 +254,15 @@ def test_a_row_that_never_varies_keeps_a_point_and_disturbs_no_other():
     rng = np.random.default_rng(4)
     samples = rng.normal(size=(1, 200))
     draws = Draws(np.ones((200, 1)), None, None)
-    alone = simultaneous(np.zeros(1), samples, draws, units=6)[0]
+    alone = intervals_at_once(np.zeros(1), samples, draws, units=6)[0]
     # Rounding makes a few samples of a row without variation differ in the last digit.
     noise = np.where(np.arange(200) < 14, 1e-17, 0.0)
-    with_noise = simultaneous(np.zeros(2), np.vstack([samples, noise]), draws, units=6)
-    assert with_noise == [alone, Interval(0.0, 0.0)]
-    assert math.isnan(
-        simultaneous(np.zeros(1), np.full((1, 200), np.nan), draws, units=6)[0].low
+    with_noise = intervals_at_once(
+        np.zeros(2), np.vstack([samples, noise]), draws, units=6
     )
+    assert with_noise == [alone, Interval(0.0, 0.0)]
+    undefined = np.full((1, 200), np.nan)
+    assert intervals_at_once(np.zeros(1), undefined, draws, units=6) == [None]
 
 
 def test_a_draw_that_says_nothing_of_a_row_does_not_narrow_its_interval():
@@ -276,7 +273,7 @@ def test_a_draw_that_says_nothing_of_a_row_does_not_narrow_its_interval():
         Draws(np.ones((100, 1)), None, None),
         Draws(np.ones((200, 1)), None, None),
     )
-    assert simultaneous(np.zeros(2), blank, half, units=6) == simultaneous(
+    assert intervals_at_once(np.zeros(2), blank, half, units=6) == intervals_at_once(
         np.zeros(2), samples, known, units=6
     )
 
@@ -347,5 +344,15 @@ def test_child_seeds_differ_and_repeat():
     )
 
 
-def test_units_left_out():
-    assert resampling.without_each(3).tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+def test_resamples_are_the_sample_the_draws_and_what_is_left_without_each_unit():
+    draws = make_draws(3, 4)
+    counts = resample_counts(draws, 3)
+    assert counts[0].tolist() == [1, 1, 1]
+    assert counts[1:5].tolist() == draws.counts.tolist()
+    assert counts[5:].tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+
+
+@pytest.mark.parametrize(("units", "leave_out"), [(1, True), (101, True), (3, False)])
+def test_no_unit_is_left_out_of_one_or_of_more_than_a_hundred(units, leave_out):
+    counts = resample_counts(make_draws(units, 4), units, leave_out=leave_out)
+    assert len(counts) == 1 + 4

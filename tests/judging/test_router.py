@@ -12,17 +12,17 @@ import pytest
 import deepval
 from commands import call, refusal
 from deepval.errors import InputError, InputWarning
-from deepval.judging.comparison import POLICIES as CONTENDERS
 from deepval.judging.deployment import deployment
-from deepval.judging.policies import (
+from deepval.judging.pairs import POLICIES as CONTENDERS
+from deepval.judging.prices import Price
+from deepval.judging.routing import FIELDS, POLICIES, SETTABLE, Routing, file_text
+from deepval.judging.stream_rows import BEYOND, PAPER
+from deepval.judging.streaming import (
     AdaptiveThreshold,
     CausalCap,
     FrozenThreshold,
     TokenBucket,
 )
-from deepval.judging.prices import Price
-from deepval.judging.routing import FIELDS, POLICIES, SETTABLE, Routing, file_text
-from deepval.judging.stream_rows import BEYOND, PAPER
 from deepval.tables.scores import align
 from reference import streaming as slow
 from worlds import judge

@@ -8,16 +8,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from deepval.errors import InputError
-from deepval.judging import policies as streaming
-from deepval.judging import stream_rows
-from deepval.judging.policies import (
+from deepval.judging import stream_rows, streaming
+from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.draws import Draws
+from deepval.judging.gains import gains_of_choices
+from deepval.judging.stream_rows import Trial
+from deepval.judging.streaming import (
     AdaptiveThreshold,
     CausalCap,
     FrozenThreshold,
     TokenBucket,
 )
-from deepval.judging.stream_rows import Trial
 from reference import streaming as slow
+from worlds import table_of
 
 CASES = 2_000
 ALPHAS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.9, 1.0, 1 / 3)
@@ -73,7 +76,7 @@ def random_streams(seed: int, cases: int = CASES):
         yield rng, validation, score, unit, order, float(rng.choice(ALPHAS))
 
 
-def streamed(policy: streaming.Policy, score, unit, order) -> list[bool]:
+def streamed(policy: streaming.StreamRule, score, unit, order) -> list[bool]:
     """The decisions of one new stream per unit, fed in time order."""
     decisions: list[bool] = [False] * len(score)
     for rows in slow.in_time(unit.tolist(), order.tolist()):
@@ -490,50 +493,50 @@ def test_rate_missed_at_exactly_five_points():
         assert stream_rows.rate_missed((percent - 5.001) / 100, alpha)
 
 
-def test_unit_totals_by_hand():
-    totals = stream_rows.unit_totals(
-        read_only([1, 0.5, 0, 1]),
-        read_only([2, -4, 9, -1]),
-        unit=np.array([0, 0, 2, 2]),
-        units=4,
-    )
-    assert totals.benefit.tolist() == [2, 0, 0, 0]
-    assert totals.harm.tolist() == [0.5 * 4, 0, 1, 0]
-    assert totals.gain.tolist() == [2 - 2, 0, -1, 0]
-    assert totals.escalated.tolist() == [1.5, 0, 1, 0]
-    assert totals.inputs.tolist() == [2, 0, 2, 0]
+def gains_by_draw(acceptance, value, unit, *, counts):
+    """The bootstrap of some draws, and the gains of fixed acceptances."""
+    table = table_of(value, unit=unit).with_units(range(counts.shape[1]))
+    draws = Draws(np.asarray(counts, dtype=float), None, None)
+    bootstrap = Bootstrap.of(table, draws, leave_out=False)
+    return bootstrap, gains_of_choices(bootstrap, np.asarray(acceptance))
 
 
-def test_unit_totals_match_the_slow_twin():
+def test_gains_of_units_by_hand():
+    acceptance, value, unit = [1, 0.5, 0, 1], [2.0, -4.0, 9.0, -1.0], [0, 0, 2, 2]
+    bootstrap, gains = gains_by_draw(acceptance, value, unit, counts=np.eye(4))
+    each = bootstrap.drawn
+    assert gains.benefit[each].tolist() == [2, 0, 0, 0]
+    assert gains.gain[each].tolist() == [2 - 0.5 * 4, 0, -1, 0]
+    assert gains.escalated[each].tolist() == [1.5, 0, 1, 0]
+    assert bootstrap.inputs[each].tolist() == [2, 0, 2, 0]
+    assert (gains.benefit[0], gains.gain[0], gains.escalated[0]) == (2, -1, 2.5)
+
+
+def test_gains_of_units_match_the_slow_twin():
     rng = np.random.default_rng(9)
-    for _ in range(CASES):
-        n, units = int(rng.integers(0, 30)), int(rng.integers(1, 6))
-        acceptance, value = (
-            rng.random(n),
-            np.where(rng.random(n) < 0.5, 0.0, rng.normal(size=n)),
-        )
+    for _ in range(CASES // 10):
+        n, units = int(rng.integers(1, 30)), int(rng.integers(1, 6))
+        acceptance = rng.random(n)
+        value = np.where(rng.random(n) < 0.5, 0.0, rng.normal(size=n))
         unit = rng.integers(0, units, n)
-        totals = stream_rows.unit_totals(acceptance, value, unit=unit, units=units)
-        found = np.column_stack(
-            [totals.gain, totals.benefit, totals.harm, totals.escalated, totals.inputs]
-        )
+        bootstrap, own = gains_by_draw(acceptance, value, unit, counts=np.eye(units))
+        columns = own.gain, own.benefit, own.benefit - own.gain, own.escalated
+        found = np.column_stack([*columns, bootstrap.inputs])[bootstrap.drawn]
         expected = slow.unit_totals(acceptance, value, unit, units)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_totals_times_draw_counts_equal_a_replayed_stream():
+def test_gains_of_a_draw_equal_a_replayed_stream():
     rng = np.random.default_rng(10)
     unit, order = np.repeat(np.arange(4), 12), np.arange(48)
     score, value = rng.normal(size=48), rng.normal(size=48)
     policy = TokenBucket(2.0, FrozenThreshold.calibrate(score, 0.3), 0.3)
-    totals = stream_rows.unit_totals(
-        policy.decide(score, unit, order), value, unit=unit, units=4
-    )
-    counts = np.array([2, 0, 1, 1])
+    accepted = policy.decide(score, unit, order)
+    _, gains = gains_by_draw(accepted, value, unit, counts=np.array([[2, 0, 1, 1]]))
     rows = np.concatenate([np.flatnonzero(unit == u) for u in (0, 0, 2, 3)])
     replayed = policy.decide(score[rows], np.repeat(np.arange(4), 12), np.arange(48))
-    assert counts @ totals.gain == pytest.approx(replayed @ value[rows], rel=1e-9)
-    assert counts @ totals.escalated == replayed.sum()
+    assert gains.gain[1] == pytest.approx(replayed @ value[rows], rel=1e-9)
+    assert gains.escalated[1] == replayed.sum()
 
 
 @pytest.mark.parametrize(
@@ -569,12 +572,6 @@ def test_totals_times_draw_counts_equal_a_replayed_stream():
         ),
         (lambda: FrozenThreshold(0.0, 0.5).start().decide(math.nan), "NaN"),
         (lambda: stream_rows.rate_missed(math.nan, 0.2), "at least one input"),
-        (
-            lambda: stream_rows.unit_totals(
-                np.ones(1), np.ones(1), unit=np.array([2]), units=2
-            ),
-            "between 0 and",
-        ),
         (
             lambda: tune_token_bucket(
                 np.zeros(1),

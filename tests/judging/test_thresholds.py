@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import deepval
 from deepval.errors import InputError
 from deepval.judging import knapsack
-from deepval.judging.draws import Interval, prediction_interval
-from deepval.judging.policies import FrozenThreshold
+from deepval.judging.deployment import prediction_interval
+from deepval.judging.intervals import Interval
 from deepval.judging.prices import Price
+from deepval.judging.streaming import FrozenThreshold
 from deepval.report import console
 from deepval.results import Result
 from reference.knapsack import relaxed
@@ -93,7 +94,7 @@ def test_a_prediction_interval_by_hand():
 def test_units_of_the_same_rate_predict_it():
     assert prediction_interval(0.2, 0.0, 10) == Interval(0.2, 0.2)
     assert prediction_interval(0.0, 0.0, 10) == Interval(0.0, 0.0)
-    assert np.isnan(prediction_interval(0.2, 0.1, 1).low)
+    assert prediction_interval(0.2, 0.1, 1) is None
 
 
 def test_calibration_units_set_the_threshold_and_the_judged_ones_its_rate():

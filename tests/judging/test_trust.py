@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 import deepval
-from deepval.judging.draws import cautious, student_quantile
+from deepval.judging.intervals import second_opinion
+from deepval.judging.student import student_quantile
 from deepval.report import console, forms
 from deepval.results import in_words
 from worlds import COSTS, judge, quietly, random_scores, table_of
@@ -83,18 +84,18 @@ def test_far_quantiles_of_students_t(degrees):
 
 
 def test_fewer_effective_units_say_less():
-    widths = [
-        cautious(1.0, 0.1, units=20, effective=effective)
+    opinions = [
+        second_opinion(1.0, 0.1, units=20, effective_units=effective)
         for effective in (20, 8, 3, 2, 1.2, math.nan)
     ]
-    halves = [interval.high - 1.0 for interval in widths]
+    halves = [opinion.high - 1.0 for opinion in opinions]
     assert halves == sorted(halves)
-    assert halves[3] == halves[4] == halves[5]  # never less than one degree of freedom
-    assert [interval.high + interval.low for interval in widths] == pytest.approx(
-        [2.0] * 6
-    )
-    assert math.isnan(cautious(1.0, 0.1, units=1, effective=1.0).low)
-    assert math.isnan(cautious(1.0, math.nan, units=4, effective=3.0).high)
+    # Never less than one degree of freedom.
+    assert halves[3] == halves[4] == halves[5]
+    middles = [opinion.high + opinion.low for opinion in opinions]
+    assert middles == pytest.approx([2.0] * 6)
+    assert second_opinion(1.0, 0.1, units=1, effective_units=1.0) is None
+    assert second_opinion(1.0, math.nan, units=4, effective_units=3.0) is None
 
 
 @pytest.mark.parametrize(

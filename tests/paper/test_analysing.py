@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from commands import call
-from deepval.cells.judgement import LEDGER, openings
 from deepval.cli import app
 from deepval.cli.analyse import command
 from deepval.errors import InputError, InputWarning, NothingToLearnError
+from deepval.judging.cases import LEDGER, openings
 from deepval.paper import analysis
 from deepval.paper.analyses import seeds, signs
 from deepval.paper.row_columns import columns

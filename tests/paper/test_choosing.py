@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from choosing_worlds import made_cell, made_scores, paper_cells, random_cell
 from commands import call
 from deepval.cells.folder import read_cell
-from deepval.cells.judgement import openings
 from deepval.errors import InputError
+from deepval.judging.cases import openings
 from deepval.judging.draws import seeds_by_units
 from deepval.paper.analyses import arbiter, perception_ranking, selection_regret
 from deepval.paper.analyses.selection_regret import pools, ranked

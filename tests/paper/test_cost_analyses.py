@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import deepval
 from commands import call
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import Split
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws, seeds_by_units
 from deepval.paper.analyses import (
@@ -35,6 +34,7 @@ from deepval.report.figures.gain_figures import charged_levels
 from deepval.results import KINDS
 from deepval.tables.costs import PROFILES, Costs
 from deepval.tables.scores import align
+from deepval.tables.split import Split
 from reference.evaluation import best_gain, expected_top
 from small_cells import build_cells
 from worlds import COSTS, judge, table_of
@@ -679,7 +679,7 @@ def test_streams_pool_draw_by_draw(streamed):
                     [capped(own[unit == u], other, 0.2) for u in judged.unit_ids]
                 ).astype(float)
                 if policy == "frozen threshold":
-                    found = deepval.judging.policies.FrozenThreshold.calibrate(
+                    found = deepval.judging.streaming.FrozenThreshold.calibrate(
                         other, 0.2
                     )
                     go = (own > found.theta) + found.tie_acceptance * (

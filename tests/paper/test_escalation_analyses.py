@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import call
-from deepval.cells.judgement import EvaluationData
-from deepval.cells.spec import units_of
 from deepval.errors import InputError
+from deepval.judging.cases import EvaluationData
 from deepval.paper.analyses import (
     agreement,
     composition,
@@ -22,6 +21,7 @@ from deepval.paper.analyses import (
     signs,
     ties,
 )
+from deepval.tables.split import units_of
 from small_cells import build_cells, read_cells
 
 # few units, to be quick

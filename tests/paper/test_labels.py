@@ -15,9 +15,9 @@ import deepval
 from commands import call
 from deepval.allocators import RowRecipe
 from deepval.cells.fitting import fit_on, score_on
-from deepval.cells.judgement import openings
 from deepval.errors import InputError, InputWarning
 from deepval.fit_targets import TARGETS, labels
+from deepval.judging.cases import openings
 from deepval.judging.draws import make_draws, seeds_by_units
 from deepval.paper.analyses import (
     contrasts,

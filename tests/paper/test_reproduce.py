@@ -17,10 +17,10 @@ import pytest
 from commands import call
 from deepval.allocators.row_allocator import RowRecipe
 from deepval.cells.fitting import fit_on
-from deepval.cells.judgement import openings
 from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
+from deepval.judging.cases import JudgedCell, openings
 from deepval.paper import parts, published_figures, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.gaps import GapRow
@@ -28,7 +28,7 @@ from deepval.paper.analyses.seeds import RANDOMIZED
 from deepval.paper.analysis import ANALYSES, analysis
 from deepval.paper.published_figures import (
     Affected,
-    Figure,
+    PublishedFigure,
     affected_in,
     compare_with_paper,
     published,
@@ -222,7 +222,7 @@ def test_looks_at_test_units_are_counted_when_they_are_taken(whole):
     assert counts == {3}
 
 
-def figure(**changes) -> Figure:
+def figure(**changes) -> PublishedFigure:
     plain = {
         "table": "a table",
         "row": "a row",
@@ -243,7 +243,7 @@ def figure(**changes) -> Figure:
         "lo": None,
         "hi": None,
     }
-    return Figure(**(plain | numbers | changes))
+    return PublishedFigure(**(plain | numbers | changes))
 
 
 def rows_like(**changes):
@@ -307,13 +307,25 @@ def test_few_affected_inputs_or_units_are_not_enough(inputs, units, words):
     assert Affected(inputs, units).not_enough == words
 
 
-def cell_of(inputs: str, units: str, values: list[float]) -> SimpleNamespace:
+class MadeCell(JudgedCell):
+    """A cell without a folder: losses and a split."""
+
+    id = "made"
+    folder = Path("nowhere")
+    listed = split = terms = provenance = None
+
+    def __init__(self, listed, split):
+        self.listed = listed
+        self.split = split
+
+
+def cell_of(inputs: str, units: str, values: list[float]) -> MadeCell:
     """A cell of inputs with one letter each in units with one letter each."""
     losses = {"cheap": np.ones(len(values)), "full": 1.0 - np.array(values)}
     table = ValueTable.from_columns(unit=list(units), input=list(inputs), losses=losses)
     roles = {"train": ("w",), "validation": (), "fit": ("w",), "test": ("u", "v")}
     split = SimpleNamespace(units=("u", "v", "w"), **roles)
-    return SimpleNamespace(listed=table.with_units(split.units), split=split)
+    return MadeCell(table.with_units(split.units), split)
 
 
 def test_affected_inputs_of_several_cells_are_counted_once():

@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 import deepval
 from commands import run, run_process
 from deepval.errors import InputError
-from deepval.judging.comparison import compare
 from deepval.judging.draws import Draws, child_seeds
-from deepval.judging.over_cells import pool
+from deepval.judging.pairs import compare
+from deepval.judging.pooled import pool
 from deepval.protocol import integrity
 from deepval.protocol import standings as standings_module
 from deepval.protocol.cards import Card
@@ -333,13 +333,8 @@ def test_kept_judgements_change_no_byte_and_are_not_made_again(
             where, name, lambda *a, **k: (told_to.append(told(*a)), before(*a, **k))[1]
         )
 
-    watched(Reader, "answer", lambda _, folder, *rest: folder.name, read)
-    watched(
-        standings_module,
-        "ranking_samples",
-        lambda _, scores, allowances: scores.name,
-        asked,
-    )
+    watched(Reader, "answer", lambda _, folder, *rest: Path(folder).name, read)
+    watched(standings_module, "_numbers", lambda policy, *rest: policy.name, asked)
     watched(standings_module, "standings_of_bases", list, ranked)
     # Nothing changes: nobody is judged or ranked, and only who was refused is read, to
     # be told why.

@@ -1,6 +1,4 @@
-"""Slow twins of `deepval.judging.policies`: plain loops over units and inputs, straight
-from the definitions.
-"""
+"""Slow twins of `deepval.judging.streaming`: plain loops, from the definitions."""
 
 import math
 

@@ -9,8 +9,8 @@ import pytest
 
 import deepval
 from deepval.judging.allowances import allowance
-from deepval.judging.comparison import compare
-from deepval.judging.over_cells import pool
+from deepval.judging.pairs import compare
+from deepval.judging.pooled import pool
 from deepval.protocol.leaderboard_pages import as_markdown
 from deepval.report import FORMS, console, figures, html
 from deepval.report.comparisons import comparison_table, overview

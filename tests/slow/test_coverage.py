@@ -13,8 +13,10 @@ import pytest
 from scipy import integrate, optimize, stats
 
 import deepval
-from deepval.judging.comparison import basis
-from deepval.judging.draws import Draws, Interval, simultaneous
+from deepval.judging.draws import Draws
+from deepval.judging.extras.simultaneous import intervals_at_once
+from deepval.judging.intervals import Interval
+from deepval.judging.pairs import basis
 
 # small tables, by chance
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:The last mode")]
@@ -215,7 +217,11 @@ def compared(
     table, scores = table_of(units, spread, rng, STRENGTHS)
     named = {f"score {number}": score for number, score in enumerate(scores)}
     held = basis(deepval.evaluate(table, named, **options))
-    rows = [judged.paired for judged in held.judged if judged.row.allocator in named]
+    rows = [
+        judged.ahead_of_chance(held.totals)
+        for judged in held.judged
+        if judged.row.allocator in named
+    ]
     return np.stack(rows), held.totals.draws
 
 
@@ -260,7 +266,7 @@ def test_coverage_of_simultaneous_intervals(name):
             )
             point, drawn = samples[:, 0], samples[:, 1 : 1 + len(draws)]
             held += [
-                held_at_once(simultaneous(point, drawn, draws, units=u), truth)
+                held_at_once(intervals_at_once(point, drawn, draws, units=u), truth)
                 for u in (math.inf, units)
             ]
         plain, widened = held / REPLICATIONS

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deepval.judging.policies import FrozenThreshold
 from deepval.judging.priced_policies import harm_shares, safe_threshold
+from deepval.judging.streaming import FrozenThreshold
 
 sys.path.insert(0, str(Path(__file__).parent))
 from intervals import SIZES, SPREADS, World
@@ -69,7 +69,7 @@ def world_draw(world, units):
 
 def cell_draw(folder, name, units):
     from deepval.cells.folder import read_cell
-    from deepval.cells.judgement import case_of
+    from deepval.judging.cases import case_of
 
     cell = read_cell(folder)
     own = case_of(cell).scores({})[name]

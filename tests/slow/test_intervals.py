@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.judging.comparison import basis
+from deepval.judging.pairs import basis
 
 sys.path.insert(0, str(Path(__file__).parent))
 import intervals
@@ -32,11 +32,10 @@ def test_the_study_judges_as_evaluate_does(units):
     result = deepval.evaluate(
         table, {"s": score.ravel()}, [deepval.Selection(intervals.ALPHA)], seed=3
     )
-    row, samples = next(
-        (item.row, item.paired)
-        for item in basis(result).judged
-        if item.row.allocator == "s"
-    )
+    held = basis(result)
+    (judged,) = (item for item in held.judged if item.row.allocator == "s")
+    row = judged.row
+    samples = judged.ahead_of_chance(held.totals)
     assert np.concatenate([[one.point], one.drawn, one.jack]) == pytest.approx(
         samples, abs=1e-10
     )

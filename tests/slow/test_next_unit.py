@@ -1,5 +1,5 @@
-"""How often the next unit lies within what was seen, and how often intervals without
-draws hold.
+"""How often the next unit lies within what was seen, and how often second opinions with
+and without draws hold.
 
 Nominal against realised, in the worlds of intervals.py and by resampling the units of a
 KITTI cell that are not test units: printed by `make slow`, quoted in
@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deepval.judging.draws import cautious
-from deepval.judging.guarantees import without_draws
+from deepval.judging.extras.next_units import jackknife
+from deepval.judging.intervals import second_opinion
 from deepval.tables.scores import align_all
 from deepval.tables.values import read_values
 from shared import shared_data
@@ -39,38 +39,39 @@ def at_cut(value, score, cut, share):
     return (value * (score >= cut)).sum(axis=-1) - share * value.sum(axis=-1)
 
 
+def opinions(point, spread, left_out, effective):
+    """The second opinions with draws, of which the spread is known, and without."""
+    units = len(left_out)
+    drawn = second_opinion(point, spread, units=units, effective_units=effective)
+    return [drawn, jackknife(point, left_out, effective)]
+
+
 def judge(value, cheap, score, rng):
-    """Differences of units, the cut, and the two intervals."""
+    """Differences of units, the cut, and the two second opinions."""
     units = len(value)
     ranked = intervals.Ranked(value, cheap, score)
     slots = int(np.floor(intervals.ALPHA * value.size + 0.5))
     cut = -np.partition(-score.ravel(), slots - 1)[slots - 1]
-    difference, loss = at_cut(value, score, cut, slots / value.size), ranked.loss
-    effective = intervals.effective_units(np.maximum(value, 0).sum(axis=1))
+    difference = at_cut(value, score, cut, slots / value.size)
     counts = rng.multinomial(units, np.full(units, 1 / units), size=DRAWS).astype(float)
-    spread = float(ranked.difference(counts)[0].std())
-    drawn = cautious(
-        difference.sum() / loss.sum(), spread, units=units, effective=effective
+    own = opinions(
+        difference.sum() / ranked.loss.sum(),
+        float(ranked.difference(counts)[0].std()),
+        ranked.difference(1 - np.eye(units))[0],
+        intervals.effective_units(np.maximum(value, 0).sum(axis=1)),
     )
-    return (
-        difference,
-        cut,
-        [
-            drawn,
-            without_draws(
-                difference.sum() / loss.sum(),
-                ranked.difference(1 - np.eye(units))[0],
-                effective=effective,
-            ),
-        ],
-    )
+    return difference, cut, own
+
+
+def coverage(rows, truth):
+    """The share of intervals that hold the truth."""
+    return np.mean([row.low <= truth <= row.high for row in rows])
 
 
 def summary(rows, truth):
     """Coverage and median width of one interval over replications, in percent."""
-    covered = np.mean([row.low <= truth <= row.high for row in rows])
     width = np.median([row.high - row.low for row in rows])
-    return f"{100 * covered:.1f} ({100 * width:.1f})"
+    return f"{100 * coverage(rows, truth):.1f} ({100 * width:.1f})"
 
 
 @pytest.mark.parametrize("spread", intervals.SPREADS)
@@ -96,11 +97,8 @@ def test_nominal_against_realised(spread, score, units):
     for realised, nominal in ((within, 1 - 2 * beyond(units)), (worse, beyond(units))):
         error = np.std(realised) / np.sqrt(REPLICATIONS)
         assert abs(np.mean(realised) - nominal) < 4 * error
-    cover = [
-        np.mean([row.low <= world.truth <= row.high for row in column])
-        for column in zip(*rows, strict=True)
-    ]
-    assert cover[1] >= cover[0] - 0.04
+    drawn, free = zip(*rows, strict=True)
+    assert coverage(free, world.truth) >= coverage(drawn, world.truth) - 0.04
 
 
 @pytest.fixture(scope="module")
@@ -190,21 +188,8 @@ def test_on_kitti_units(units, kitti_units):
             for other in others
         ]
         effective = intervals.effective_units(gains[seen])
-        rows.append(
-            [
-                cautious(
-                    difference.sum() / own.sum(),
-                    spread,
-                    units=units,
-                    effective=effective,
-                ),
-                without_draws(
-                    difference.sum() / own.sum(),
-                    np.array(left_out),
-                    effective=effective,
-                ),
-            ]
-        )
+        point = difference.sum() / own.sum()
+        rows.append(opinions(point, spread, np.array(left_out), effective))
     texts = [summary(column, truth) for column in zip(*rows, strict=True)]
     print(
         f"\n| KITTI, {number} fit units | {units} | "

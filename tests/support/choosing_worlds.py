@@ -9,9 +9,9 @@ import numpy as np
 
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import Split
 from deepval.diagnostics import Evidence
 from deepval.protocol.tracks import read_track
+from deepval.tables.split import Split
 from worlds import table_of
 
 TRAIN, VALIDATION, TEST = ("t0", "t1"), ("v0", "v1"), ("a", "b", "c")

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from deepval.cells.build import built
-from deepval.cells.spec import Material, ModeSpec, Split, specs
+from deepval.cells.spec import Material, ModeSpec, specs
 from deepval.diagnostics import Evidence
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.tables.keys import positions
+from deepval.tables.split import Split
 from deepval.tables.values import ValueTable
 from in_memory import DetectionSet, read_units
 from worlds import quietly

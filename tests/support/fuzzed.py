@@ -17,7 +17,6 @@ import deepval
 from commands import run
 from deepval.allocators import read_allocator
 from deepval.cells.folder import read_cell
-from deepval.cells.spec import read_split
 from deepval.cells.view_files import read_frames
 from deepval.datasets import kitti
 from deepval.errors import InputError
@@ -29,6 +28,7 @@ from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import read_history, wanted
 from deepval.protocol.tracks import read_cells
 from deepval.tables.costs import PROFILES, read_costs
+from deepval.tables.split import read_split
 from fault_worlds import write_fault_world
 from kitti_files import write_kitti
 from worlds import judge, random_table

@@ -27,7 +27,6 @@ from deepval.cells.explorer import pictures
 from deepval.cells.fitting import fit_on, refit, score_on
 from deepval.cells.folder import read_cell
 from deepval.cells.sources import read_specification
-from deepval.cells.spec import read_split
 from deepval.cells.view_files import read_frames
 from deepval.datasets import kitti, nuscenes
 from deepval.datasets.logs.nuplan import Nuplan
@@ -45,6 +44,7 @@ from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import read_history, wanted
 from deepval.protocol.tracks import read_cells
 from deepval.report import FORMS, html
+from deepval.tables.split import read_split
 from fault_worlds import write_fault_world
 from fuzzed import changed
 from in_memory import over

@@ -19,13 +19,13 @@ from deepval.allocators import RECIPES, RowRecipe
 from deepval.allocators.models import Learner, Linear
 from deepval.allocators.models.model import Standard
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import Split
 from deepval.diagnostics import Evidence
 from deepval.features import Sight
 from deepval.features.views import CheapMode, View
 from deepval.files.canonical import Manifest
 from deepval.perception.reported.losses import LOSSES
 from deepval.tables.costs import PROFILES, Costs
+from deepval.tables.split import Split
 from deepval.tables.values import ValueTable
 from view_worlds import random_view
 from worlds import quietly

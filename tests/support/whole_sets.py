@@ -13,7 +13,7 @@ from deepval.arrays import Bool, Float
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
-from deepval.judging.comparison import basis
+from deepval.judging.pairs import basis
 from deepval.perception.reported.cache import FrameRecord, enter, unit_files
 from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.losses import (

@@ -11,7 +11,7 @@ import pytest
 import deepval
 from deepval.errors import InputError
 from deepval.judging.allowances import allowance, conventions, measured
-from deepval.judging.mode_samples import allowed_spend, mode_costs
+from deepval.judging.exact_plans import integer_budget, integer_prices
 from deepval.report import FORMS, console
 from deepval.report.html import render as page
 from deepval.report.text_tables import cost
@@ -85,17 +85,17 @@ def test_money_pays_for_the_judge_before_it_escalates():
 def test_the_knapsack_counts_nanodollars():
     costs = {"modes": {"s": {"usd": 2e-7}, "m": {"usd": 1.4e-6}, "l": {"usd": 3.1e-3}}}
     allowed = allowance(deepval.Money(0.2, costs), ("s", "m", "l"))
-    assert mode_costs(allowed, ("s", "m", "l")).tolist() == [0, 1400, 3_100_000]
+    assert integer_prices(allowed, ("s", "m", "l")).tolist() == [0, 1400, 3_100_000]
     # the last digits of 0.2 * 0.0031 cost nothing
-    assert allowed_spend(allowed, 10**6) == 620_000 * 10**6
-    assert allowed_spend(allowed, 7, 1e-4) == 7 * 520_000
+    assert integer_budget(allowed, 10**6) == 620_000 * 10**6
+    assert integer_budget(allowed, 7, 1e-4) == 7 * 520_000
     unpayable = {
         "modes": {"s": {"usd": 0.0}, "m": {"usd": 1e-12}, "l": {"usd": 3.1e-3}}
     }
     with pytest.raises(
         InputError, match=r"'m' has usd = 1e-12, less than can be counted"
     ):
-        mode_costs(
+        integer_prices(
             allowance(deepval.Money(0.2, unpayable), ("s", "m", "l")), ("s", "m", "l")
         )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import deepval
 from deepval import InputError, InputWarning, ValueTable, read_values
-from deepval.judging import audits
+from deepval.judging.extras.setting import setting as setting_of
 from deepval.tables import values
 from deepval.tables.values import most_helpful
 
@@ -537,9 +537,9 @@ def test_what_a_setting_says_of_several_budgets_takes_one_sort_of_the_values(
         "most_helpful",
         lambda *args: sorts.append(len(args)) or most_helpful(*args),
     )
-    setting = audits.setting(table)
+    setting = setting_of(table)
     assert sorts == [1]
     for item in setting.budgets:
         best = np.sort(np.maximum(table.decision_values, 0.0))[::-1][: item.quota]
         assert item.oracle_share == pytest.approx(best.sum() / cheap.sum(), rel=1e-12)
-    assert setting == audits.setting(table.keep(np.ones(500, dtype=bool)))
+    assert setting == setting_of(table.keep(np.ones(500, dtype=bool)))

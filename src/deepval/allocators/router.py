@@ -16,7 +16,6 @@ from deepval.errors import InputError, InputWarning, quote
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
 from deepval.files.writing import file_path, write_atomically
-from deepval.judging.policies import Policy
 from deepval.judging.prices import Price
 from deepval.judging.routing import (
     MODES,
@@ -26,6 +25,7 @@ from deepval.judging.routing import (
     file_text,
     read_routing,
 )
+from deepval.judging.streaming import StreamRule
 from deepval.report.text_tables import quantity
 
 
@@ -46,7 +46,7 @@ class Router:
     def __init__(
         self,
         allocator: Allocator | None,
-        policy: Policy | Price | Routing,
+        policy: StreamRule | Price | Routing,
         *,
         mode: CheapMode | None = None,
         modes: Sequence[str] | None = None,
@@ -91,7 +91,7 @@ class Router:
         scores: Any,
         alpha: float,
         *,
-        policy: str | Policy | Price = "frozen threshold",
+        policy: str | StreamRule | Price = "frozen threshold",
         parameter: float | None = None,
         modes: Sequence[str] | None = None,
         costs: Mapping[str, float] | None = None,
@@ -194,7 +194,7 @@ class Router:
         write_atomically(file_path(path), file_text(self.routing))
 
     @property
-    def policy(self) -> Policy | Price:
+    def policy(self) -> StreamRule | Price:
         """The rule that decides which scores are escalated."""
         return self.routing.policy
 

@@ -25,6 +25,7 @@ from deepval.features.views import CheapMode, Frame, View, frames_of
 from deepval.files.canonical import sha256
 from deepval.geometry.vehicle import Vehicle, clearance_m
 from deepval.judging.draws import Draws
+from deepval.judging.intervals import interval_over
 from deepval.judging.routing import Routing
 from deepval.perception.placing import merge, monocular_objects
 from deepval.perception.reported.detections import DONE, Detections
@@ -33,7 +34,6 @@ from deepval.planners.controllers import Actions
 from deepval.planners.idm import Idm, Lead
 from deepval.planners.observation import VEHICLE, Agents, agents_of, situation_at
 from deepval.planners.pdm_closed import BRAKE_MPS2, PdmClosed
-from deepval.results import known
 from deepval.systems import Braking, RecedingHorizon
 from deepval.systems.system import FrameFlags, FrameValues
 from deepval.tables.costs import Costs
@@ -304,7 +304,7 @@ def _reference_report(truth: Truth) -> Detections:
     )
 
 
-class Choice:
+class DriveChoice:
     """The decisions of one arm in one scene; `router` is None for an arm without an
     allocator.
     """
@@ -365,7 +365,7 @@ def drive_scene(course: DriveSetting, unit: str) -> list[Driven]:
     """One drive per arm, and last the drive with perfect perception."""
     ride, arms = course.ride(unit), [*(arm.name for arm in course.arms), PERFECT]
     system, script, count = course.controller(ride), ride.script, len(arms)
-    choices = [Choice(arm, course, unit, CHEAP) for arm in course.arms]
+    choices = [DriveChoice(arm, course, unit, CHEAP) for arm in course.arms]
     s_m, d_m, speed_mps = (
         np.full(count, float(path[0]))
         for path in (script.s_m, script.d_m, script.speed_mps)
@@ -547,14 +547,14 @@ def follow_script(
     )
 
 
-class Choices(NamedTuple):
+class DriveChoices(NamedTuple):
     """The score of each frame (NaN without one), and whether it is escalated."""
 
     score: Float[np.ndarray, "time"]
     escalated: Bool[np.ndarray, "time"]
 
 
-def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> Choices:
+def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> DriveChoices:
     """The scores and choices of an arm along a script or log as the frames arrive; a
     score is NaN without one.
     """
@@ -563,11 +563,11 @@ def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> Choices:
         score = arm.allocator.score(along.sight)
         rows = np.flatnonzero(~np.isnan(score))
         escalated[rows] = arm.routing.replay(score[rows], np.zeros_like(rows), rows) > 0
-        return Choices(score, escalated)
-    choice = Choice(arm, course, along.scene.unit, along.sight.view.mode)
+        return DriveChoices(score, escalated)
+    choice = DriveChoice(arm, course, along.scene.unit, along.sight.view.mode)
     for number, frame in enumerate(frames_of(along.sight.view, images=False)):
         escalated[number] = choice.escalates(frame)
-    return Choices(np.full(len(along.scene), np.nan), escalated)
+    return DriveChoices(np.full(len(along.scene), np.nan), escalated)
 
 
 def calibrated(
@@ -682,15 +682,15 @@ def summaries(rows: Sequence[Mapping[str, Any]], draws: Draws) -> list[dict[str,
     drawn = draws.counts @ np.bincount(unit)
 
     def estimate(values: Float[np.ndarray, "drive"]) -> dict[str, float | None] | None:
-        bounds = draws.interval(
-            draws.counts @ np.bincount(unit, weights=values) / drawn
-        )
-        mean = {
+        if np.isnan(values).any():
+            return None
+        means = draws.counts @ np.bincount(unit, weights=values) / drawn
+        bounds = interval_over(means, draws, scale=0.0)
+        return {
             "mean": float(values.mean()),
-            "low": known(bounds.low),
-            "high": known(bounds.high),
+            "low": None if bounds is None else bounds.low,
+            "high": None if bounds is None else bounds.high,
         }
-        return None if np.isnan(values).any() else mean
 
     table = []
     for arm, drives in by_arm.items():

@@ -9,6 +9,7 @@ the plans and the corners of the perceived objects.
 import base64
 import glob
 import io
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
@@ -493,8 +494,18 @@ def notable_inputs(
     }
 
 
-def _cell(item: Any) -> Any:
-    """A cell of the table as JSON has it: infinities as text, and missing numbers, not
-    equal to themselves, as null.
+def _cell(item: Any) -> float | int | str | bool | None:
+    """A cell of the table as JSON has it.
+
+    Missing values are null. Infinite numbers and whatever JSON has no form for, such as
+    times, decimals, bytes and lists, are text.
     """
-    return None if item != item else str(item) if item in (np.inf, -np.inf) else item
+    if item is None or isinstance(item, str | bool | int):
+        return item
+    if isinstance(item, float):
+        if math.isnan(item):
+            return None
+        return str(item) if math.isinf(item) else item
+    # A missing time differs from itself, as NaN does.
+    is_missing = np.ndim(item) == 0 and item != item
+    return None if is_missing else str(item)

@@ -29,7 +29,6 @@ from deepval.allocators import (
 from deepval.allocators.allocator import SIGNALS
 from deepval.arrays import Float, Int, Shaped
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import units_of
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
 from deepval.errors import InputError, InputWarning, NothingToLearnError, suggestion
 from deepval.features import Sight
@@ -37,10 +36,12 @@ from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
 from deepval.files.reading import check_form
 from deepval.fit_targets import TARGETS, RoutingObjective, labels
+from deepval.judging.cases import ScoredInputs
 from deepval.planners.controllers import Rule
 from deepval.progress import Watch, unwatched
 from deepval.tables.keys import positions
 from deepval.tables.scores import Fit, Kind, Scores
+from deepval.tables.split import units_of
 from deepval.tables.values import ValueTable
 from deepval.workers import Map
 from deepval.world.objects import Outputs
@@ -251,7 +252,7 @@ def refit(
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class Scored(ScoredInputs):
     """Scores of some inputs of a cell.
 
     Attributes:

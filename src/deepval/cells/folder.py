@@ -21,7 +21,7 @@ import numpy as np
 
 from deepval.cells.build import Cell
 from deepval.cells.explorer import frames_file
-from deepval.cells.spec import CellSpec, Split, read_split
+from deepval.cells.spec import CellSpec
 from deepval.cells.view_files import output_files, read_outputs, read_views
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
@@ -38,11 +38,13 @@ from deepval.files.canonical import (
     sha256,
 )
 from deepval.files.writing import lock, write_atomically
+from deepval.judging.cases import JudgedCell
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import Outcomes
 from deepval.tables.columns import Columns, cell_columns, parquet_bytes
 from deepval.tables.costs import Costs, check_modes, costs_bytes
 from deepval.tables.keys import positions
+from deepval.tables.split import Split, read_split
 from deepval.tables.terms import weight_columns
 from deepval.tables.values import ValueTable, read_values
 from deepval.version import __version__
@@ -118,7 +120,7 @@ def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
 
 
 @dataclass(frozen=True)
-class BuiltCell:
+class BuiltCell(JudgedCell):
     """A cell read back from its folder; files are loaded at first use.
 
     Attributes:

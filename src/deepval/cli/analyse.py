@@ -14,9 +14,8 @@ import typer
 
 from deepval.allocators import check_recipes
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import read_evaluation_data, shared_seeds
 from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
-from deepval.cells.spec import ROLES, CellSpec
+from deepval.cells.spec import CellSpec
 from deepval.cli import options
 from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits, option
 from deepval.cli.options import DrawOptions, Workers
@@ -25,6 +24,7 @@ from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.allowances import LEVELS, RAILS, Selection
+from deepval.judging.cases import read_evaluation_data, shared_seeds
 from deepval.paper.analysis import (
     ALPHAS,
     ANALYSES,
@@ -45,6 +45,7 @@ from deepval.report.text_tables import Table
 from deepval.results import KINDS, MEASURED, Result, lists_by_key
 from deepval.tables.costs import Costs
 from deepval.tables.scores import fill_missing
+from deepval.tables.split import ROLES
 
 FORMS = ("text", "markdown", "csv", "latex", "json")
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}

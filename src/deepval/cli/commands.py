@@ -400,8 +400,8 @@ def _reads(command: str, read: Path, written: Path) -> bool:
 
 def _cell_files(cell: Path) -> set[str]:
     """The files of a cell that its manifest lists, the manifest and the ledger."""
-    from deepval.cells.judgement import LEDGER
     from deepval.files.canonical import MANIFEST, TOP, read_manifest
+    from deepval.judging.cases import LEDGER
 
     try:
         listed = set(read_manifest(cell).files)

@@ -6,21 +6,21 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deepval.cells.judgement import (
-    EvaluationData,
-    judge,
-    note,
-    note_unknown_fits,
-)
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
 from deepval.cli.terminal import say
 from deepval.errors import InputError
 from deepval.files.writing import check_writable, write_atomically
-from deepval.judging import comparison
-from deepval.judging.comparison import POLICIES, STATISTICS, Named, parse_name
+from deepval.judging import pairs
+from deepval.judging.cases import (
+    EvaluationData,
+    judge,
+    note,
+    note_unknown_fits,
+)
 from deepval.judging.draws import seeds_by_units
-from deepval.judging.over_cells import compare_over
+from deepval.judging.pairs import POLICIES, STATISTICS, Named, parse_name
+from deepval.judging.pooled import compare_over
 from deepval.report.comparisons import (
     GATES,
     AnyComparison,
@@ -264,7 +264,7 @@ def _rows(
     return (
         [result.area(one, other)]
         if of == AREA
-        else comparison.compare(result, one, other, of=statistic)
+        else pairs.compare(result, one, other, of=statistic)
     )
 
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from deepval.cells import build, fitting, sources
 from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
-from deepval.cells.judgement import judge
 from deepval.cli import terminal
 from deepval.cli.commands import option
 from deepval.cli.options import Json, Seed
@@ -23,6 +22,7 @@ from deepval.errors import InputWarning, library
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.allowances import LEVELS, Latency, Selection
+from deepval.judging.cases import judge
 from deepval.report import forms
 from deepval.report.comparisons import overview
 from deepval.report.text_tables import interval, number, percent, quantity

@@ -1,42 +1,30 @@
-"""`deepval evaluate`: a cell or a values file, and score files -> verdicts.
-
-The last judgement of a cell with default options is stored in its folder for `deepval
-report`. The name of that file is a hash of all inputs of the judgement and of the code,
-so a changed score, cost or program finds no file.
-"""
+"""`deepval evaluate`: a cell or a values file, and score files -> verdicts."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 import deepval
 from deepval import checks
-from deepval.cells.judgement import (
-    EvaluationData,
+from deepval.cli import options, terminal
+from deepval.cli.commands import option
+from deepval.errors import InputError
+from deepval.files.writing import check_writable
+from deepval.judging.cases import (
     head_of,
     heads_of,
     judge,
     note_unknown_fits,
     with_note,
 )
-from deepval.cli import options, terminal
-from deepval.cli.commands import option
-from deepval.errors import InputError
-from deepval.files import reading
-from deepval.files.canonical import digest_of, plain, sha256
-from deepval.files.writing import check_writable
 from deepval.judging.out_of_core import refuse
 from deepval.report import FORMS, console
-from deepval.results import Result
 from deepval.tables.chunks import on_disk
-from deepval.tables.scores import Scores
 
-DEFAULTS = (options.SubjectOptions(), options.ChargedBudgets(), options.DrawOptions())
+DEFAULTS = options.SubjectOptions()
 KEPT = (
     "costs",
     "modes",
@@ -219,7 +207,7 @@ def evaluate(
         ),
         "simultaneous_intervals": simultaneous,
         "curve_points": curve,
-        "thresholds": thresholds or case.cell is not None,
+        "thresholds": thresholds,
         "terms": terms or (None if case.cell is None else case.cell.terms),
         "weights": _weights(weight) if weight else None,
         "watch": terminal.watch,
@@ -237,14 +225,7 @@ def evaluate(
         result = deepval.evaluate(
             on_file, files, levels, modes=options.name_list(subject.modes), **settings
         )
-    extras = (scores, calibrate, by, simultaneous, terms, weight)
-    if (
-        case.cell is not None
-        and not any(extras)
-        and (subject, budgets, draws) == DEFAULTS
-    ):
-        store_judgement(case, scored, replace(result, curves=()))
-    result = with_note(result if thresholds else replace(result, thresholds=()), note)
+    result = with_note(result, note)
     result = replace(result, recovery=result.apgr()) if apgr else result
     if out:
         replace(
@@ -274,7 +255,7 @@ def _named(
     own = {
         name: getattr(subject, name)
         for name in KEPT
-        if getattr(subject, name) != getattr(DEFAULTS[0], name)
+        if getattr(subject, name) != getattr(DEFAULTS, name)
     }
     words = [
         f"--{name}={word}"
@@ -293,62 +274,3 @@ def _weights(texts: list[str]) -> dict[str, float]:
             raise InputError(f"--weight must be NAME=NUMBER; found {text!r}.")
         weights_by_term[name] = checks.number_in(weight, "--weight NAME=NUMBER")
     return weights_by_term
-
-
-PREFIX = "judgement-"
-CODE = "deepval.cells.judgement"
-"""Module whose code a judgement depends on, with all modules that it imports."""
-
-
-def store_judgement(
-    case: EvaluationData, scores: Mapping[str, Scores], result: Result
-) -> None:
-    """Write the judgement and remove older ones; a folder that cannot be written to
-    stays as it is.
-    """
-    file = _file(case, scores)
-    with suppress(InputError, OSError):
-        result.save(file)
-        for older in reading.find(case.source, f"{PREFIX}*.json"):
-            if older != file:
-                older.unlink(missing_ok=True)
-
-
-def stored_judgement(
-    case: EvaluationData, scores: Mapping[str, Scores]
-) -> Result | None:
-    """The stored judgement of these scores; None if there is none or it is damaged."""
-    file = _file(case, scores)
-    if not reading.is_file(file):
-        return None
-    with suppress(InputError):
-        return Result.load(file)
-    return None
-
-
-def _file(case: EvaluationData, scores: Mapping[str, Scores]) -> Path:
-    from deepval.protocol.store import code_digest, versions
-
-    inputs = {
-        "code": code_digest(CODE),
-        "versions": versions(),
-        "cell": None if case.cell is None else case.cell.id,
-        "table": case.table.digest,
-        "costs": plain(case.table.costs),
-        "scores": [[name, *_facts(item)] for name, item in scores.items()],
-    }
-    return case.source / f"{PREFIX}{digest_of(inputs)[:16]}.json"
-
-
-def _facts(scores: Scores) -> list[str]:
-    """Everything about scores that a judgement may depend on."""
-    arrays = [
-        scores.covered,
-        *(() if scores.fit is None else (scores.fit.units, scores.fit.inside)),
-    ]
-    return [
-        scores.digest,
-        scores.kind,
-        ",".join(scores.modes),
-        *(sha256(np.ascontiguousarray(a).data) for a in arrays),
-    ]

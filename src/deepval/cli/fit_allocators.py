@@ -29,8 +29,6 @@ from deepval.allocators.row_allocator import export
 from deepval.cells import fitting
 from deepval.cells.fitting import allocator_named
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.judgement import SCORES
-from deepval.cells.spec import ROLES
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
 from deepval.cli.options import Json, Workers
@@ -42,11 +40,13 @@ from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
 from deepval.files.writing import check_writable, write_atomically
 from deepval.fit_targets import TARGETS
+from deepval.judging.cases import SCORES
 from deepval.metering.cost_cards import CostCard, add_cards, measure_cards, read_entries
 from deepval.metering.energy import EnergyUse
 from deepval.metering.timing import Items, Stages
 from deepval.report.text_tables import MISSING, Table, TableCell, quantity
 from deepval.tables.columns import csv_text, parquet_bytes
+from deepval.tables.split import ROLES
 
 CellFolder = Annotated[
     Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")

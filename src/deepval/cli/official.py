@@ -75,7 +75,7 @@ def reproduce(
     reproduction
     """
     from deepval.allocators import RECIPES
-    from deepval.cells.judgement import openings
+    from deepval.judging.cases import openings
     from deepval.paper.analysis import ANALYSES
     from deepval.paper.parts import BOARD
     from deepval.paper.run import run

@@ -12,8 +12,6 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from deepval import checks
-from deepval.cells.judgement import EvaluationData, read_evaluation_data
-from deepval.cells.spec import ROLES
 from deepval.cli.commands import OptionGroup, check_number, option
 from deepval.errors import InputError, suggestion
 from deepval.files import reading
@@ -25,10 +23,12 @@ from deepval.judging.allowances import (
     Selection,
     measured,
 )
+from deepval.judging.cases import EvaluationData, read_evaluation_data
 from deepval.results import KINDS
 from deepval.tables.columns import TAB, Form
 from deepval.tables.costs import PROFILES
 from deepval.tables.scores import Missing, Scores
+from deepval.tables.split import ROLES
 from deepval.workers import BACKENDS, LOCAL, Map, mapping
 
 MOST_DRAWS = 10_000_000

@@ -14,16 +14,14 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from deepval.cells.judgement import judge, note, read_evaluation_data, with_note
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
-from deepval.cli.evaluate import stored_judgement
 from deepval.cli.terminal import say
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST, SCORES
 from deepval.files.writing import check_writable, write_atomically
-from deepval.judging.evaluation import gain_curves
+from deepval.judging.cases import judge, read_evaluation_data, with_note
 from deepval.report.text_tables import quantity
 from deepval.results import Provenance, Result
 from deepval.tables.scores import align, on_part
@@ -190,20 +188,11 @@ def _title(cell: str, file: Path) -> str:
 
 
 def _judgement(folder: Path) -> Result:
-    """The judgement of the scores in a cell's folder by `deepval evaluate`, stored or
-    new, with curves.
-    """
+    """The judgement of the scores in a cell's folder, with curves."""
     case = read_evaluation_data(folder)
     scores = case.scores({})
     units, held_out_note = case.judged_units(None, scores)
     budgets = options.Budgets().of(case, scores)
-    stored = stored_judgement(case, scores)
-    if stored is not None:
-        for warning in stored.warnings:
-            warnings.warn(InputWarning(warning), stacklevel=2)
-        note(case.cell, by="report", units=units, scores=scores)
-        curves = gain_curves(case.table, scores, CURVE_POINTS, units=units)
-        return with_note(replace(stored, curves=curves), held_out_note)
     result = judge(
         case,
         scores,

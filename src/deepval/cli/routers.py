@@ -12,14 +12,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from deepval.cells.judgement import note, note_unknown_fits
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
 from deepval.cli.terminal import say
-from deepval.errors import InputError
+from deepval.errors import InputError, few
 from deepval.files.canonical import plain
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging import diagnosis
+from deepval.judging.cases import note, note_unknown_fits
 from deepval.judging.deployment import BEST, BOUND, deployment
 from deepval.judging.routing import POLICIES, file_text
 from deepval.judging.shadow import shadow_plan
@@ -29,7 +29,7 @@ from deepval.report.comparisons import (
     diagnosis_tables,
 )
 from deepval.report.result_tables import threshold_table
-from deepval.report.text_tables import few, quantity
+from deepval.report.text_tables import quantity
 from deepval.tables import columns
 from deepval.tables.off_policy import METHODS
 from deepval.tables.router_logs import (

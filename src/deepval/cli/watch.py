@@ -16,12 +16,11 @@ from deepval.cli import options, terminal
 from deepval.cli.commands import option
 from deepval.cli.compare import FAILED_GATE
 from deepval.cli.terminal import say
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, few
 from deepval.files import reading
 from deepval.files.writing import check_writable, lock, write_atomically
 from deepval.judging.watching import HORIZON, RISK, Watch
 from deepval.report.forms import content_policy
-from deepval.report.text_tables import few
 
 CLAIMS = (
     "gain>=X over random, harm<=X (shares of the reference's all-cheap loss per "

@@ -14,7 +14,7 @@ import os
 import pickle
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -117,7 +117,7 @@ def _read_answer(answer: bytes) -> tuple[Any, str | None]:
     return _decoded(content["value"], arrays), None
 
 
-def _arrays(heads: list[tuple[str, list[int]]], numbers: bytes) -> list[np.ndarray]:
+def _arrays(heads: Sequence[Sequence[Any]], numbers: bytes) -> list[np.ndarray]:
     """The arrays of an answer from their types and shapes, and the bytes of all."""
     arrays = []
     start = 0

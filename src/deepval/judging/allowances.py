@@ -9,6 +9,7 @@ instead of the cheap one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1.
 way k = floor(N*share + 1e-9), and an allocator is infeasible iff C_S > alpha*C_f.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -248,6 +249,16 @@ class Allowance:
         return self.budget.alpha >= self.uniform_from * (1 - LAST_DIGITS)
 
     @property
+    def is_measured(self) -> bool:
+        """Whether modes and allocators are charged."""
+        return self.costs is not None
+
+    @property
+    def is_skipping(self) -> bool:
+        """Whether the full mode runs instead of the cheap one."""
+        return self.accounting == "skipping"
+
+    @property
     def convention(self) -> Convention | None:
         """The unit that is counted, None under a selection budget."""
         return self.budget.convention
@@ -273,6 +284,19 @@ class Allowance:
         if self.costs is None or self.convention is None:
             return 0.0
         return self.costs.of_allocator(allocator, self.convention)
+
+    def charge(self, allocator: str) -> float | None:
+        """The own cost as a row shows it; None where nothing is charged."""
+        if self.costs is None:
+            return None
+        return self.cost_of(allocator)
+
+    def mode_prices(self, modes: Sequence[str]) -> Float[np.ndarray, "1 mode"]:
+        """Cost of each mode on top of the cheap pass, where all inputs cost alike."""
+        assert self.costs is not None
+        assert self.convention is not None
+        per_call = [self.costs.of_mode(mode, self.convention) for mode in modes]
+        return above_cheap(np.array([per_call]), self.accounting)
 
     def feasible(self, cost: float) -> bool:
         """Whether an allocator of this cost can run at all: C_S <= alpha*C_f, up to the
@@ -336,6 +360,26 @@ class Allowance:
         return np.maximum(
             counts @ np.bincount(table.unit, limit, minlength=counts.shape[1]), 0.0
         )
+
+
+def with_distinct_shares(
+    own: Sequence[Allowance], stated: Sequence[Allowance]
+) -> list[Allowance]:
+    """What routers spend, with shares that differ from all others.
+
+    A router may spend exactly what a budget states, and the budget identifies a row.
+    """
+    taken = {allowance.key for allowance in stated}
+    distinct = []
+    for allowance in own:
+        while allowance.key in taken:
+            # The next smaller number is a share of its own, and the same in reports.
+            alpha = math.nextafter(allowance.budget.alpha, 0.0)
+            budget = replace(allowance.budget, alpha=alpha)
+            allowance = replace(allowance, budget=budget)
+        taken.add(allowance.key)
+        distinct.append(allowance)
+    return distinct
 
 
 def above_cheap(

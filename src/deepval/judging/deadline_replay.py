@@ -19,8 +19,8 @@ import numpy as np
 
 from deepval.arrays import Float, InputFlags, InputFloats
 from deepval.errors import InputError, InputWarning
-from deepval.judging.policies import FrozenThreshold, in_time
 from deepval.judging.stream_rows import times
+from deepval.judging.streaming import FrozenThreshold, in_time
 from deepval.judging.tie_expectations import cuts
 from deepval.tables.values import ValueTable
 

@@ -22,11 +22,14 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, ModeFloats
 from deepval.errors import InputError, InputWarning
-from deepval.judging import mode_samples, selections
 from deepval.judging.allowances import Allowance, Budget, allowance_on, budget_list
-from deepval.judging.draws import make_draws, prediction_interval
+from deepval.judging.bootstrap import Bootstrap, sums_by_unit
+from deepval.judging.draws import make_draws
+from deepval.judging.intervals import LEVEL, ROUNDING, Interval, spreads
 from deepval.judging.kernel import at_least
-from deepval.judging.policies import FrozenThreshold, Policy, slots_of
+from deepval.judging.ladders import price_of_modes
+from deepval.judging.oracle import shares
+from deepval.judging.policies import Ranking, purse_of_sample
 from deepval.judging.priced_policies import (
     ConformalHarm,
     HarmCertificate,
@@ -35,13 +38,6 @@ from deepval.judging.priced_policies import (
     safe_threshold,
 )
 from deepval.judging.prices import Price
-from deepval.judging.resamples import (
-    Allocator,
-    Resamples,
-    Resampling,
-    in_memory,
-    order_of,
-)
 from deepval.judging.routing import Routing
 from deepval.judging.sieve import SiftedScores
 from deepval.judging.stream_rows import (
@@ -54,15 +50,17 @@ from deepval.judging.stream_rows import (
     times,
     tune,
 )
-from deepval.judging.tie_expectations import TiedCut
+from deepval.judging.streaming import FrozenThreshold, StreamRule, slots_of
+from deepval.judging.student import student_quantile
+from deepval.judging.tie_expectations import SORT_UP_TO, TiedCut
 from deepval.results import Estimate, ModeRate, Reason, Threshold, joined
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, align, on_part
 from deepval.tables.values import ValueTable, read_values
 
 
 def thresholds(
-    resamples: Resampling,
-    scores: Sequence[Allocator],
+    bootstrap: Bootstrap,
+    scores: Sequence[Scores],
     allowances: Sequence[Allowance],
     *,
     calibration: tuple[ValueTable, Sequence[Scores]] | None = None,
@@ -73,19 +71,49 @@ def thresholds(
     table = None if calibration is None else calibration[0]
     pairs = zip(scores, scores if calibration is None else calibration[1], strict=True)
     by_allocator = [
-        _of_allocator(resamples, *pair, allowances, calibrated_on=table)
+        _of_allocator(bootstrap, *pair, allowances, calibrated_on=table)
         for pair in pairs
     ]
-    return tuple(
-        _with_rates(
-            resamples,
-            [
-                items[index]
-                for index in range(len(allowances))
-                for items in by_allocator
-            ],
-        )
-    )
+    return _budget_by_budget(bootstrap, by_allocator, len(allowances))
+
+
+def thresholds_on_disk(
+    bootstrap: Bootstrap, rankings: Sequence[Ranking], allowances: Sequence[Allowance]
+) -> tuple[Threshold, ...]:
+    """The thresholds of scores that are not in memory, calibrated on the judged
+    inputs.
+    """
+    by_allocator = []
+    for ranking in rankings:
+        items = []
+        for allowance in allowances:
+            fields = _start(ranking.name, allowance, bootstrap)
+            reason = _why_none(ranking.name, allowance)
+            if reason is not None:
+                items.append(_Accepted(fields | {"reason": reason.text()}))
+                continue
+            items.append(_threshold_on_disk(fields, bootstrap, ranking, allowance))
+        by_allocator.append(items)
+    return _budget_by_budget(bootstrap, by_allocator, len(allowances))
+
+
+def _start(name: str, allowance: Allowance, bootstrap: Bootstrap) -> dict[str, Any]:
+    """The fields that every threshold on the judged inputs has."""
+    return {
+        "allocator": name,
+        "calibrated_on": "judged",
+        "calibration_inputs": int(bootstrap.inputs[0]),
+        "draws": len(bootstrap.draws),
+        **vars(allowance.key),
+    }
+
+
+def _budget_by_budget(
+    bootstrap: Bootstrap, by_allocator: Sequence[Sequence["_Accepted"]], budgets: int
+) -> tuple[Threshold, ...]:
+    """The thresholds in the order of rows: all allocators under the first budget."""
+    ordered = [items[index] for index in range(budgets) for items in by_allocator]
+    return tuple(_with_rates(bootstrap, ordered))
 
 
 class _Accepted(NamedTuple):
@@ -108,106 +136,106 @@ class _Accepted(NamedTuple):
 
 
 def _of_allocator(
-    resamples: Resampling,
-    own: Allocator,
-    source: Allocator,
+    bootstrap: Bootstrap,
+    own: Scores,
+    source: Scores,
     allowances: Sequence[Allowance],
     *,
     calibrated_on: ValueTable | None,
 ) -> list[_Accepted]:
     """The thresholds of one allocator under every budget."""
-    start = {
-        "allocator": own.name,
-        "calibrated_on": "judged" if calibrated_on is None else "calibration",
-        "calibration_inputs": len(source.values)
-        if isinstance(source, Scores)
-        else int(resamples.inputs[0]),
-        "draws": len(resamples.draws),
-    }
-    starts = [start | vars(allowed.key) for allowed in allowances]
     accepted_at: dict[int, _Accepted] = {}
+    starts = []
     plain = []
-    for index, (fields, allowed) in enumerate(zip(starts, allowances, strict=True)):
-        reason = _why_none(own, allowed)
+    for index, allowance in enumerate(allowances):
+        fields = _start(own.name, allowance, bootstrap)
+        fields["calibration_inputs"] = len(source.values)
+        if calibrated_on is not None:
+            fields["calibrated_on"] = "calibration"
+        starts.append(fields)
+        reason = _why_none(own.name, allowance)
         if reason is not None:
             accepted_at[index] = _Accepted(fields | {"reason": reason.text()})
-        elif isinstance(own, SiftedScores):
-            accepted_at[index] = _threshold_on_disk(fields, resamples, own, allowed)
-        elif own.modes and isinstance(source, Scores):
-            table = (
-                in_memory(resamples).table if calibrated_on is None else calibrated_on
-            )
-            accepted_at[index] = _price(
-                fields, in_memory(resamples), own, (table, source.values), allowed
-            )
-        elif allowed.per_input:
-            accepted_at[index] = _threshold_of_purse(
-                fields | {"calibrated_on": "judged"}, in_memory(resamples), own, allowed
-            )
+        elif own.modes:
+            table = bootstrap.table if calibrated_on is None else calibrated_on
+            calibration = (table, source.values)
+            accepted_at[index] = _price(fields, bootstrap, own, calibration, allowance)
+        elif allowance.per_input:
+            fields["calibrated_on"] = "judged"
+            accepted_at[index] = _threshold_of_purse(fields, bootstrap, own, allowance)
         else:
             plain.append(index)
-    if isinstance(own, Scores) and isinstance(source, Scores) and plain:
-        shares = [
-            allowances[index].share(allowances[index].cost_of(own.name))
-            for index in plain
-        ]
-        frozen = FrozenThreshold.calibrate_each(source.values, shares, order_of(source))
-        numbers = _numbers(
-            in_memory(resamples), own.values, [threshold.theta for threshold in frozen]
-        )
-        for index, threshold, (above, equal) in zip(
-            plain, frozen, numbers, strict=True
-        ):
-            tied = int(np.count_nonzero(source.values == threshold.theta))
-            accepted = above + threshold.tie_acceptance * equal
-            accepted_at[index] = _frozen_threshold(
-                starts[index],
-                resamples,
-                threshold,
-                tied,
-                accepted,
-                allowed=allowances[index],
-            )
+    # All budgets of a ranking at once, because one pass over the scores serves them.
+    frozen = _frozen_thresholds(
+        [starts[index] for index in plain],
+        bootstrap,
+        own,
+        source,
+        [allowances[index] for index in plain],
+    )
+    accepted_at |= zip(plain, frozen, strict=True)
     return [accepted_at[index] for index in range(len(allowances))]
 
 
-def _why_none(scores: Allocator, allowed: Allowance) -> Reason | None:
+def _frozen_thresholds(
+    starts: Sequence[dict[str, Any]],
+    bootstrap: Bootstrap,
+    own: Scores,
+    source: Scores,
+    allowances: Sequence[Allowance],
+) -> Iterator[_Accepted]:
+    """The thresholds of one score per input under budgets that leave a rate."""
+    if not allowances:
+        return
+    rates = [allowed.share(allowed.cost_of(own.name)) for allowed in allowances]
+    order = source.order if len(source.values) <= SORT_UP_TO else None
+    frozen = FrozenThreshold.calibrate_each(source.values, rates, order)
+    thetas = [threshold.theta for threshold in frozen]
+    numbers = _numbers(bootstrap, own.values, thetas)
+    for fields, allowance, threshold, (above, equal) in zip(
+        starts, allowances, frozen, numbers, strict=True
+    ):
+        yield _frozen_threshold(
+            fields,
+            bootstrap,
+            threshold,
+            int(np.count_nonzero(source.values == threshold.theta)),
+            above + threshold.tie_acceptance * equal,
+            allowed=allowance,
+        )
+
+
+def _why_none(name: str, allowed: Allowance) -> Reason | None:
     """Why an allocator has no threshold under a budget; None where it has one."""
-    if scores.name in allowed.unpriced:
-        return allowed.unpriced[scores.name]
-    cost = allowed.cost_of(scores.name)
-    return (
-        None
-        if allowed.feasible(cost) and allowed.share(cost) > 0
-        else Reason.NOTHING_LEFT
-    )
+    if name in allowed.unpriced:
+        return allowed.unpriced[name]
+    cost = allowed.cost_of(name)
+    if allowed.feasible(cost) and allowed.share(cost) > 0:
+        return None
+    return Reason.NOTHING_LEFT
 
 
 def _threshold_on_disk(
-    fields: dict[str, Any], resamples: Resampling, own: SiftedScores, allowed: Allowance
+    fields: dict[str, Any], bootstrap: Bootstrap, own: Ranking, allowed: Allowance
 ) -> _Accepted:
-    """The threshold of scores that are not in memory, calibrated on the judged
-    inputs.
-    """
-    inputs, rate = int(resamples.inputs[0]), allowed.share(allowed.cost_of(own.name))
-    cut = own.values.cut(slots_of(rate, inputs))
-    above, tied = cut.above[0], cut.tied[0]
-    frozen = FrozenThreshold.at(
-        TiedCut(cut.score, int(above.sum()), int(tied.sum())), rate * inputs
-    )
+    """The threshold of scores that are not in memory."""
+    assert isinstance(own.highest, SiftedScores)
+    inputs = int(bootstrap.inputs[0])
+    rate = allowed.share(allowed.cost_of(own.name))
+    cut = own.highest.values.cut(slots_of(rate, inputs))
+    above = cut.above[0]
+    tied = cut.tied[0]
+    at = TiedCut(cut.score, int(above.sum()), int(tied.sum()))
+    frozen = FrozenThreshold.at(at, rate * inputs)
+    accepted = above + frozen.tie_acceptance * tied
     return _frozen_threshold(
-        fields,
-        resamples,
-        frozen,
-        int(tied.sum()),
-        above + frozen.tie_acceptance * tied,
-        allowed=allowed,
+        fields, bootstrap, frozen, at.tied, accepted, allowed=allowed
     )
 
 
 def _frozen_threshold(
     fields: dict[str, Any],
-    resamples: Resampling,
+    bootstrap: Bootstrap,
     frozen: FrozenThreshold,
     tied: int,
     accepted: Float[np.ndarray, "unit"],
@@ -228,7 +256,7 @@ def _frozen_threshold(
     spend, spent = (
         (None, None) if allowed.costs is None else (rate * cost, cost * accepted)
     )
-    return _Accepted(fields, resamples.modes[-1:], [accepted], spend, spent)
+    return _Accepted(fields, bootstrap.modes[-1:], [accepted], spend, spent)
 
 
 def _cut_at(score: float) -> dict[str, Any]:
@@ -239,7 +267,7 @@ def _cut_at(score: float) -> dict[str, Any]:
 
 
 def _numbers(
-    resamples: Resamples, score: InputFloats, thetas: Sequence[float]
+    bootstrap: Bootstrap, score: InputFloats, thetas: Sequence[float]
 ) -> Iterator[tuple[Float[np.ndarray, "unit"], Float[np.ndarray, "unit"]]]:
     """For each threshold, the number of scores of every unit above it and equal to
     it.
@@ -249,7 +277,7 @@ def _numbers(
     over = np.nextafter(thetas, np.inf)
     edges = np.sort([*thetas, *over])[::-1]
     reached = at_least(
-        score, edges, resamples.table.unit, units=len(resamples.unit_ids)
+        score, edges, bootstrap.table.unit, units=len(bootstrap.unit_ids)
     )
     upto, above = (
         reached[np.searchsorted(-edges, -np.array(cut))] for cut in (thetas, over)
@@ -259,13 +287,13 @@ def _numbers(
 
 
 def _threshold_of_purse(
-    fields: dict[str, Any], resamples: Resamples, own: Scores, allowed: Allowance
+    fields: dict[str, Any], bootstrap: Bootstrap, own: Scores, allowed: Allowance
 ) -> _Accepted:
     """The cut at which the judged inputs, each at its own cost, spend the whole
     budget.
     """
-    table, score = resamples.table, own.values
-    share = selections.weights(table, own, allowed, allowed.cost_of(own.name))
+    table, score = bootstrap.table, own.values
+    share = _chances_of_purse(table, own, allowed)
     if not share.any():
         return _Accepted(fields | {"reason": Reason.NOTHING_LEFT.text()})
     cut = float(score[share > 0].min())
@@ -283,23 +311,32 @@ def _threshold_of_purse(
     return _Accepted(
         fields,
         table.modes[-1:],
-        [selections.unit_sums(resamples.table, share)],
+        [sums_by_unit(bootstrap.table, share)],
         spend,
-        selections.unit_sums(resamples.table, share * prices),
+        sums_by_unit(bootstrap.table, share * prices),
     )
+
+
+def _chances_of_purse(
+    table: ValueTable, scores: Scores, allowed: Allowance
+) -> InputFloats:
+    """The probability that each input is escalated where each has its own price."""
+    price = allowed.prices(table)[:, -1]
+    purse = purse_of_sample(table, allowed, allowed.cost_of(scores.name))
+    return shares(scores.values, price, purse)
 
 
 def _price(
     fields: dict[str, Any],
-    resamples: Resamples,
+    bootstrap: Bootstrap,
     own: Scores,
     calibration: tuple[ValueTable, Float[np.ndarray, "calibration mode"]],
     allowed: Allowance,
 ) -> _Accepted:
     (table, scores), rate = calibration, allowed.share(allowed.cost_of(own.name))
     price = calibrated_price(table, scores, allowed, allowed.cost_of(own.name))
-    costs = mode_samples.above_cheap_on(resamples.table, allowed)[:, 1:]
-    bought = price.bought(scores, mode_samples.above_cheap_on(table, allowed)[:, 1:])
+    costs = price_of_modes(allowed, bootstrap.table)[:, 1:]
+    bought = price.bought(scores, price_of_modes(allowed, table)[:, 1:])
     acceptance = price.expected(own.values, costs)
     fields = fields | {
         "policy": "price",
@@ -309,7 +346,7 @@ def _price(
         "target_rate": rate if allowed.costs is None else None,
     }
     by_mode = [
-        selections.unit_sums(resamples.table, accepted)
+        sums_by_unit(bootstrap.table, accepted)
         for accepted in (*acceptance.T, acceptance.sum(axis=1))
     ]
     if allowed.costs is None:
@@ -320,7 +357,7 @@ def _price(
         own.modes,
         by_mode,
         spend,
-        selections.unit_sums(resamples.table, (acceptance * costs).sum(axis=1)),
+        sums_by_unit(bootstrap.table, (acceptance * costs).sum(axis=1)),
     )
 
 
@@ -331,7 +368,7 @@ def calibrated_price(
     budget.
     """
     costs, full = (
-        mode_samples.above_cheap_on(table, allowed)[:, 1:],
+        price_of_modes(allowed, table)[:, 1:],
         allowed.on(table).full,
     )
     spend = allowed.budget.alpha * full - cost
@@ -346,7 +383,7 @@ def calibrated_price(
 
 
 def with_replay(
-    resamples: Resamples,
+    bootstrap: Bootstrap,
     threshold: Threshold,
     modes: InputInts,
     costs: Float[np.ndarray, "input above"],
@@ -357,15 +394,15 @@ def with_replay(
 
     `costs` are those of the modes above cheap on every judged input.
     """
-    number = len(resamples.modes) - 1
+    number = len(bootstrap.modes) - 1
     by_mode = [
-        selections.unit_sums(resamples.table, (modes == mode).astype(float))
+        sums_by_unit(bootstrap.table, (modes == mode).astype(float))
         for mode in range(1, number + 1)
     ]
-    taken = zip(resamples.modes[1:], _rates(resamples, by_mode), strict=True)
+    taken = zip(bootstrap.modes[1:], _rates(bootstrap, by_mode), strict=True)
     rates = tuple(ModeRate(mode, rate) for mode, rate in taken)
     (rate,) = _rates(
-        resamples, [selections.unit_sums(resamples.table, (modes > 0).astype(float))]
+        bootstrap, [sums_by_unit(bootstrap.table, (modes > 0).astype(float))]
     )
     paid = np.hstack([np.zeros((len(modes), 1)), costs])[np.arange(len(modes)), modes]
     spend = None if threshold.spend is None else float(paid.mean())
@@ -383,18 +420,18 @@ def with_replay(
 
 
 def _with_rates(
-    resamples: Resampling, accepted: Sequence[_Accepted]
+    bootstrap: Bootstrap, accepted: Sequence[_Accepted]
 ) -> Iterator[Threshold]:
     """The thresholds with the rate of each mode and the total rate, over the judged
     inputs and over the draws.
     """
     rates = iter(
-        _rates(resamples, [numbers for item in accepted for numbers in item.by_mode])
+        _rates(bootstrap, [numbers for item in accepted for numbers in item.by_mode])
     )
     alone = (
         []
-        if resamples.resampled
-        else [Reason.SINGLE_UNIT if len(resamples.unit_ids) == 1 else Reason.NO_DRAWS]
+        if bootstrap.has_intervals
+        else [Reason.SINGLE_UNIT if len(bootstrap.unit_ids) == 1 else Reason.NO_DRAWS]
     )
     for fields, modes, by_mode, target_spend, spent in accepted:
         if not by_mode:
@@ -409,44 +446,62 @@ def _with_rates(
             "target_spend": target_spend,
             "spend": None
             if spent is None
-            else float(spent.sum() / resamples.inputs[0]),
+            else float(spent.sum() / bootstrap.inputs[0]),
             "reason": joined([fields.get("reason"), *alone]),
         }
         yield Threshold(**fields | expected)
 
 
 def _rates(
-    resamples: Resampling, accepted: Sequence[Float[np.ndarray, "unit"]]
+    bootstrap: Bootstrap, accepted: Sequence[Float[np.ndarray, "unit"]]
 ) -> list[Estimate]:
     """The shares of accepted inputs, each with its prediction interval, from the draws
     that contain any input.
     """
     if not accepted:
         return []
-    inputs, taken = (
-        resamples.inputs,
-        np.stack([resamples.counts @ by_unit for by_unit in accepted]),
-    )
-    shares = np.divide(
-        taken, inputs, out=np.full(taken.shape, np.nan), where=inputs > 0
-    )
-    spread = (
-        resamples.draws.spreads(shares[:, resamples.drawn])
-        if resamples.resampled
-        else np.full(len(taken), np.nan)
-    )
-    units, rates = (
-        int(np.count_nonzero(resamples.per_unit[:, 0])),
-        shares[:, 0].tolist(),
-    )
-    intervals = [
-        prediction_interval(rate, own, units).bounds
-        for rate, own in zip(rates, spread.tolist(), strict=True)
-    ]
-    return [
-        Estimate(rate, *of) if of else Estimate(rate)
-        for rate, of in zip(rates, intervals, strict=True)
-    ]
+    taken = np.stack([bootstrap.counts @ by_unit for by_unit in accepted])
+    undefined = np.full(taken.shape, np.nan)
+    inputs = bootstrap.inputs
+    rates = np.divide(taken, inputs, out=undefined, where=inputs > 0)
+    spread = np.full(len(taken), np.nan)
+    if bootstrap.has_intervals:
+        spread = spreads(rates[:, bootstrap.drawn], bootstrap.draws)
+    units = int(np.count_nonzero(bootstrap.by_unit.inputs))
+    estimates = []
+    for rate, own in zip(rates[:, 0].tolist(), spread.tolist(), strict=True):
+        bounds = prediction_interval(rate, own, units)
+        if bounds is None:
+            estimates.append(Estimate(rate))
+        else:
+            estimates.append(Estimate(rate, bounds.low, bounds.high))
+    return estimates
+
+
+def prediction_interval(rate: float, spread: float, units: int) -> Interval | None:
+    """The 95 % prediction interval of a rate on as many new units as it was calibrated
+    or counted on.
+
+    The rates of the old and the new units have the same variance, so their difference
+    has twice the variance of one: rate +- Student's t with units - 1 degrees of freedom
+    x spread over draws x sqrt(2 units / (units - 1)), on the scale of the rate and on
+    that of its logit; each bound is the wider one, within 0 and 1.
+    """
+    if math.isnan(spread) or units < 2:
+        return None
+    if not spread > ROUNDING:
+        return Interval(rate, rate)  # all units have the same rate
+    t = student_quantile((1 - LEVEL) / 2, units - 1)
+    half = t * spread * math.sqrt(2 * units / (units - 1))
+    variance = rate * (1 - rate)
+    # A rate that differs between units lies strictly between 0 and 1.
+    if not variance > 0:
+        return Interval(max(0.0, rate - half), min(1.0, rate + half))
+    odds = rate / (1 - rate)
+    factor = math.exp(min(half / variance, 700.0))  # bounded against overflow
+    low = odds / factor / (1 + odds / factor)
+    high = 1 - 1 / (1 + odds * factor)
+    return Interval(max(0.0, min(rate - half, low)), min(1.0, max(rate + half, high)))
 
 
 BEST = "best"
@@ -537,11 +592,10 @@ def deployment(
         else calibration_scores
     )
     allowed = allowance_on(budget, calibration_table)
-    resamples = Resamples.of(
-        judged, make_draws(len(judged.unit_ids), draws, seed), leave_out_up_to=0
-    )
+    drawn = make_draws(len(judged.unit_ids), draws, seed)
+    bootstrap = Bootstrap.of(judged, drawn, leave_out=False)
     calibrated_on = (calibration_table, [calibration_scores]) if apart else None
-    (cut,) = thresholds(resamples, [own], [allowed], calibration=calibrated_on)
+    (cut,) = thresholds(bootstrap, [own], [allowed], calibration=calibrated_on)
     if cut.rate is None:
         raise InputError(
             f"{scores.name} has no threshold under {allowed.key.label}: {cut.reason}."
@@ -571,8 +625,7 @@ def deployment(
         for item in policies
     ]
     costs = [
-        mode_samples.above_cheap_on(part, allowed)[:, 1:]
-        for part in (calibration_table, judged)
+        price_of_modes(allowed, part)[:, 1:] for part in (calibration_table, judged)
     ]
     replays = [
         _replay(routing, calibration_scores.values, calibration_table, costs[0])
@@ -589,7 +642,7 @@ def deployment(
     if rate_decides and rate_missed(replay.rate, target, NEAR):
         _note_rate(scores.name, replay, target, alone=len(replays) == 1)
     threshold = with_replay(
-        resamples,
+        bootstrap,
         cut,
         routing.replay(
             own.values,
@@ -646,7 +699,7 @@ def _certified(
     allowed: Allowance,
     at_most: float,
     bound: float,
-) -> list[str | Policy | Price]:
+) -> list[str | StreamRule | Price]:
     """The certified threshold, and the plain one of the budget."""
     if not 0 < checks.number(at_most, "harm_at_most") < checks.number(bound, "bound"):
         raise InputError(
@@ -683,7 +736,7 @@ def _certified(
 
 def _policies(
     name: str, scores: Scores, table: ValueTable, allowed: Allowance, *, reset: bool
-) -> list[str | Policy | Price]:
+) -> list[str | StreamRule | Price]:
     """The policies to replay: the one of this name, or all that can run; policies with
     a parameter are tuned.
     """
@@ -696,7 +749,7 @@ def _policies(
         return [calibrated_price(table, scores.values, allowed, cost)]
     if allowed.per_input and plain in (BEST, "frozen threshold"):
         # other policies keep a rate of inputs, not a spend
-        share = selections.weights(table, scores, allowed, cost)
+        share = _chances_of_purse(table, scores, allowed)
         cut = float(scores.values[share > 0].min())
         return [FrozenThreshold(cut, float(share[scores.values == cut][0]))]
     if allowed.costs is not None and (scores.modes or allowed.per_input):
@@ -715,7 +768,7 @@ def _policies(
 
 def _tune(
     name: str, scores: Scores, table: ValueTable, rate: float, *, reset: bool
-) -> str | Policy:
+) -> str | StreamRule:
     """The policy by name or, if losses calibrate or tune it, on the calibration
     units.
     """

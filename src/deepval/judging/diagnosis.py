@@ -17,11 +17,14 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputWarning
 from deepval.judging.allowances import Budget, MissingCosts
-from deepval.judging.comparison import Basis, basis
-from deepval.judging.draws import LEVEL, concentration, units_to_resolve
+from deepval.judging.bootstrap import LEAVE_OUT_UP_TO
+from deepval.judging.differences import has_large_prize, ndg
 from deepval.judging.evaluation import evaluate
-from deepval.judging.resamples import LEAVE_OUT_UP_TO
-from deepval.judging.rows import FEWEST, Judged
+from deepval.judging.extras.concentration import concentration
+from deepval.judging.extras.deciding_units import FEWEST_UNITS
+from deepval.judging.extras.planning import units_to_resolve
+from deepval.judging.intervals import LEVEL, spreads
+from deepval.judging.pairs import Basis, Contender, basis
 from deepval.progress import Watch, unwatched
 from deepval.results import AllocatorRecord, BudgetRecord, Record, Result, Row, known
 from deepval.tables.scores import Missing, Scores
@@ -257,12 +260,12 @@ def diagnose(
         widths=tuple(
             _width(item, judged_basis, difference)
             for item in judged_basis.judged
-            if judged_basis.totals.resampled
-            and item.sample
+            if judged_basis.totals.has_intervals
+            and item.gains
             and item.row.allocator in (*by_allocator, *STAND_INS)
         ),
         verdicts=tuple(
-            _hanging(row, without if judged_basis.totals.resampled else {})
+            _hanging(row, without if judged_basis.totals.has_intervals else {})
             for row in result.rows
             if row.verdict in TELLING
         ),
@@ -279,7 +282,7 @@ def _without_each(
     names = [
         str(unit) for unit, number in zip(table.unit_ids, inputs, strict=True) if number
     ]
-    if not FEWEST <= len(names) <= LEAVE_OUT_UP_TO:
+    if not FEWEST_UNITS <= len(names) <= LEAVE_OUT_UP_TO:
         return {}
     results = {}
     for unit in watch(names, "leaving out units"):
@@ -330,14 +333,15 @@ def _concentration_of(what: str, by: str, table: ValueTable) -> Held:
     )
 
 
-def _width(item: Judged, judged_basis: Basis, difference: float) -> WidthCheck:
+def _width(item: Contender, judged_basis: Basis, difference: float) -> WidthCheck:
     """Widths of a row; random has no difference with itself, and the oracle's nDG is
     always 1.
     """
     row, totals = item.row, judged_basis.totals
-    assert item.sample
-    ndg = totals.ndg(item.sample.gain, item.prize)[totals.drawn]
-    selected = totals.large_prizes(item.prize) & bool(item.prize[0] > 0)
+    assert isinstance(row, Row)
+    assert item.gains
+    samples = ndg(item.gains.gain[None], item.prize[None])[:, totals.drawn]
+    is_large = has_large_prize(totals, item.prize[None])
     spread = None if row.allocator == "random" else row.versus_random_spread
     own = row.allocator != "oracle"
     return WidthCheck(
@@ -349,7 +353,7 @@ def _width(item: Judged, judged_basis: Basis, difference: float) -> WidthCheck:
         predicted=None if spread is None else NORMAL * spread,
         ndg_half_width=row.ndg.half_width if own and row.ndg is not None else None,
         ndg_predicted=known(
-            NORMAL * totals.draws.spread(np.where(selected, ndg, np.nan))
+            NORMAL * spreads(np.where(is_large, samples, np.nan), totals.draws)[0]
         )
         if own
         else None,

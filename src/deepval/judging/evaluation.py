@@ -1,24 +1,22 @@
 """evaluate(): a table of losses, scores and budgets -> a Result.
 
-One pass per score computes its expected sums over the highest scores in the sample, in
-every draw of units and with every unit left out, under all budgets at once. All other
-figures follow from those sums.
+This module only composes, from top to bottom:
 
-Groups of inputs (`by`) are judged separately: text and columns of few distinct numbers
-by value, other numbers by edges (`speed:0,5,10`) or by quartiles of the judged inputs.
+    table, scores       files -> losses and scores, aligned by id
+    bootstrap           units -> resamples, shared by all policies
+    allowances          budgets -> what may be spent on this table
+    contests            every policy under every allowance: gains, figures, verdicts
+    extras              what a row does not need: units, gaps, streams, notes
+    result              all of it as flat rows with sentences
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from deepval import checks
-from deepval.arrays import Bool, Float
 from deepval.errors import InputError, InputWarning, quote
-from deepval.judging import audits, deployment, mode_samples
+from deepval.judging.allocators import all_policies, own_allowances, policy_of
 from deepval.judging.allowances import (
     Allowance,
     Budget,
@@ -28,24 +26,38 @@ from deepval.judging.allowances import (
     charging,
     cost_figures,
 )
-from deepval.judging.audits import gaps
-from deepval.judging.comparison import Fresh, samples_of
-from deepval.judging.draws import make_draws
-from deepval.judging.guarantees import with_guarantees
-from deepval.judging.notes import notes_in_memory
+from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.deployment import thresholds as thresholds_of
+from deepval.judging.draws import Draws, make_draws
+from deepval.judging.extras.curves import curves
+from deepval.judging.extras.deciding_units import deciding_units
+from deepval.judging.extras.gaps import gaps
+from deepval.judging.extras.groups import groups
+from deepval.judging.extras.half_widths import half_widths
+from deepval.judging.extras.next_units import jackknife_opinions, next_units
+from deepval.judging.extras.notes import notes_in_memory
+from deepval.judging.extras.optima import optima
+from deepval.judging.extras.recovery import Fresh
+from deepval.judging.extras.setting import setting
+from deepval.judging.extras.simultaneous import simultaneous
+from deepval.judging.extras.table_notes import table_notes
+from deepval.judging.extras.units import unit_parts
+from deepval.judging.judgement import Contest, judge
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
-from deepval.judging.resamples import Resamples
-from deepval.judging.rows import judge, with_simultaneous, with_words
-from deepval.judging.stream_rows import Cap, Streamed, streams, times
+from deepval.judging.pairs import Contender, contenders_of, samples_of
+from deepval.judging.policies import Ranking
+from deepval.judging.row_columns import Additions, rows_of
+from deepval.judging.stream_rows import Cap, streams, times
 from deepval.progress import Watch, unwatched
 from deepval.results import (
-    Curve,
+    BudgetKey,
     DrawsUsed,
     Inputs,
     Provenance,
     Result,
     Row,
     ScoresUsed,
+    Stream,
 )
 from deepval.tables import terms as loss_terms
 from deepval.tables.chunks import OnDisk, on_disk
@@ -115,11 +127,27 @@ def evaluate(
             piece by piece, with the same rows. None allows most of the available
             memory; 0 reads every Parquet file piece by piece.
         watch: Reports the progress of long loops.
+
+    Three units of two inputs. The full mode lowers the loss of the first input of each
+    from 4 to 1 and does nothing for the second, and the scores know which is which.
+
+    >>> columns = {
+    ...     "unit": ["a", "a", "b", "b", "c", "c"],
+    ...     "input": [1, 2, 3, 4, 5, 6],
+    ...     "loss_cheap": [4.0, 1.0, 4.0, 1.0, 4.0, 1.0],
+    ...     "loss_full": [1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+    ... }
+    >>> result = evaluate(columns, {"mine": [2, 1, 2, 1, 2, 1]}, 0.5, draws="exact")
+    >>> row = result.row("mine")
+    >>> row.gain
+    9.0
+    >>> row.verdict
+    'better'
     """
     columns = checks.texts(by, "by")
     checks.word(missing_costs, get_args(MissingCosts), "missing_costs")
     points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
-    every = checks.flag(simultaneous_intervals, "simultaneous_intervals")
+    at_once = checks.flag(simultaneous_intervals, "simultaneous_intervals")
     with_thresholds = checks.flag(thresholds, "thresholds")
     files = table if isinstance(table, OnDisk) else on_disk(table, scores, memory)
     if files is not None:
@@ -127,12 +155,10 @@ def evaluate(
             "by (--by)": columns,
             "calibration (--calibrate)": calibration,
             "curve_points (--curve)": points,
+            "terms (--terms)": terms is not None,
+            "weights (--weight)": weights,
         }
-        refuse(
-            files,
-            asked
-            | {"terms (--terms)": terms is not None, "weights (--weight)": weights},
-        )
+        refuse(files, asked)
         return evaluate_on_disk(
             files,
             scores,
@@ -143,158 +169,183 @@ def evaluate(
             units=units,
             missing=missing,
             missing_costs=missing_costs,
-            simultaneous_intervals=every,
+            simultaneous_intervals=at_once,
             thresholds=with_thresholds,
             watch=watch,
         )
-    whole = table if isinstance(table, ValueTable) else read_values(table, modes=modes)
-    whole = whole if modes is None else whole.with_modes(modes)
-    whole, parts = (
-        (whole, None)
-        if terms is None and weights is None
-        else _reweigh(whole, terms, weights)
-    )
-    judged_on, calibrated_on = (
-        (whole, None)
-        if units is calibration is None
-        else _split(whole, units, calibration)
-    )
+
+    # Losses and scores: aligned once, then the judged and the calibration part of them.
+    whole, parts = _read_table(table, modes, terms, weights)
+    judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
-    judged_scores = [on_part(judged_on, item, whole, missing) for item in aligned]
-    allowances = [allowance_on(b, judged_on) for b in budget_list(budgets)]
-    allowances = charging(aligned, allowances, missing_costs)
-    resamples = Resamples.of(
-        judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch
-    )
-    own_budgets = [*mode_samples.own_budgets(judged_on, judged_scores, allowances)]
-    judged = judge(resamples, judged_scores, [*allowances, *own_budgets])
-    judged = with_words(judged, resamples, judged_scores, allowances)
-    estimated = judged_on.estimated is not None
-    judged = with_guarantees(
-        judged, resamples, judged_scores, allowances, estimated=estimated
-    )
-    sliced = [
-        row
-        for column in columns
-        for row in _slices(resamples, judged_scores, allowances, column)
-    ]
-    # A choice is judged above, at its own spend. Everything below is about rankings and
-    # prices.
-    aligned, ranked = (
-        [item for item in items if not item.choice]
-        for items in (aligned, judged_scores)
-    )
-    caps: dict[tuple[str, int], Cap] = {}
-    streamed: list[Streamed] = []
-    calibration_set = None
+    judged_scores = [on_part(judged_on, one, whole, missing) for one in aligned]
+
+    # The path: resamples, allowances, and every policy under every allowance.
+    drawn = make_draws(len(judged_on.unit_ids), draws, seed)
+    bootstrap = Bootstrap.of(judged_on, drawn, watch=watch)
+    stated = [allowance_on(budget, judged_on) for budget in budget_list(budgets)]
+    stated = charging(aligned, stated, missing_costs)
+    contests = _contests(bootstrap, judged_scores, stated)
+
+    # What follows adds to the rows and changes none of them.
+    additions = _additions(bootstrap, contests, at_once=at_once)
+    rows = rows_of(bootstrap, contests, additions)
+    sliced: list[Row] = []
+    for column in columns:
+        sliced += _sliced(bootstrap, judged_scores, stated, column)
+    # A choice is judged at its own spend; what follows is about rankings and prices.
+    rankable = [one for one in judged_scores if not one.choice]
+    calibration_scores = None
     if calibrated_on is not None:
-        calibration_set = (
-            calibrated_on,
-            [
-                on_part(calibrated_on, item, whole, missing, role=CALIBRATE)
-                for item in aligned
-            ],
-        )
-        streamed, caps = streams(
-            resamples, ranked, allowances, calibrated_on=calibration_set
-        )
-    elif isinstance(calibration, int):
-        streamed, caps = streams(
-            resamples, ranked, allowances, calibrated_on=calibration
-        )
-    if every:
-        judged = with_simultaneous(judged, resamples)
+        calibration_scores = [
+            on_part(calibrated_on, one, whole, missing, role=CALIBRATE)
+            for one in aligned
+            if not one.choice
+        ]
+    streamed, caps = _streamed(
+        bootstrap, rankable, stated, calibration, calibrated_on, calibration_scores
+    )
     notes = [
-        *_idle_choices(judged_scores, own_budgets),
+        *_idle_choices(judged_scores, contests),
         *([] if whole.estimated is None else [whole.estimated]),
-        *audits.table_notes(
-            resamples.unit_ids,
-            whole.modes,
-            whole.costs,
-            allowances,
-            affected=judged_on.affected,
-            cheap_loss=judged_on.cheap_loss,
-            gain=whole.full_gain,
-            harm_ratio=whole.harm_ratio,
-        ),
-        *notes_in_memory(
-            judged_on,
-            ranked,
-            allowances,
-            per_unit=resamples.per_unit,
-            streamed=() if calibrated_on is None else (calibrated_on, judged_on),
-        ),
+        *table_notes(judged_on, whole, stated),
+        *notes_in_memory(judged_on, rankable, stated, bootstrap, calibrated_on),
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)
-    rows = tuple(item.row for item in judged)
-    compared = [
-        row
-        for row in (*rows, *sliced)
-        if row.verdict in ("better", "worse", "unresolved")
-    ]
+    threshold_rows = ()
+    if with_thresholds:
+        calibrated = None
+        if calibrated_on is not None and calibration_scores is not None:
+            calibrated = (calibrated_on, calibration_scores)
+        threshold_rows = thresholds_of(
+            bootstrap, rankable, stated, calibration=calibrated
+        )
+    rankings = _rankings(contests)
+    contenders = contenders_of(rows, contests)
     return Result(
-        provenance=_provenance(
-            resamples, judged_scores, allowances, calibrated_on, units
-        ),
-        setting=audits.setting(judged_on),
-        comparisons=len(compared),
-        half_widths=audits.half_widths(rows, [*allowances, *own_budgets]),
+        provenance=_provenance(bootstrap, judged_scores, stated, calibrated_on, units),
+        setting=setting(judged_on),
+        comparisons=number_of_verdicts((*rows, *sliced)),
+        half_widths=half_widths(contests),
         rows=rows,
         slices=tuple(sliced),
-        gaps=gaps(resamples, ranked, allowances, judged=judged, caps=caps),
-        streams=tuple(item.row for item in streamed),
-        thresholds=deployment.thresholds(
-            resamples, ranked, allowances, calibration=calibration_set
-        )
-        if with_thresholds
-        else (),
-        units=audits.units(resamples, ranked, allowances),
-        curves=audits.curves(resamples, ranked, points) if points else (),
-        ladder=tuple(mode_samples.optima(judged_on, allowances)),
+        gaps=gaps(bootstrap, contests, caps),
+        streams=tuple(one.row for one in streamed if isinstance(one.row, Stream)),
+        thresholds=threshold_rows,
+        units=unit_parts(bootstrap, contests),
+        curves=curves(bootstrap, rankings, points) if points else (),
+        ladder=tuple(optima(judged_on, stated)),
         warnings=tuple(notes),
-        inputs=None if parts is None else _inputs(judged_on, whole, parts, ranked),
-        samples=samples_of(resamples, judged, streamed),
-        fresh=Fresh(resamples, tuple(ranked)),
+        inputs=None if parts is None else _inputs(judged_on, whole, parts, rankable),
+        samples=samples_of(bootstrap, contenders, streamed),
+        fresh=Fresh(bootstrap, tuple(rankings)),
     )
 
 
-def gain_curves(
-    table: ValueTable,
-    scores: Mapping[str, Any],
-    points: int,
-    *,
-    units: Sequence[str] | None = None,
-    draws: int | Literal["exact"] = 1000,
-    seed: int = 0,
-) -> tuple[Curve, ...]:
-    """The curves that `evaluate` adds with `curve_points`, without the rest of the
-    judgement.
-    """
-    judged_on, _ = _split(table, units, None)
-    judged_scores = [
-        on_part(judged_on, item, table, "error") for item in align_all(table, scores)
+def _contests(
+    bootstrap: Bootstrap, scores: Sequence[Scores], stated: Sequence[Allowance]
+) -> list[Contest]:
+    """The allocators and the references, judged under every budget."""
+    table = bootstrap.table
+    allocators = [policy_of(table, one) for one in scores]
+    own = own_allowances(table, allocators, stated)
+    policies = all_policies(table, allocators)
+    # Prices of single inputs have a mean of their own on each part of a table.
+    allowances = [allowance.on(table) for allowance in (*stated, *own)]
+    return judge(bootstrap, policies, allowances)
+
+
+def _additions(
+    bootstrap: Bootstrap, contests: Sequence[Contest], *, at_once: bool
+) -> Additions:
+    """What extras know about the rows."""
+    table = bootstrap.rows
+    is_estimated = table is not None and table.estimated is not None
+    return Additions(
+        deciding_units=deciding_units(bootstrap, contests),
+        # Estimated losses say nothing about single units.
+        next_units={} if is_estimated else next_units(bootstrap, contests),
+        second_opinions=jackknife_opinions(bootstrap, contests),
+        simultaneous=simultaneous(bootstrap, contests) if at_once else {},
+    )
+
+
+def _sliced(
+    bootstrap: Bootstrap,
+    scores: Sequence[Scores],
+    stated: Sequence[Allowance],
+    column: str,
+) -> list[Row]:
+    """The rows of each group of a column, with the same draws."""
+    rows: list[Row] = []
+    for label, members in groups(bootstrap.table, column):
+        # Units keep their place in a group, so that the same draws serve it.
+        part = Bootstrap.of(
+            bootstrap.table.keep(members),
+            bootstrap.draws,
+            leave_out=False,
+            watch=bootstrap.watch,
+        )
+        own = [one.keep(members) for one in scores]
+        contests = _contests(part, own, stated)
+        rows += rows_of(part, contests, Additions(), label=label)
+    return rows
+
+
+def _streamed(
+    bootstrap: Bootstrap,
+    scores: Sequence[Scores],
+    stated: Sequence[Allowance],
+    calibration: Sequence[str] | int | None,
+    calibrated_on: ValueTable | None,
+    calibration_scores: Sequence[Scores] | None,
+) -> tuple[list[Contender], dict[tuple[str, BudgetKey], Cap]]:
+    """The causal policies of every ranking, and what the causal cap gains."""
+    if calibrated_on is not None and calibration_scores is not None:
+        source = (calibrated_on, calibration_scores)
+        return streams(bootstrap, scores, stated, calibrated_on=source)
+    if isinstance(calibration, int):
+        return streams(bootstrap, scores, stated, calibrated_on=calibration)
+    return [], {}
+
+
+def _rankings(contests: Sequence[Contest]) -> list[Ranking]:
+    """The allocators with one score per input."""
+    return [
+        entry.policy
+        for entry in contests[0].entries
+        if isinstance(entry.policy, Ranking)
     ]
-    resamples = Resamples.of(
-        judged_on, make_draws(len(judged_on.unit_ids), draws, seed)
-    )
-    return audits.curves(resamples, judged_scores, points)
 
 
-def _reweigh(
-    table: ValueTable, terms: Any, weights: Mapping[str, float] | None
+def number_of_verdicts(rows: Iterable[Row]) -> int:
+    """Number of comparisons with random."""
+    return sum(row.verdict in ("better", "worse", "unresolved") for row in rows)
+
+
+def _read_table(
+    source: ValueTable | Any,
+    modes: Sequence[str] | None,
+    terms: Any,
+    weights: Mapping[str, float] | None,
 ) -> tuple[ValueTable, loss_terms.Terms | None]:
-    """The table with losses under the new weights, if there are some, and its terms."""
+    """The table, with losses under new weights if there are some, and its terms."""
+    table = source
+    if not isinstance(table, ValueTable):
+        table = read_values(source, modes=modes)
+    if modes is not None:
+        table = table.with_modes(modes)
     if weights is not None and not isinstance(weights, Mapping):
         raise InputError(
             f"weights must be a mapping from terms to numbers; found {quote(weights)}."
         )
+    if terms is None and weights:
+        raise InputError(
+            "Other weights need the loss terms; none were given: give terms (--terms "
+            "FILE)."
+        )
     if terms is None:
-        if weights:
-            raise InputError(
-                "Other weights need the loss terms; none were given: give terms "
-                "(--terms FILE)."
-            )
         return table, None
     parts = loss_terms.align(table, terms)
     if not weights:
@@ -303,12 +354,51 @@ def _reweigh(
     return loss_terms.with_losses(table, parts), parts
 
 
-def _idle_choices(
-    scores: Sequence[Scores], own_budgets: Sequence[Allowance]
-) -> list[str]:
+def _split(
+    table: ValueTable,
+    units: Sequence[str] | None,
+    calibration: Sequence[str] | int | None,
+) -> tuple[ValueTable, ValueTable | None]:
+    """The inputs to judge, and those to calibrate on."""
+    if calibration is not None:
+        times(table)  # refuses a table without times before any computation
+    if isinstance(calibration, int):
+        _check_folds(calibration, table)
+    if calibration is None or isinstance(calibration, int):
+        judged = table if units is None else table.restrict(units)
+        return judged, None
+    calibration_table = table.restrict(calibration)
+    calibration_units = set(calibration_table.unit_ids)
+    judged_units = [unit for unit in table.unit_ids if unit not in calibration_units]
+    if units is not None:
+        judged_units = list(units)
+    shared = set(map(str, judged_units)) & calibration_units
+    if shared:
+        raise InputError(
+            "Calibration units must not be judged; "
+            f"{str(min(shared))!r} is in both lists."
+        )
+    if not judged_units:
+        raise InputError(
+            "At least one unit must be left to judge; all are calibration units."
+        )
+    return table.restrict(judged_units), calibration_table
+
+
+def _check_folds(folds: int, table: ValueTable) -> None:
+    """Raise where a number of folds cannot divide the units."""
+    units = len(table.unit_ids)
+    if folds is True or not 2 <= folds <= units:
+        raise InputError(
+            f"calibration must be units, or 2 to {units} folds, as many as there are "
+            f"units; found {quote(folds)}."
+        )
+
+
+def _idle_choices(scores: Sequence[Scores], contests: Sequence[Contest]) -> list[str]:
     """Notes on routers that choose the cheap mode everywhere."""
-    judged = {allowed.spender for allowed in own_budgets}
-    names = [item.name for item in scores if item.choice and item.name not in judged]
+    spenders = {contest.allowance.spender for contest in contests}
+    names = [one.name for one in scores if one.choice and one.name not in spenders]
     return [
         f"{name} never escalates, or spends nothing on it: it has no row of its own."
         for name in names
@@ -321,185 +411,39 @@ def _inputs(
     terms: loss_terms.Terms,
     scores: Sequence[Scores],
 ) -> Inputs:
-    plain = {item.name: item.values for item in scores if not item.modes}
-    return loss_terms.inputs_of(
-        judged_on, terms, positions(judged_on.input, whole.input), scores=plain
-    )
-
-
-def _split(
-    table: ValueTable,
-    units: Sequence[str] | None,
-    calibration: Sequence[str] | int | None,
-) -> tuple[ValueTable, ValueTable | None]:
-    """The inputs to judge, and those to calibrate on."""
-    if calibration is not None:
-        times(table)  # refuses a table without times before any computation
-    if isinstance(calibration, int) and (
-        calibration is True or not 2 <= calibration <= len(table.unit_ids)
-    ):
-        raise InputError(
-            f"calibration must be units, or 2 to {len(table.unit_ids)} folds, as many "
-            f"as there are units; found {quote(calibration)}."
-        )
-    if calibration is None or isinstance(calibration, int):
-        return (table if units is None else table.restrict(units)), None
-    calibration_table = table.restrict(calibration)
-    judged = (
-        [unit for unit in table.unit_ids if unit not in set(calibration_table.unit_ids)]
-        if units is None
-        else list(units)
-    )
-    shared = set(map(str, judged)) & set(calibration_table.unit_ids)
-    if shared:
-        raise InputError(
-            "Calibration units must not be "
-            f"judged; {str(min(shared))!r} is in both lists."
-        )
-    if not judged:
-        raise InputError(
-            "At least one unit must be left to judge; all are calibration units."
-        )
-    return table.restrict(judged), calibration_table
-
-
-def _slices(
-    resamples: Resamples,
-    scores: Sequence[Scores],
-    allowances: Sequence[Allowance],
-    column: str,
-) -> Iterable[Row]:
-    for label, members in groups(resamples.table, column):
-        part = Resamples.of(
-            resamples.table.keep(members),
-            resamples.draws,
-            leave_out_up_to=0,
-            watch=resamples.watch,
-        )
-        own = [item.keep(members) for item in scores]
-        budgets = [*allowances, *mode_samples.own_budgets(part.table, own, allowances)]
-        yield from (item.row for item in judge(part, own, budgets, label))
+    """Every judged input with its loss terms."""
+    plain = {one.name: one.values for one in scores if not one.modes}
+    rows = positions(judged_on.input, whole.input)
+    return loss_terms.inputs_of(judged_on, terms, rows, scores=plain)
 
 
 def _provenance(
-    resamples: Resamples,
+    bootstrap: Bootstrap,
     scores: Sequence[Scores],
     allowances: Sequence[Allowance],
     calibrated_on: ValueTable | None,
     chosen: Sequence[str] | None,
 ) -> Provenance:
-    draws = resamples.draws
+    """What a judgement in memory came from."""
+    calibration_units = None
+    if calibrated_on is not None:
+        calibration_units = tuple(map(str, calibrated_on.unit_ids))
+    used = {
+        one.name: ScoresUsed(one.digest, float(one.covered.mean())) for one in scores
+    }
+    is_whole = chosen is None and calibrated_on is None
     return Provenance(
         deepval=__version__,
-        table=resamples.table.digest,
-        scores={
-            item.name: ScoresUsed(item.digest, float(item.covered.mean()))
-            for item in scores
-        },
-        costs=cost_figures(allowances, resamples.table),
-        draws=DrawsUsed(draws.method, len(draws), draws.seed),
-        units=resamples.unit_ids,
-        calibration_units=None
-        if calibrated_on is None
-        else tuple(map(str, calibrated_on.unit_ids)),
-        role="all" if chosen is None and calibrated_on is None else "chosen",
+        table=bootstrap.table.digest,
+        scores=used,
+        costs=cost_figures(allowances, bootstrap.table),
+        draws=draws_used(bootstrap.draws),
+        units=bootstrap.unit_ids,
+        calibration_units=calibration_units,
+        role="all" if is_whole else "chosen",
     )
 
 
-MOST_GROUPS = 24
-FEW_NUMBERS = 8
-
-
-def groups(
-    table: ValueTable, by: str
-) -> Iterator[tuple[str, Bool[np.ndarray, "input"]]]:
-    """Label and members of every group, in the order of the values."""
-    name, _, edges = by.partition(":")
-    if name not in table.attributes:
-        available = ", ".join(table.attributes) or "no further columns"
-        raise InputError(
-            "--by needs a column of the table; found "
-            f"{name!r}, the table has {available}."
-        )
-    column = np.asarray(table.attributes[name])
-    if edges:
-        yield from _groups_by_edges(name, _numbers(column, name), _edges(edges, name))
-    elif column.dtype.kind in "fiu" and len(np.unique(column)) > FEW_NUMBERS:
-        numbers = _numbers(column, name)
-        yield from _groups_by_edges(
-            name, numbers, np.unique(np.quantile(numbers, [0.25, 0.5, 0.75]))
-        )
-    else:
-        yield from _groups_by_value(name, column)
-
-
-def _groups_by_value(
-    name: str, column: np.ndarray
-) -> Iterator[tuple[str, Bool[np.ndarray, "input"]]]:
-    objects = column if column.dtype.kind == "O" else ()
-    odd = next(
-        (
-            row
-            for row, value in enumerate(objects)
-            if np.ndim(value) or isinstance(value, dict | set)
-        ),
-        None,
-    )
-    if odd is not None:
-        raise InputError(
-            f"--by {name}: the column must hold a text or a number in every row; row "
-            f"{odd + 1} holds {quote(column[odd])}."
-        )
-    column = column + 0.0 if column.dtype.kind == "f" else column  # -0.0 is 0.0
-    labels = np.array(
-        [
-            "(none)" if value is None or value != value else str(value)
-            for value in column
-        ]
-    )
-    _, first = np.unique(
-        column if column.dtype.kind in "iubf" else labels, return_index=True
-    )
-    if len(first) > MOST_GROUPS:
-        raise InputError(
-            f"--by {name}: at most {MOST_GROUPS} groups can be shown; found "
-            f"{len(first)} different values."
-        )
-    for label in labels[first]:
-        yield f"{name}={label}", labels == label
-
-
-def _groups_by_edges(
-    name: str, numbers: Float[np.ndarray, "input"], edges: Float[np.ndarray, "edge"]
-) -> Iterator[tuple[str, Bool[np.ndarray, "input"]]]:
-    bins = np.searchsorted(edges, numbers, side="right")
-    bounds = [f"{edge:g}" for edge in edges]
-    labels = [
-        f"{name}<{bounds[0]}",
-        *(f"{a}<={name}<{b}" for a, b in pairwise(bounds)),
-        f"{name}>={bounds[-1]}",
-    ]
-    for index, label in enumerate(labels):
-        if np.any(bins == index):
-            yield label, bins == index
-
-
-def _edges(text: str, name: str) -> Float[np.ndarray, "edge"]:
-    try:
-        edges = np.unique([float(part) for part in text.split(",")])
-    except ValueError:
-        edges = np.array([np.nan])
-    if not np.isfinite(edges).all():
-        raise InputError(
-            f"--by {name}: edges must be numbers with commas, "
-            f"such as {name}:5,10; found {text!r}."
-        )
-    return edges
-
-
-def _numbers(column: np.ndarray, name: str) -> Float[np.ndarray, "input"]:
-    if column.dtype.kind not in "fiu" or np.isnan(column.astype(float)).any():
-        raise InputError(
-            f"--by {name}: a column that is cut at edges must hold numbers only."
-        )
-    return column.astype(float)
+def draws_used(draws: Draws) -> DrawsUsed:
+    """How units were drawn, as a record of a result."""
+    return DrawsUsed(draws.method, len(draws), draws.seed)

@@ -16,7 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import Float, InputInts, Int, ModeFloats, Num
-from deepval.judging.mode_plans import Costs, Plan, check_problem, steps, unspendable
+from deepval.judging.mode_plans import (
+    Costs,
+    ModePlan,
+    check_problem,
+    steps,
+    unspendable,
+)
 from deepval.results import lists_by_key
 
 # of the bound: smaller differences of a total are rounding
@@ -28,7 +34,7 @@ FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8
 MOST_STATES = 2**18
 
 
-def solve(values: ModeFloats, costs: Costs, budget: int) -> Plan:
+def solve(values: ModeFloats, costs: Costs, budget: int) -> ModePlan:
     """The plan of greatest value within the budget, exact up to the rounding of that
     value.
 
@@ -79,12 +85,14 @@ class _Solution(NamedTuple):
     states: int = 1
     stop_loss: float = 0.0
 
-    def plan(self, modes: InputInts, value: float, *, spent: int, budget: int) -> Plan:
+    def plan(
+        self, modes: InputInts, value: float, *, spent: int, budget: int
+    ) -> ModePlan:
         """The plan with these modes, and its certificate: the fields after the
         levels.
         """
         certificate = self._replace(bound=max(self.bound, value))[1:]
-        return Plan(modes, value, spent, budget, *certificate)
+        return ModePlan(modes, value, spent, budget, *certificate)
 
 
 class _Changes(NamedTuple):
@@ -243,7 +251,7 @@ def _optimum(menu: _Menu, budget: int) -> _Solution:
 
 def _solve_each(
     values: ModeFloats, costs: Int[np.ndarray, "input mode"], budget: int
-) -> Plan:
+) -> ModePlan:
     """`solve` for costs per input and mode: hull steps by falling slope, then changes
     input by input.
     """

@@ -147,7 +147,7 @@ CHECK_TOLERANCE = 1e-12  # share of the bound: another machine may add in anothe
 
 
 @dataclass(frozen=True)
-class Plan:
+class ModePlan:
     """An exact optimum and its certificate; the last three fields are the search log.
 
     Attributes:
@@ -199,7 +199,7 @@ class Verification:
     optimal: bool
 
 
-def check(plan: Plan, values: ModeFloats, costs: Costs) -> Verification:
+def check(plan: ModePlan, values: ModeFloats, costs: Costs) -> Verification:
     """Proof of a plan's feasibility, value and bound in one pass over the values, and
     the gap that it leaves.
 

@@ -18,9 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int
+from deepval.arrays import Bool, Float, Int, Slots
 from deepval.errors import InputError, InputWarning
-from deepval.judging import audits, deployment
 from deepval.judging.allowances import (
     LEVELS,
     Allowance,
@@ -30,22 +29,25 @@ from deepval.judging.allowances import (
     charging,
     cost_figures,
 )
-from deepval.judging.audits import gaps
-from deepval.judging.comparison import samples_of
-from deepval.judging.draws import Concentration, concentration, make_draws
-from deepval.judging.guarantees import with_guarantees
+from deepval.judging.bootstrap import Bootstrap, UnitSums, resample_counts
+from deepval.judging.deployment import thresholds_on_disk
+from deepval.judging.draws import make_draws
+from deepval.judging.extras.concentration import Concentration, concentration
+from deepval.judging.extras.deciding_units import deciding_units
+from deepval.judging.extras.gaps import gaps
+from deepval.judging.extras.half_widths import half_widths
+from deepval.judging.extras.next_units import jackknife_opinions, next_units
+from deepval.judging.extras.notes import notes_on_disk
+from deepval.judging.extras.setting import spread
+from deepval.judging.extras.simultaneous import simultaneous
+from deepval.judging.extras.table_notes import TableFacts, notes_on
+from deepval.judging.extras.units import unit_parts
+from deepval.judging.judgement import judge
 from deepval.judging.kernel import Sieve
-from deepval.judging.notes import notes_on_disk
 from deepval.judging.oracle import RowInts, Rows
-from deepval.judging.resamples import (
-    LEAVE_OUT_UP_TO,
-    Allocator,
-    Resampling,
-    Sample,
-    resample_counts,
-    resample_totals,
-)
-from deepval.judging.rows import judge, with_simultaneous, with_words
+from deepval.judging.pairs import contenders_of, samples_of
+from deepval.judging.policies import Always, Never, Oracle, Policy, Random, Ranking
+from deepval.judging.row_columns import Additions, rows_of
 from deepval.judging.sieve import QUANTILES, WIDEST, SiftedScores, Sifting
 from deepval.progress import Watch
 from deepval.results import (
@@ -55,7 +57,6 @@ from deepval.results import (
     Result,
     ScoresUsed,
     Setting,
-    Unit,
     known,
 )
 from deepval.tables.chunks import CHUNK, OnDisk
@@ -63,51 +64,6 @@ from deepval.tables.scans import ScannedScores, ScannedTable, scan_scores, scan_
 from deepval.tables.scores import Missing, check_missing, check_names
 from deepval.tables.values import part_of, quota
 from deepval.version import __version__
-
-Slots = Int[np.ndarray, "resample budget"]
-
-
-@dataclass(frozen=True, eq=False)
-class ScannedResamples(Resampling):
-    """A table under resampling of its units whose rows are not in memory.
-
-    Attributes:
-        oracle: The positive decision values of the table, sifted.
-    """
-
-    oracle: Sifting
-
-    def ranking(self, scores: Allocator, slots: Slots) -> list[Sample]:
-        """Samples of the highest scores, one per column of `slots`."""
-        assert isinstance(scores, SiftedScores)
-        sums, taken = (
-            scores.values.sums(self.counts, slots),
-            np.minimum(slots, self.inputs[:, None]),
-        )
-        return [
-            Sample(sums[:, b, 0], sums[:, b, 1], taken[:, b])
-            for b in range(slots.shape[1])
-        ]
-
-    def best(self, slots: Slots) -> list[Sample]:
-        """Samples of the capacity oracle, one per column of `slots`."""
-        gain = self.oracle.sums(self.counts, slots)[:, :, 0]
-        available = self.counts @ self.oracle.sieve.tables[0].sum(axis=0)
-        taken = np.minimum(slots, available[:, None])
-        return [
-            Sample(gain[:, b], gain[:, b], taken[:, b]) for b in range(slots.shape[1])
-        ]
-
-    def tied_shares(self, scores: Allocator, slots: Sequence[int]) -> list[float]:
-        """For each number of slots, the share of that many highest scores of the sample
-        that tie-breaks decide.
-        """
-        assert isinstance(scores, SiftedScores)
-        return [scores.values.cut(number).audit(number).share for number in slots]
-
-    def best_gain(self, slots: int) -> float:
-        """Gain of the capacity oracle in the sample."""
-        return float(self.oracle.sums(self.counts[:1], np.array([[slots]]))[0, 0, 0])
 
 
 @dataclass
@@ -176,8 +132,7 @@ class Scan:
         scores: The scores.
         watch: Reports the progress of a reading.
         facts: Counts and sums of the first reading.
-        per_unit: Number of inputs of each unit, their all-cheap loss, gain and benefit
-            of escalating them all.
+        by_unit: Sums over the judged inputs of each unit.
         oracle: The positive decision values, sifted.
         rankings: The scores, sifted.
         readings: Number of readings so far.
@@ -187,7 +142,7 @@ class Scan:
     scores: Sequence[ScannedScores]
     watch: Watch
     facts: Facts = field(init=False)
-    per_unit: Float[np.ndarray, "unit total"] = field(init=False)
+    by_unit: UnitSums = field(init=False)
     oracle: Sifting = field(init=False)
     rankings: list[SiftedScores] = field(init=False)
     readings: int = 0
@@ -219,10 +174,9 @@ class Scan:
         )
         self.rankings = [
             SiftedScores(
-                item.name,
                 self._sifting(
                     item.sample, table.sample_unit, counts, slots, signed=True
-                ),
+                )
             )
             for item, slots in zip(self.scores, ranked, strict=True)
         ]
@@ -248,7 +202,7 @@ class Scan:
             self.oracle.add(values[up], values[up], unit[up])
             for ranking, score in zip(self.rankings, scores, strict=True):
                 ranking.values.add(score, values, unit)
-        self.per_unit = np.column_stack([table.sizes, *totals])
+        self.by_unit = UnitSums(table.sizes.astype(np.float64), *totals)
         for column in self._siftings():
             column.read()
         # The sample may have placed a cut in a block whose rows were not stored: only
@@ -275,6 +229,13 @@ class Scan:
                 column.again(score[judged], values[judged], unit[judged])
         for column in self._siftings():
             column.read()
+
+    def policies(self, allocators: Sequence[Policy]) -> list[Policy]:
+        """The allocators between the references."""
+        oracle = Oracle(
+            SiftedScores(self.oracle), self.oracle.sieve.tables[0].sum(axis=0)
+        )
+        return [Random(), Never(), Always(), *allocators, oracle]
 
     def _siftings(self) -> list[Sifting]:
         return [self.oracle, *(item.values for item in self.rankings)]
@@ -370,9 +331,7 @@ def evaluate_on_disk(
     ]
     allowances = charging(score_files, allowances, missing_costs)
     drawn = make_draws(len(table.unit_ids), draws, seed)
-    counts = resample_counts(
-        drawn, len(table.unit_ids), leave_out_up_to=LEAVE_OUT_UP_TO
-    )
+    counts = resample_counts(drawn, len(table.unit_ids))
     inputs = counts @ table.sizes
     scan = Scan(table, score_files, watch)
     # Cuts of later figures are named before the first reading, so that it stores their
@@ -390,37 +349,41 @@ def evaluate_on_disk(
         np.column_stack([*best, _half_way(table.sample, table.step, best[0])]),
         ranked,
     )
-    ids, facts, rankings = tuple(map(str, table.unit_ids)), scan.facts, scan.rankings
-    totals = resample_totals(ids, scan.per_unit, drawn, counts)
-    resamples = ScannedResamples(
-        **totals, modes=table.modes, watch=watch, oracle=scan.oracle
+    bootstrap = Bootstrap.of_sums(
+        tuple(map(str, table.unit_ids)),
+        table.modes,
+        scan.by_unit,
+        drawn,
+        counts,
+        rows=None,
+        watch=watch,
     )
-    judged = with_words(
-        judge(resamples, rankings, allowances), resamples, rankings, allowances
+    allocators = [
+        Ranking(item.name, sifted)
+        for item, sifted in zip(score_files, scan.rankings, strict=True)
+    ]
+    contests = judge(bootstrap, scan.policies(allocators), allowances)
+    is_estimated = table.estimated is not None
+    additions = Additions(
+        deciding_units=deciding_units(bootstrap, contests),
+        next_units={} if is_estimated else next_units(bootstrap, contests),
+        second_opinions=jackknife_opinions(bootstrap, contests),
+        simultaneous=simultaneous(bootstrap, contests)
+        if simultaneous_intervals
+        else {},
     )
-    estimated = table.estimated is not None
-    judged = with_guarantees(
-        judged, resamples, rankings, allowances, estimated=estimated
-    )
-    if simultaneous_intervals:
-        judged = with_simultaneous(judged, resamples)
+    rows = rows_of(bootstrap, contests, additions)
     notes = [
         *([] if table.estimated is None else [table.estimated]),
-        *audits.table_notes(
-            ids,
-            table.modes,
-            table.costs,
-            allowances,
-            affected=facts.affected,
-            cheap_loss=float(resamples.cheap_loss[0]),
-            gain=facts.gain,
-            harm_ratio=part_of(facts.every_harm, facts.every_benefit),
-        ),
+        *notes_on(_facts(scan, bootstrap), allowances),
         *notes_on_disk(table, score_files, allowances),
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=3)
-    rows = tuple(item.row for item in judged)
+    threshold_rows = ()
+    if thresholds:
+        threshold_rows = thresholds_on_disk(bootstrap, allocators, allowances)
+    verdicts = sum(row.verdict in ("better", "worse", "unresolved") for row in rows)
     return Result(
         provenance=Provenance(
             deepval=__version__,
@@ -430,24 +393,34 @@ def evaluate_on_disk(
             },
             costs=cost_figures(allowances),
             draws=DrawsUsed(drawn.method, len(drawn), drawn.seed),
-            units=ids,
+            units=bootstrap.unit_ids,
             calibration_units=None,
             role="all" if units is None else "chosen",
         ),
-        setting=_setting(scan, resamples),
-        comparisons=sum(
-            row.verdict in ("better", "worse", "unresolved") for row in rows
-        ),
-        half_widths=audits.half_widths(rows, allowances),
+        setting=_setting(scan, bootstrap),
+        comparisons=verdicts,
+        half_widths=half_widths(contests),
         rows=rows,
-        gaps=gaps(resamples, rankings, allowances, judged=judged, caps={}),
-        thresholds=deployment.thresholds(resamples, rankings, allowances)
-        if thresholds
-        else (),
-        units=_units(resamples, rankings, allowances),
+        gaps=gaps(bootstrap, contests, {}),
+        thresholds=threshold_rows,
+        units=unit_parts(bootstrap, contests),
         warnings=tuple(notes),
-        samples=samples_of(resamples, judged),
+        samples=samples_of(bootstrap, contenders_of(rows, contests)),
         fresh=f"{source.source} is larger than memory ({source.why})",
+    )
+
+
+def _facts(scan: Scan, bootstrap: Bootstrap) -> TableFacts:
+    """What notes on the table rest on."""
+    facts = scan.facts
+    return TableFacts(
+        unit_ids=bootstrap.unit_ids,
+        modes=scan.table.modes,
+        costs=scan.table.costs,
+        affected=facts.affected,
+        cheap_loss=float(bootstrap.cheap_loss[0]),
+        gain=facts.gain,
+        harm_ratio=part_of(facts.every_harm, facts.every_benefit),
     )
 
 
@@ -482,14 +455,14 @@ def _half_way(
     return half
 
 
-def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
+def _setting(scan: Scan, bootstrap: Bootstrap) -> Setting:
     """The effect of escalation on the judged inputs, and the spread of the possible
     gain.
     """
     table, facts, inputs = scan.table, scan.facts, len(scan.table)
-    loss = float(resamples.cheap_loss[0])
+    loss = float(bootstrap.cheap_loss[0])
     slots = np.array([int(quota(inputs, alpha)) for alpha in LEVELS])
-    gains = scan.oracle.sums(resamples.counts[:1], slots[None])[0, :, 0]
+    gains = scan.oracle.sums(bootstrap.counts[:1], slots[None])[0, :, 0]
     helpful = facts.affected - facts.harmful
     return Setting(
         inputs=inputs,
@@ -499,7 +472,7 @@ def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
         affected=facts.affected,
         harm_rate=known(part_of(facts.harmful, facts.affected)),
         harm_ratio=known(part_of(facts.harm, facts.benefit)),
-        all_full_share=known(part_of(float(resamples.full_gain[0]), loss)),
+        all_full_share=known(part_of(float(bootstrap.full_gain[0]), loss)),
         budgets=tuple(
             OracleAt(
                 alpha,
@@ -510,8 +483,8 @@ def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
             )
             for alpha, k, gain in zip(LEVELS, slots, gains, strict=True)
         ),
-        concentration=audits.spread(
-            concentration(scan.per_unit[:, -1], resamples.unit_ids),
+        concentration=spread(
+            concentration(scan.by_unit.full_benefit, bootstrap.unit_ids),
             _over_inputs(scan, facts),
         ),
     )
@@ -553,25 +526,3 @@ def _half(oracle: Sifting, total: float) -> tuple[int, float]:
     reached = before + np.cumsum(np.sort(oracle.block(block)["value"])[::-1])
     at = min(int(np.searchsorted(reached, target)), len(reached) - 1)
     return inputs_before + at + 1, float(reached[at]) / total
-
-
-def _units(
-    resamples: ScannedResamples,
-    scores: Sequence[SiftedScores],
-    allowances: Sequence[Allowance],
-) -> tuple[Unit, ...]:
-    """The part of each unit in the gain at the headline budget; empty where units are
-    too many to list.
-    """
-    if resamples.left_out.start == resamples.left_out.stop:
-        return ()
-    allowed, oracle = audits.headline(allowances), resamples.oracle
-    slots = min(
-        int(oracle.sieve.tables[0].sum()), int(allowed.slots(int(resamples.inputs[0])))
-    )
-    best = (
-        oracle.cut(slots).taken(slots)[1]
-        if slots
-        else np.zeros(len(resamples.unit_ids))
-    )
-    return audits.unit_rows(resamples, allowed, best, scores)

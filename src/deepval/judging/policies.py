@@ -1,414 +1,547 @@
-"""Scores in time order -> causal escalations, by four policies that see the inputs of a
-unit one after another.
+"""Policies: everything that may choose which inputs to escalate.
 
-A policy is its configuration. `decide` decides whole arrays; `start` returns a stream
-for one unit that makes the same decisions input by input, for a deployed router. The
-state resets at each unit. The rows of a unit are sorted by `order`, which should differ
-within a unit (`ValueTable.time_rank` does); rows of equal order keep their sequence.
-Scores may be infinite, not NaN.
+An allocator and a reference are the same kind of thing. Under each allowance a policy
+has an `Outcome`: its gains in every resample, or the reason why it cannot run.
+
+Most policies choose each input with a fixed probability, so their gains are linear in
+the units. Only a ranking and the oracle choose anew in every resample, because the
+number of slots depends on it.
 """
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from deepval.arrays import (
-    Float,
-    InputFlags,
+    BudgetSums,
     InputFloats,
-    InputInts,
-    InputNumbers,
-    Shaped,
+    PerResample,
+    PerUnit,
+    Purses,
+    Slots,
 )
-from deepval.errors import InputError
-from deepval.judging.tie_expectations import TiedCut, cuts
-
-SLACK = 1e-9
-"""Tolerance of a count of inputs for rounding error."""
-
-
-class UnitStream(ABC):
-    """The state of a policy within one unit; the next unit needs a new one."""
-
-    @abstractmethod
-    def decide(self, score: float) -> bool:
-        """Whether the next input of the unit is escalated."""
-
-    def step(self, signal: Any, /) -> bool:
-        """The same, from what the policy reads off a score: its level, its request, or
-        the score itself.
-        """
-        return self.decide(signal)
-
-
-class Policy(ABC):
-    """A rule for escalation that uses only the inputs of the unit so far."""
-
-    def decide(
-        self, score: InputFloats, unit: InputInts, order: InputNumbers
-    ) -> InputFloats:
-        """Acceptance per input: 1 where it is escalated, 0 where it is not."""
-        score = _scores(score)
-        if not score.shape == unit.shape == order.shape or np.isnan(order).any():
-            raise InputError(
-                "Scores, units and orders must be one per input and orders not NaN, "
-                "got shapes "
-                f"{score.shape}, {unit.shape}, {order.shape}: align them by input."
-            )
-        rows, first = in_time(unit, order)
-        acceptance = np.empty(score.size)
-        acceptance[rows] = self.decide_sorted(score[rows], first)
-        return acceptance
-
-    @abstractmethod
-    def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
-        """Which rows are escalated; rows are sorted by unit, then time, and `first` is
-        the first row of their unit.
-        """
-
-    @abstractmethod
-    def start(self) -> UnitStream:
-        """A stream at the beginning of a unit."""
-
-
-def in_time(unit: InputInts, order: InputNumbers) -> tuple[InputInts, InputInts]:
-    """The rows by unit and time, and for each row the position of the first row of its
-    unit.
-    """
-    rows = np.lexsort((order, unit))
-    begins = np.diff(unit[rows], prepend=unit[rows[:1]] - 1) != 0
-    return rows, np.maximum.accumulate(np.where(begins, np.arange(rows.size), 0))
-
-
-def slots_of(alpha: float, inputs: int) -> int:
-    """The rank of the score at which the share alpha of the inputs is cut; the highest
-    score has rank 1.
-    """
-    return max(1, math.ceil(alpha * inputs - SLACK))
+from deepval.judging import oracle as purses
+from deepval.judging.allowances import Allowance
+from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.gains import Gains, gains_of_share
+from deepval.judging.highest import Highest, RankedScores, summed
+from deepval.judging.tie_expectations import SORT_UP_TO
+from deepval.results import Reason
+from deepval.tables.scores import Scores
+from deepval.tables.values import ValueTable
 
 
 @dataclass(frozen=True)
-class FrozenThreshold(Policy):
-    """Escalates scores above theta, and scores equal to it with probability
-    `tie_acceptance` = p.
+class References:
+    """What a policy is measured by.
 
-    Decisions are in the sure form: the j-th tied input of a unit is accepted iff
-    floor(j*p) > floor((j-1)*p).
+    Attributes:
+        oracle: The policy whose gain nDG divides by.
+        chance: The policy that its verdict compares it with.
     """
 
-    theta: float
-    tie_acceptance: float
-
-    def __post_init__(self) -> None:
-        if math.isnan(self.theta) or not 0 <= self.tie_acceptance <= 1:
-            raise InputError(
-                "A frozen threshold needs a theta that is not NaN and a tie "
-                f"acceptance in [0, 1], got {self.theta} and {self.tie_acceptance}: "
-                "calibrate it on validation scores."
-            )
-
-    @classmethod
-    def calibrate(
-        cls, validation_scores: InputFloats, alpha: float
-    ) -> "FrozenThreshold":
-        """The threshold that accepts the expected share alpha of the validation scores.
-
-        theta is the largest score with share(s >= theta) >= alpha, and p = (alpha -
-        share(s > theta))/share(s = theta). Shares are taken as counts, count(s >=
-        theta) >= alpha*n - 1e-9, so that float noise in alpha*n does not move theta to
-        the next score; p is at most 1 for the same reason.
-        """
-        return cls.calibrate_each(validation_scores, [alpha])[0]
-
-    @classmethod
-    def calibrate_each(
-        cls,
-        validation_scores: InputFloats,
-        alphas: Sequence[float],
-        order: InputInts | None = None,
-    ) -> list["FrozenThreshold"]:
-        """The thresholds of several shares; `order` sorts the scores from the highest
-        down, if passed.
-        """
-        for alpha in alphas:
-            check_alpha(alpha)
-        scores = _validation(validation_scores)
-        score_cuts = cuts(
-            scores, [slots_of(alpha, scores.size) for alpha in alphas], order
-        )
-        return [
-            cls.at(cut, alpha * scores.size)
-            for cut, alpha in zip(score_cuts, alphas, strict=True)
-        ]
-
-    @classmethod
-    def at(cls, cut: TiedCut, accepted: float) -> "FrozenThreshold":
-        """The threshold at a cut that accepts a number of inputs in expectation."""
-        theta = cut.score + 0.0  # -0.0 becomes 0.0
-        return cls(theta, tie_acceptance=min(1.0, (accepted - cut.above) / cut.tied))
-
-    def expected(self, score: InputFloats) -> InputFloats:
-        """Expected acceptance per input: 1 above theta, p at theta, 0 below; for the
-        exact expected gain.
-        """
-        score = _scores(score)
-        return (score > self.theta) + self.tie_acceptance * (score == self.theta)
-
-    def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
-        """Which rows are escalated."""
-        tied = score == self.theta
-        turn = running_count(tied, first)
-        accepted = np.floor(turn * self.tie_acceptance) > np.floor(
-            (turn - 1) * self.tie_acceptance
-        )
-        return (score > self.theta) | (tied & accepted)
-
-    def start(self) -> "FrozenStream":
-        """A stream at the beginning of a unit."""
-        return FrozenStream(self)
+    oracle: str
+    chance: str
 
 
-@dataclass
-class FrozenStream(UnitStream):
-    """A frozen threshold within one unit, with the tied inputs seen so far."""
+FULL_ONLY = References("oracle", "random")
+"""References of policies that choose between the cheap and the full mode."""
 
-    policy: FrozenThreshold
-    tied: int = 0
-
-    def decide(self, score: float) -> bool:
-        """Whether the next input of the unit is escalated."""
-        score = one_score(score)
-        if score != self.policy.theta:
-            return score > self.policy.theta
-        self.tied += 1
-        p = self.policy.tie_acceptance
-        return math.floor(self.tied * p) > math.floor((self.tied - 1) * p)
-
-
-@dataclass(frozen=True)
-class CausalCap(Policy):
-    """Escalates the inputs above the threshold, at most floor(1 + alpha*t + 1e-9) of a
-    unit's first t inputs.
-    """
-
-    threshold: FrozenThreshold
-    alpha: float
-
-    def __post_init__(self) -> None:
-        check_alpha(self.alpha)
-
-    @classmethod
-    def calibrate(cls, validation_scores: InputFloats, alpha: float) -> "CausalCap":
-        """The cap at rate alpha over the threshold calibrated at that rate."""
-        return cls(FrozenThreshold.calibrate(validation_scores, alpha), alpha)
-
-    def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
-        """Which rows are escalated: e_t = W_t + min(0, min_{j<=t} (cap_j - W_j)), with
-        W_t requests up to t.
-        """
-        row = np.arange(score.size)
-        wants = running_count(self.threshold.decide_sorted(score, first), first)
-        cap = np.floor(1 + self.alpha * (row - first + 1) + SLACK).astype(np.int64)
-        # Each unit is lowered below all earlier ones, so that one running minimum
-        # serves them all.
-        drop = np.cumsum(first == row) * (2 * score.size + 2)
-        lowest = np.minimum.accumulate(cap - wants - drop) + drop
-        escalated = wants + np.minimum(0, lowest)
-        before = np.where(
-            first == row, 0, np.concatenate([[0], escalated])[: score.size]
-        )
-        return escalated > before
-
-    def start(self) -> "CappedStream":
-        """A stream at the beginning of a unit."""
-        return CappedStream(self, self.threshold.start())
-
-
-@dataclass
-class CappedStream(UnitStream):
-    """A causal cap within one unit, with the inputs and the escalations so far."""
-
-    policy: CausalCap
-    wants: FrozenStream
-    seen: int = 0
-    escalated: int = 0
-
-    def decide(self, score: float) -> bool:
-        """Whether the next input of the unit is escalated."""
-        requested = self.wants.decide(score)
-        self.seen += 1
-        escalate = requested and self.escalated < math.floor(
-            1 + self.policy.alpha * self.seen + SLACK
-        )
-        self.escalated += escalate
-        return escalate
+Refusal = Literal["infeasible", "no cost known"]
+"""Why an allocator is not judged under an allowance."""
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveThreshold(Policy):
-    """Escalates iff F(s) > q, where F(s) is the share of validation scores <= s, and q
-    follows the rate.
+class Outcome:
+    """What a policy comes to under one allowance.
 
-    q starts at 1 - alpha and moves by eta*(escalated - alpha), kept in [0, 1]. The
-    scores are kept sorted.
+    Attributes:
+        gains: Its gains; None where it cannot run.
+        own_cost: What it is charged per input; None where nothing is charged.
+        slots: How many inputs of the sample it may escalate; None where the budget is
+            a purse, or where it chooses among several modes.
+        tied_share: Share of the selection that ties decide, not the score.
+        refusal: Why the allocator is not judged; None where it is.
+        has_ndg: Whether it respects the budget, so that nDG means something.
+        reason: Why something is undefined, in words.
     """
 
-    eta: float
-    validation_scores: InputFloats
-    alpha: float
-
-    def __post_init__(self) -> None:
-        check_alpha(self.alpha)
-        if not 0 <= self.eta < math.inf:
-            raise InputError(
-                f"eta must be a finite step of at least 0, got {self.eta}."
-            )
-        ascending = np.sort(_validation(self.validation_scores))
-        ascending.flags.writeable = False
-        object.__setattr__(self, "validation_scores", ascending)
-
-    def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
-        """Which rows are escalated."""
-        return replay_steps(self, self.level(score), first)
-
-    def start(self) -> "AdaptiveStream":
-        """A stream at the beginning of a unit."""
-        return AdaptiveStream(self, 1 - self.alpha)
-
-    def level(self, score: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """F(s): the share of validation scores that do not exceed each score."""
-        below = np.searchsorted(self.validation_scores, score, side="right")
-        return np.asarray(below / self.validation_scores.size)
+    gains: Gains | None
+    own_cost: float | None = None
+    slots: int | None = None
+    tied_share: float | None = None
+    refusal: Refusal | None = None
+    has_ndg: bool = True
+    reason: str | None = None
 
 
-@dataclass
-class AdaptiveStream(UnitStream):
-    """An adaptive threshold within one unit, with the quantile that the next score must
-    exceed.
+class Policy(ABC):
+    """Something that chooses which inputs to escalate; every subclass is final.
+
+    Attributes:
+        name: Name of its rows.
+        references: The oracle and the chance over the modes that it may run.
+        is_reference: Whether it is itself a yardstick, without a verdict.
+        has_own_budget: Whether its choices are fixed, so that it is judged at what it
+            spends and not under a budget of the user.
     """
 
-    policy: AdaptiveThreshold
-    q: float
+    name: str
+    references: References
+    is_reference: ClassVar[bool] = True
+    has_own_budget: ClassVar[bool] = False
 
-    def decide(self, score: float) -> bool:
-        """Whether the next input of the unit is escalated."""
-        return self.step(self.policy.level(np.array(one_score(score))).item())
+    @abstractmethod
+    def outcomes(
+        self, bootstrap: Bootstrap, allowances: Sequence[Allowance]
+    ) -> list[Outcome]:
+        """What the policy comes to under each allowance."""
 
-    def step(self, level: float, /) -> bool:
-        """The decision on an input, from F of its score."""
-        escalate = level > self.q
-        self.q = min(
-            1.0, max(0.0, self.q + self.policy.eta * (escalate - self.policy.alpha))
-        )
-        return escalate
+    def enters(self, allowance: Allowance) -> bool:
+        """Whether the policy is judged under an allowance."""
+        if self.is_reference:
+            return True
+        if self.has_own_budget:
+            return allowance.spender == self.name
+        return allowance.spender is None
+
+
+class Buyer(Policy, ABC):
+    """A policy that chooses anew in every resample, as far as slots or money reach.
+
+    Budgets are computed together, because one sort of the scores serves all of them:
+    the cut moves, the order does not.
+    """
+
+    @abstractmethod
+    def sums_of_slots(self, bootstrap: Bootstrap, slots: Slots) -> BudgetSums:
+        """Gain, benefit and number of the inputs that fill the slots."""
+
+    @abstractmethod
+    def sums_of_purses(
+        self, bootstrap: Bootstrap, price: InputFloats, purse: Purses
+    ) -> BudgetSums:
+        """Gain, benefit and number of the inputs that the purses pay for."""
+
+    def gains(
+        self,
+        bootstrap: Bootstrap,
+        allowances: Sequence[Allowance],
+        own_costs: Sequence[float],
+    ) -> list[Gains]:
+        """Its gains under each allowance, after its own cost."""
+        gains: dict[int, Gains] = {}
+        for group in _alike(allowances):
+            first = allowances[group[0]]
+            if first.per_input:
+                table = bootstrap.table
+                purses_left = [
+                    allowances[i].purses(table, bootstrap.counts, own_costs[i])
+                    for i in group
+                ]
+                price = first.prices(table)[:, -1]
+                purse = np.column_stack(purses_left)
+                sums = self.sums_of_purses(bootstrap, price, purse)
+            else:
+                slots = [
+                    allowances[i].slots_in(
+                        bootstrap.counts, bootstrap.inputs, own_costs[i]
+                    )
+                    for i in group
+                ]
+                sums = self.sums_of_slots(bootstrap, np.column_stack(slots))
+            for column, i in enumerate(group):
+                gains[i] = Gains.of(sums[:, column])
+        return [gains[i] for i in range(len(allowances))]
+
+
+def _alike(allowances: Sequence[Allowance]) -> list[list[int]]:
+    """Positions of allowances that can be computed together.
+
+    All that count slots are alike, and so are all that charge the same prices.
+    """
+    groups: dict[object, list[int]] = {}
+    for i, allowance in enumerate(allowances):
+        key: object = "slots"
+        if allowance.per_input:
+            key = (allowance.convention, allowance.accounting)
+        groups.setdefault(key, []).append(i)
+    return list(groups.values())
+
+
+# --- references -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class TokenBucket(Policy):
-    """Escalates the inputs above the threshold while a token is left.
+class Never(Policy):
+    """Escalates nothing."""
 
-    The level starts at 1; each input first adds alpha up to `cap`; an escalation needs
-    a level of at least 1 - 1e-9 and costs 1. With an infinite cap the level is 1 +
-    alpha*t - escalations, which is the causal cap but for the float noise that the
-    level gathers in units of some 1e5 inputs.
+    name: str = "never"
+    references: References = FULL_ONLY
+
+    def outcomes(
+        self, bootstrap: Bootstrap, allowances: Sequence[Allowance]
+    ) -> list[Outcome]:
+        """No gain and no harm."""
+        outcome = Outcome(Gains.nothing(len(bootstrap.inputs)), slots=0)
+        return [outcome] * len(allowances)
+
+
+@dataclass(frozen=True)
+class Always(Policy):
+    """Runs the full mode on every input, and nothing else."""
+
+    name: str = "all-full"
+    references: References = FULL_ONLY
+
+    def outcomes(
+        self, bootstrap: Bootstrap, allowances: Sequence[Allowance]
+    ) -> list[Outcome]:
+        """The gain of the full mode, where it fits."""
+        return [self._outcome(bootstrap, allowance) for allowance in allowances]
+
+    def _outcome(self, bootstrap: Bootstrap, allowance: Allowance) -> Outcome:
+        gains = Gains(bootstrap.full_gain, bootstrap.full_benefit, bootstrap.inputs)
+        slots = int(bootstrap.inputs[0])
+        # It escalates more than a selection budget allows, and is shown as a yardstick.
+        if not allowance.is_measured:
+            reason = Reason.BEYOND_SELECTION.text()
+            return Outcome(gains, slots=slots, has_ndg=False, reason=reason)
+        if allowance.uniform_fits:
+            return Outcome(gains, slots=slots)
+        reason = Reason.FULL_TOO_DEAR.text(alpha=allowance.uniform_from)
+        return Outcome(None, reason=reason)
+
+
+@dataclass(frozen=True)
+class Random(Policy):
+    """Escalates inputs at random, in exact expectation; it costs nothing itself."""
+
+    name: str = "random"
+    references: References = FULL_ONLY
+
+    def outcomes(
+        self, bootstrap: Bootstrap, allowances: Sequence[Allowance]
+    ) -> list[Outcome]:
+        """The share of everything that each allowance pays for."""
+        outcomes = []
+        for allowance in allowances:
+            gains = gains_of_share(bootstrap, random_share(bootstrap, allowance))
+            slots = slots_of_sample(bootstrap, allowance)
+            outcomes.append(Outcome(gains, slots=slots))
+        return outcomes
+
+
+def random_share(bootstrap: Bootstrap, allowance: Allowance) -> PerResample:
+    """The share of the inputs that an allowance pays for at random."""
+    if allowance.per_input:
+        table = bootstrap.table
+        purse = allowance.purses(table, bootstrap.counts)
+        price = bootstrap.totals(allowance.prices(table)[:, -1])
+        # A purse that holds the price of all inputs pays for all of them.
+        share = np.ones(len(purse))
+        return np.divide(purse, price, out=share, where=price > purse)
+    slots = allowance.slots_in(bootstrap.counts, bootstrap.inputs)
+    # A draw may hold no input at all; then there is nothing to share.
+    return np.minimum(slots, bootstrap.inputs) / np.maximum(bootstrap.inputs, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle(Buyer):
+    """Escalates the inputs of largest positive value; it costs nothing itself.
+
+    With slots it is a ranking by value, of the inputs that it would ever take.
+
+    Attributes:
+        helpful: The inputs of positive value, ranked by it.
+        helpful_by_unit: Their number in each unit.
     """
 
-    cap: float
-    threshold: FrozenThreshold
-    alpha: float
+    helpful: Highest
+    helpful_by_unit: PerUnit
+    name: str = "oracle"
+    references: References = FULL_ONLY
 
-    def __post_init__(self) -> None:
-        check_alpha(self.alpha)
-        if not self.cap >= 1:
-            raise InputError(
-                "A bucket must hold at least the one token it starts "
-                f"with, got a cap of {self.cap}."
+    @classmethod
+    def of(cls, table: ValueTable) -> "Oracle":
+        """The oracle over the full mode of a table."""
+        helpful, by_unit = positive_part(table, table.decision_values)
+        return cls(helpful, by_unit)
+
+    def outcomes(
+        self, bootstrap: Bootstrap, allowances: Sequence[Allowance]
+    ) -> list[Outcome]:
+        """The best gain that each allowance pays for."""
+        gains = self.gains(bootstrap, allowances, [0.0] * len(allowances))
+        return [
+            Outcome(own, slots=slots_of_sample(bootstrap, allowance))
+            for own, allowance in zip(gains, allowances, strict=True)
+        ]
+
+    def sums_of_slots(self, bootstrap: Bootstrap, slots: Slots) -> BudgetSums:
+        """Gain, benefit and number of the inputs that fill the slots."""
+        return sums_of_best(bootstrap, self.helpful, self.helpful_by_unit, slots)
+
+    def sums_of_purses(
+        self, bootstrap: Bootstrap, price: InputFloats, purse: Purses
+    ) -> BudgetSums:
+        """Gain, benefit and number of the inputs that the purses pay for."""
+        table = bootstrap.table
+        return purses.best_purse_sums(
+            table.decision_values,
+            amounts_and_inputs(table),
+            table.unit,
+            price=price,
+            counts=bootstrap.counts,
+            purse=purse,
+        )
+
+    def gain_of_sample(
+        self, bootstrap: Bootstrap, allowance: Allowance, own_cost: float
+    ) -> float:
+        """What it gains in the sample with what an allocator of this cost leaves."""
+        if allowance.per_input:
+            table = bootstrap.table
+            share = self.chances_of_purse(bootstrap, allowance, own_cost)
+            return float(share @ table.decision_values)
+        slots = int(allowance.slots(int(bootstrap.inputs[0]), own_cost))
+        sums = self.helpful.sums(bootstrap.counts[:1], np.array([[slots]]))
+        return float(sums[0, 0, 0])
+
+    def gain_by_unit(self, bootstrap: Bootstrap, allowance: Allowance) -> PerUnit:
+        """What it gains in each unit of the sample."""
+        if allowance.per_input:
+            table = bootstrap.table
+            share = self.chances_of_purse(bootstrap, allowance, own_cost=0.0)
+            gain = share * table.decision_values
+            return summed(gain, table.unit, len(table.unit_ids))
+        slots = int(allowance.slots(int(bootstrap.inputs[0])))
+        helpful = int(self.helpful_by_unit.sum())
+        return self.helpful.gain_by_unit(min(slots, helpful))
+
+    def chances_of_purse(
+        self, bootstrap: Bootstrap, allowance: Allowance, own_cost: float
+    ) -> InputFloats:
+        """The probability that each input of the sample is escalated."""
+        table = bootstrap.table
+        purse = purse_of_sample(table, allowance, own_cost)
+        price = allowance.prices(table)[:, -1]
+        return purses.best_shares(table.decision_values, price, purse)
+
+
+def positive_part(
+    table: ValueTable, values: InputFloats
+) -> tuple[RankedScores, PerUnit]:
+    """The inputs of positive value, ranked by it, and their number in each unit."""
+    rows = np.flatnonzero(values > 0)
+    unit = table.unit[rows]
+    units = len(table.unit_ids)
+    by_unit = np.bincount(unit, minlength=units).astype(np.float64)
+    positive = values[rows]
+    ranked = RankedScores(positive, positive, unit, units, is_signed=False)
+    return ranked, by_unit
+
+
+def sums_of_best(
+    bootstrap: Bootstrap, helpful: Highest, helpful_by_unit: PerUnit, slots: Slots
+) -> BudgetSums:
+    """Gain, benefit and number of inputs of the largest positive values."""
+    gain = helpful.sums(bootstrap.counts, slots)[:, :, 0]
+    # An oracle leaves slots empty rather than do harm.
+    taken = np.minimum(slots, (bootstrap.counts @ helpful_by_unit)[:, None])
+    return np.stack([gain, gain, taken], axis=2)
+
+
+# --- rankings -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking(Buyer):
+    """Escalates the highest scores, as many as the allowance pays for.
+
+    Attributes:
+        name: Name of the allocator.
+        highest: Its scores, ranked.
+        score: Its score of each input, for budgets with a price for each input; None
+            where the scores are larger than memory.
+    """
+
+    name: str
+    highest: Highest
+    score: InputFloats | None = None
+    references: References = FULL_ONLY
+    is_reference: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, table: ValueTable, scores: Scores) -> "Ranking":
+        """The ranking of an allocator's scores on a table."""
+        # The order is cached with the scores, because notes and thresholds need it too.
+        order = None
+        if len(scores.values) <= SORT_UP_TO:
+            order = scores.order
+        units = len(table.unit_ids)
+        values = table.decision_values
+        highest = RankedScores(scores.values, values, table.unit, units, order)
+        return cls(scores.name, highest, scores.values)
+
+    def outcomes(
+        self, bootstrap: Bootstrap, allowances: Sequence[Allowance]
+    ) -> list[Outcome]:
+        """The gains of the highest scores that each allowance pays for."""
+        outcomes = [refused(self.name, allowance) for allowance in allowances]
+        able = [
+            allowance
+            for allowance, refusal in zip(allowances, outcomes, strict=True)
+            if refusal is None
+        ]
+        run = iter(self._outcomes(bootstrap, able))
+        return [refusal or next(run) for refusal in outcomes]
+
+    def _outcomes(
+        self, bootstrap: Bootstrap, allowances: Sequence[Allowance]
+    ) -> list[Outcome]:
+        """What it comes to under allowances that can pay for it."""
+        own_costs = [allowance.cost_of(self.name) for allowance in allowances]
+        gains = self.gains(bootstrap, allowances, own_costs)
+        tied_shares = self._tied_shares(bootstrap, allowances, own_costs)
+        outcomes = []
+        for index, allowance in enumerate(allowances):
+            slots = None
+            if not allowance.per_input:
+                inputs = int(bootstrap.inputs[0])
+                slots = int(allowance.slots(inputs, own_costs[index]))
+            outcomes.append(
+                Outcome(
+                    gains[index],
+                    own_cost=allowance.charge(self.name),
+                    slots=slots,
+                    tied_share=tied_shares[index],
+                )
             )
+        return outcomes
 
-    def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
-        """Which rows are escalated."""
-        return replay_steps(self, self.threshold.decide_sorted(score, first), first)
+    def sums_of_slots(self, bootstrap: Bootstrap, slots: Slots) -> BudgetSums:
+        """Gain, benefit and number of the inputs that fill the slots."""
+        sums = self.highest.sums(bootstrap.counts, slots)
+        taken = np.minimum(slots, bootstrap.inputs[:, None])
+        return np.concatenate([sums, taken[:, :, None]], axis=2)
 
-    def start(self) -> "BucketStream":
-        """A stream at the beginning of a unit."""
-        return BucketStream(self, self.threshold.start())
+    def sums_of_purses(
+        self, bootstrap: Bootstrap, price: InputFloats, purse: Purses
+    ) -> BudgetSums:
+        """Gain, benefit and number of the inputs that the purses pay for."""
+        table = bootstrap.table
+        return purses.purse_sums(
+            self._score,
+            amounts_and_inputs(table),
+            table.unit,
+            price=price,
+            counts=bootstrap.counts,
+            purse=purse,
+        )
+
+    def _tied_shares(
+        self,
+        bootstrap: Bootstrap,
+        allowances: Sequence[Allowance],
+        own_costs: Sequence[float],
+    ) -> list[float | None]:
+        """The share of each selection, or of its cost, that ties decide."""
+        shares: list[float | None] = [None] * len(allowances)
+        slots: dict[int, int] = {}
+        for index, allowance in enumerate(allowances):
+            if allowance.per_input:
+                table = bootstrap.table
+                price = allowance.prices(table)[:, -1]
+                purse = purse_of_sample(table, allowance, own_costs[index])
+                shares[index] = purses.tied_share(self._score, price, purse)
+                continue
+            inputs = int(bootstrap.inputs[0])
+            number = int(allowance.slots(inputs, own_costs[index]))
+            # Where nothing is selected there is nothing that ties could decide.
+            if number > 0:
+                slots[index] = number
+        shares_of_slots = self.highest.tied_shares(list(slots.values()))
+        for index, share in zip(slots, shares_of_slots, strict=True):
+            shares[index] = share
+        return shares
+
+    def gain_by_unit(self, bootstrap: Bootstrap, allowance: Allowance) -> PerUnit:
+        """Its gain in each unit of the sample."""
+        own_cost = allowance.cost_of(self.name)
+        if allowance.per_input:
+            table = bootstrap.table
+            price = allowance.prices(table)[:, -1]
+            purse = purse_of_sample(table, allowance, own_cost)
+            share = purses.shares(self._score, price, purse)
+            gain = share * table.decision_values
+            return summed(gain, table.unit, len(table.unit_ids))
+        slots = int(allowance.slots(int(bootstrap.inputs[0]), own_cost))
+        if slots == 0:
+            return np.zeros(len(bootstrap.unit_ids))
+        return self.highest.gain_by_unit(slots)
+
+    @property
+    def _score(self) -> InputFloats:
+        # Prices for each input are refused where the rows are not in memory.
+        assert self.score is not None
+        return self.score
 
 
-@dataclass
-class BucketStream(UnitStream):
-    """A token bucket within one unit, with its level."""
+@dataclass(frozen=True, eq=False)
+class Stored(Policy):
+    """An allocator whose outcomes were computed before, such as a submission's.
 
-    policy: TokenBucket
-    wants: FrozenStream
-    level: float = 1.0
-
-    def decide(self, score: float) -> bool:
-        """Whether the next input of the unit is escalated."""
-        return self.step(self.wants.decide(score))
-
-    def step(self, requested: int, /) -> bool:
-        """The decision on an input that requests one token or none."""
-        self.level = min(self.policy.cap, self.level + self.policy.alpha)
-        escalate = requested > 0 and self.level >= 1 - SLACK
-        self.level -= escalate
-        return escalate
-
-
-def replay_steps(
-    policy: Policy, signal: Shaped[np.ndarray, "input"], first: InputInts
-) -> InputFlags:
-    """The decisions of a new stream per unit, step by step over the signal of each
-    row.
+    Attributes:
+        name: Name of the allocator.
+        by_allowance: Its outcome under each allowance, by the key of the budget.
     """
-    begins = first == np.arange(signal.size)
-    stream, escalated = policy.start(), []
-    for value, new in zip(signal.tolist(), begins.tolist(), strict=True):
-        stream = policy.start() if new else stream
-        escalated.append(stream.step(value))
-    return np.array(escalated, dtype=bool)
+
+    name: str
+    by_allowance: Mapping[object, Outcome] = field(repr=False)
+    references: References = FULL_ONLY
+    is_reference: ClassVar[bool] = False
+
+    def outcomes(
+        self, bootstrap: Bootstrap, allowances: Sequence[Allowance]
+    ) -> list[Outcome]:
+        """The stored outcomes."""
+        return [self.by_allowance[allowance.key] for allowance in allowances]
 
 
-def running_count(flag: InputFlags, first: InputInts) -> InputInts:
-    """Number of flags set from the first row of the unit up to each row."""
-    count = np.cumsum(flag, dtype=np.int64)
-    return count - (count - flag)[first]
+def refused(name: str, allowance: Allowance) -> Outcome | None:
+    """The outcome of an allocator that is not judged; None where it can run."""
+    if name in allowance.unpriced:
+        reason = allowance.unpriced[name].text()
+        return Outcome(None, refusal="no cost known", reason=reason)
+    own_cost = allowance.cost_of(name)
+    if allowance.feasible(own_cost):
+        return None
+    reason = Reason.TOO_DEAR.text(
+        cost=own_cost,
+        convention=allowance.convention,
+        limit=allowance.budget.alpha * allowance.full,
+    )
+    return Outcome(None, own_cost, refusal="infeasible", reason=reason)
 
 
-def check_alpha(alpha: float) -> None:
-    """Raise where alpha is no share of inputs."""
-    if not 0 < alpha <= 1:
-        raise InputError(
-            f"alpha must lie in (0, 1], got {alpha}: pass the "
-            "share of inputs to escalate."
-        )
+def slots_of_sample(bootstrap: Bootstrap, allowance: Allowance) -> int | None:
+    """How many inputs of the sample a free policy may escalate, where that counts."""
+    if allowance.per_input or allowance.spender is not None:
+        return None
+    return int(allowance.slots(int(bootstrap.inputs[0])))
 
 
-def one_score(score: float) -> float:
-    """The score as a number; NaN raises."""
-    if math.isnan(score):
-        raise InputError("Scores must not be NaN, got one: give every input a score.")
-    return float(score)
+def purse_of_sample(table: ValueTable, allowance: Allowance, own_cost: float) -> float:
+    """What may be spent on escalations in the sample, at least 0."""
+    assert allowance.convention is not None
+    full = float(table.input_costs[allowance.convention][:, -1].sum())
+    return max(allowance.budget.alpha * full - own_cost * len(table), 0.0)
 
 
-def _scores(score: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """The scores as float64, none of them NaN."""
-    if np.isnan(score).any():
-        row = int(np.flatnonzero(np.isnan(score))[0])
-        raise InputError(
-            f"Scores must not be NaN, found one in row {row}: give every input a score."
-        )
-    return np.asarray(score, dtype=np.float64)
-
-
-def _validation(scores: Float[np.ndarray, "..."]) -> InputFloats:
-    """Validation scores, at least one."""
-    if scores.ndim != 1 or scores.size == 0:
-        raise InputError(
-            "Calibration needs one score for at least one validation input, got shape "
-            f"{scores.shape}: pass the scores of the validation units."
-        )
-    return _scores(scores)
+def amounts_and_inputs(table: ValueTable) -> list[InputFloats]:
+    """Gain, benefit and number of every input."""
+    return [table.decision_values, table.benefits, np.ones(len(table))]

@@ -13,11 +13,11 @@ import numpy as np
 
 from deepval.arrays import Float, InputFlags, InputFloats, InputInts, ModeFloats
 from deepval.errors import InputError
-from deepval.judging.policies import (
+from deepval.judging.streaming import (
     SLACK,
     CausalCap,
     FrozenThreshold,
-    Policy,
+    StreamRule,
     UnitStream,
     check_alpha,
     in_time,
@@ -27,7 +27,7 @@ from deepval.judging.policies import (
 
 
 @dataclass(frozen=True)
-class DualPrice(Policy):
+class DualPrice(StreamRule):
     """Escalates an input iff its score exceeds a price, which starts at theta.
 
     The t-th input moves the price by eta*scale/sqrt(t) * (escalated - alpha), a dual

@@ -18,7 +18,7 @@ import numpy as np
 from deepval.arrays import Float, InputInts, InputNumbers, ModeFloats
 from deepval.errors import InputError
 from deepval.judging.mode_plans import steps
-from deepval.judging.policies import SLACK, in_time, running_count
+from deepval.judging.streaming import SLACK, in_time, running_count
 
 NEVER = -1e200
 """Stands for a score of -inf, which cannot be subtracted from another."""

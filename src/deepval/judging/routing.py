@@ -20,14 +20,6 @@ from deepval.errors import InputError, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, json_text, plain
 from deepval.files.writing import file_path
-from deepval.judging.policies import (
-    AdaptiveThreshold,
-    CausalCap,
-    FrozenThreshold,
-    Policy,
-    TokenBucket,
-    UnitStream,
-)
 from deepval.judging.priced_policies import (
     ConformalHarm,
     DualPrice,
@@ -35,6 +27,14 @@ from deepval.judging.priced_policies import (
     score_scale,
 )
 from deepval.judging.prices import Price, PriceStream
+from deepval.judging.streaming import (
+    AdaptiveThreshold,
+    CausalCap,
+    FrozenThreshold,
+    StreamRule,
+    TokenBucket,
+    UnitStream,
+)
 
 MODES = ("cheap", "full")
 """Names of two modes without names of their own."""
@@ -53,7 +53,7 @@ class Routing:
         about: Facts about the calibration; they affect no decision.
     """
 
-    policy: Policy | Price
+    policy: StreamRule | Price
     modes: tuple[str, ...] = MODES
     per_mode: bool = False
     reset: bool = True
@@ -86,7 +86,7 @@ class Routing:
         scores: Any,
         alpha: float,
         *,
-        policy: str | Policy | Price = "frozen threshold",
+        policy: str | StreamRule | Price = "frozen threshold",
         parameter: float | None = None,
         modes: Sequence[str] | None = None,
         costs: Mapping[str, float] | None = None,
@@ -289,7 +289,7 @@ def _named_policy(
     scores: Float[np.ndarray, "input *mode"],
     alpha: float,
     parameter: float | None,
-) -> Policy:
+) -> StreamRule:
     makers = POLICIES
     if _with_spaces(name) not in makers:
         raise InputError(
@@ -311,7 +311,7 @@ def _named_policy(
 
 def _adaptive(
     _: FrozenThreshold, scores: np.ndarray, alpha: float, parameter: float | None
-) -> Policy:
+) -> StreamRule:
     if parameter is None:
         raise InputError(
             "An adaptive threshold needs its step: parameter=0.02, "
@@ -320,7 +320,7 @@ def _adaptive(
     return AdaptiveThreshold(parameter, scores, alpha)
 
 
-def _by_losses(*_: Any) -> Policy:
+def _by_losses(*_: Any) -> StreamRule:
     raise InputError(
         "This policy is calibrated by losses, not by scores alone: calibrate it with "
         "`deepval threshold`."
@@ -339,7 +339,7 @@ NAMES: dict[type, str] = {
 }
 """Policies by class."""
 POLICIES: dict[
-    str, Callable[[FrozenThreshold, np.ndarray, float, float | None], Policy]
+    str, Callable[[FrozenThreshold, np.ndarray, float, float | None], StreamRule]
 ] = {
     "frozen threshold": lambda frozen, _scores, _alpha, _parameter: frozen,
     "causal cap": lambda frozen, _scores, alpha, _parameter: CausalCap(frozen, alpha),
@@ -510,7 +510,7 @@ def _routing(content: Any) -> Routing:
     )
 
 
-def _plain(policy: Policy | Price) -> dict[str, Any]:
+def _plain(policy: StreamRule | Price) -> dict[str, Any]:
     """A policy as written to a file."""
     name = NAMES.get(type(policy), "")
     name = (
@@ -527,7 +527,7 @@ def _plain(policy: Policy | Price) -> dict[str, Any]:
     return {"name": name} | {part: _written(inside[part]) for part in FIELDS[name]}
 
 
-def _policy(content: Any) -> Policy | Price:
+def _policy(content: Any) -> StreamRule | Price:
     name = content.get("name") if isinstance(content, Mapping) else None
     if not isinstance(name, str) or name not in FIELDS:
         raise InputError(

@@ -157,14 +157,15 @@ def shadow_plan(
         else (coming, coming if signal is None else coming_signal)
     )
     future, hint = (np.asarray(x, dtype=float) for x in new)
+    # Intervals of scores have finite ends: an infinite score lies in none of them.
     numbers = all(
-        x.ndim == 1 and not np.isnan(x).any()
+        x.ndim == 1 and np.isfinite(x).all()
         for x in (past.values, predictor.values, future, hint)
     )
     if not numbers or not len(future) == len(hint) > 0:
         raise InputError(
-            "A shadow plan needs one score and signal for every input of the table "
-            "and every coming one."
+            "A shadow plan needs one finite score and signal for every input of the "
+            "table and every coming one."
         )
     squares = table.decision_values**2
     if not squares.any():

@@ -6,14 +6,24 @@ file, and only they are sorted. If the cut of a draw falls in another block, a s
 reading stores the rows of that block.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int, Num
+from deepval.arrays import (
+    Bool,
+    BudgetSums,
+    Counts,
+    Float,
+    Int,
+    Num,
+    PerUnit,
+    Slots,
+)
 from deepval.judging import kernel
+from deepval.judging.highest import Highest
 from deepval.judging.kernel import Sieve, sorted_sums
 from deepval.judging.tie_expectations import TieAudit
 from deepval.tables.joins import GroupedSpill
@@ -240,15 +250,25 @@ class Sifting:
 
 
 @dataclass(frozen=True, eq=False)
-class SiftedScores:
-    """Sifted scores of an allocator; scores per mode are never sifted.
+class SiftedScores(Highest):
+    """Scores of inputs in files.
 
     Attributes:
-        name: The allocator's name.
-        values: Its scores.
-        modes: None.
+        values: The scores, sifted.
     """
 
-    name: str
     values: Sifting
-    modes: tuple[str, ...] = ()
+
+    def sums(self, counts: Counts, slots: Slots) -> BudgetSums:
+        """Expected gain and benefit of the highest scores in every resample."""
+        return self.values.sums(counts, slots)
+
+    def tied_shares(self, slots: Sequence[int]) -> list[float]:
+        """For each number of slots, the share of the selection that ties decide."""
+        return [self.values.cut(number).audit(number).share for number in slots]
+
+    def gain_by_unit(self, slots: int) -> PerUnit:
+        """The gain in each unit of the sample over the highest scores."""
+        if slots == 0:
+            return np.zeros(self.values.sieve.tables.shape[2])
+        return self.values.cut(slots).taken(slots)[1]

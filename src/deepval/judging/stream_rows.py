@@ -14,20 +14,41 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, Int
+from deepval.arrays import (
+    Float,
+    InputFloats,
+    InputInts,
+    InputNumbers,
+    PerResample,
+)
 from deepval.errors import InputError
 from deepval.judging import priced_policies as priced
-from deepval.judging import selections
 from deepval.judging.allowances import Allowance, no_prize
-from deepval.judging.policies import (
+from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.differences import (
+    compare_one,
+    is_equal,
+    ndg,
+    unit_shown,
+    why_undefined,
+)
+from deepval.judging.gains import Gains, gains_of_choices
+from deepval.judging.intervals import interval_over
+from deepval.judging.pairs import Contender
+from deepval.judging.policies import Oracle, Random, Ranking
+from deepval.judging.row_columns import (
+    bounds_columns,
+    comparison_columns,
+    second_columns,
+)
+from deepval.judging.streaming import (
     AdaptiveThreshold,
     CausalCap,
     FrozenThreshold,
-    Policy,
+    StreamRule,
     TokenBucket,
 )
-from deepval.judging.resamples import Resamples, Sample
-from deepval.results import Reason, Stream, in_words, joined, known
+from deepval.results import BudgetKey, Reason, Stream, in_words, joined, known
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
@@ -65,7 +86,7 @@ def tune(
     order: InputNumbers,
     value: InputFloats,
     alpha: float,
-) -> Policy:
+) -> StreamRule:
     """The policy of this name for the rate alpha, calibrated and tuned on the
     calibration units.
     """
@@ -122,7 +143,7 @@ def setting_of(policy: Any) -> float | None:
 
 
 def tune_among(
-    policies: Sequence[Policy],
+    policies: Sequence[StreamRule],
     candidates: Sequence[float],
     *,
     score: InputFloats,
@@ -131,7 +152,7 @@ def tune_among(
     value: InputFloats,
     alpha: float,
     tolerance: float = RATE_TOLERANCE,
-) -> tuple[Policy, list[Trial]]:
+) -> tuple[StreamRule, list[Trial]]:
     """The best of some policies, with these settings, on the validation units, and
     every one tried, in their order.
 
@@ -213,29 +234,19 @@ class Decider(NamedTuple):
     acceptances: Callable[[float], Iterable[Acceptance]]
 
 
-@dataclass(frozen=True, eq=False)
-class Streamed:
-    """A stream's row, and the samples behind it: None where it cannot run."""
-
-    row: Stream
-    sample: Sample | None
-    prize: Float[np.ndarray, "resample"]
-
-
 def streams(
-    resamples: Resamples,
+    bootstrap: Bootstrap,
     scores: Sequence[Scores],
     allowances: Sequence[Allowance],
     *,
     calibrated_on: tuple[ValueTable, Sequence[Scores]] | int,
-) -> tuple[list[Streamed], dict[tuple[str, int], Cap]]:
-    """Rows of every policy, and the causal cap's gain by allocator and index of the
-    budget.
+) -> tuple[list[Contender], dict[tuple[str, BudgetKey], Cap]]:
+    """Rows of every policy, and what the causal cap of each allocator gains.
 
     If `calibrated_on` is a number of folds, each fold of the judged units is calibrated
     on the others.
     """
-    table = resamples.table
+    table = bootstrap.table
     if isinstance(calibrated_on, int):
         deciding = [
             partial(_acceptances_by_fold, own.values, table, calibrated_on)
@@ -253,65 +264,76 @@ def streams(
         for own, decide in zip(scores, deciding, strict=True)
         if not own.modes
     ]
-    streamed_rows: list[Streamed] = []
-    caps: dict[tuple[str, int], Cap] = {}
-    for index, allowed in enumerate(allowances):
-        for streamed in _streams_under(allowed, resamples, deciders):
-            streamed_rows.append(streamed)
+    rows: list[Contender] = []
+    caps: dict[tuple[str, BudgetKey], Cap] = {}
+    for allowance in allowances:
+        for streamed in _streams_under(allowance, bootstrap, deciders):
+            rows.append(streamed)
             row = streamed.row
+            assert isinstance(row, Stream)
             if row.policy == "causal cap":
-                caps[row.allocator, index] = Cap(
+                caps[row.allocator, allowance.key] = Cap(
                     row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0
                 )
-    return streamed_rows, caps
+    return rows, caps
 
 
 def _streams_under(
-    allowed: Allowance, resamples: Resamples, deciders: Sequence[Decider]
-) -> Iterator[Streamed]:
-    """Rows of every policy of every allocator under one budget, at the rate that it
-    leaves after their costs.
+    allowance: Allowance, bootstrap: Bootstrap, deciders: Sequence[Decider]
+) -> Iterator[Contender]:
+    """Rows of every policy of every allocator under one budget.
+
+    Each keeps the rate that the budget leaves after the allocator's own cost.
     """
-    (prize,), (chance,) = (
-        [sample.gain for sample in of(resamples, [allowed])]
-        for of in (selections.best, selections.at_random)
-    )
+    prize = _gain(Oracle.of(bootstrap.table), bootstrap, allowance)
+    chance = _gain(Random(), bootstrap, allowance)
     for own, acceptances in deciders:
-        start = Stream(own.name, "any", None, **vars(allowed.key))
-        if own.name in allowed.unpriced:
-            words, reason = Reason.NO_COST.text(), allowed.unpriced[own.name].text()
-            yield Streamed(
-                replace(start, verdict_words=words, reason=reason), None, prize
-            )
+        start = Stream(own.name, "any", None, **vars(allowance.key))
+        refused = _refused(start, own.name, allowance)
+        if refused is not None:
+            yield Contender(refused, None, prize)
             continue
-        cost = allowed.cost_of(own.name)
-        if allowed.per_input:
-            yield Streamed(replace(start, reason=Reason.RATE_ONLY.text()), None, prize)
-            continue
-        if not allowed.feasible(cost) or not allowed.share(cost) > 0:
-            reason = Reason.NOTHING_LEFT.text()
-            row = replace(
-                start, verdict="infeasible", verdict_words="infeasible", reason=reason
-            )
-            yield Streamed(row, None, prize)
-            continue
-        rate = allowed.share(cost)
-        ranked = resamples.ranking(own, allowed.slots(resamples.inputs, cost)[:, None])[
-            0
-        ].gain
+        # Its own cost is paid first: a router may escalate fewer than the budget.
+        rate = allowance.share(allowance.cost_of(own.name))
+        ranked = _gain(Ranking.of(bootstrap.table, own), bootstrap, allowance)
         for accepted in acceptances(rate):
             yield _stream(
                 start,
-                resamples,
+                bootstrap,
+                allowance,
                 accepted,
                 rate=rate,
-                without_prize=no_prize(
-                    allowed, len(resamples.table), float(resamples.full_benefit[0])
-                ),
                 prize=prize,
                 chance=chance,
                 ranked=ranked,
             )
+
+
+def _gain(
+    policy: Oracle | Random | Ranking, bootstrap: Bootstrap, allowance: Allowance
+) -> PerResample:
+    """What a policy that can run gains under one allowance."""
+    (outcome,) = policy.outcomes(bootstrap, [allowance])
+    assert outcome.gains is not None
+    return outcome.gains.gain
+
+
+def _refused(start: Stream, name: str, allowance: Allowance) -> Stream | None:
+    """The row of an allocator that no policy can run; None where one can."""
+    if name in allowance.unpriced:
+        reason = allowance.unpriced[name].text()
+        return replace(start, verdict_words=Reason.NO_COST.text(), reason=reason)
+    if allowance.per_input:
+        return replace(start, reason=Reason.RATE_ONLY.text())
+    cost = allowance.cost_of(name)
+    if allowance.feasible(cost) and allowance.share(cost) > 0:
+        return None
+    return replace(
+        start,
+        verdict="infeasible",
+        verdict_words="infeasible",
+        reason=Reason.NOTHING_LEFT.text(),
+    )
 
 
 def times(table: ValueTable) -> InputInts:
@@ -388,115 +410,63 @@ def _acceptances_by_fold(
 
 def _stream(
     start: Stream,
-    resamples: Resamples,
+    bootstrap: Bootstrap,
+    allowance: Allowance,
     accepted: Acceptance,
     *,
     rate: float,
-    without_prize: str,
-    prize: Float[np.ndarray, "resample"],
-    chance: Float[np.ndarray, "resample"],
-    ranked: Float[np.ndarray, "resample"],
-) -> Streamed:
-    table, drawn, draws = resamples.table, resamples.drawn, resamples.draws
-    totals = unit_totals(
-        accepted.weights,
-        table.decision_values,
-        unit=table.unit,
-        units=len(table.unit_ids),
-    )
-    gain = resamples.counts @ totals.gain
-    realised = float(totals.escalated.sum() / len(table))
-    difference, resampled = (
-        resamples.paired_difference(gain, chance),
-        resamples.resampled,
-    )
-    behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
+    prize: PerResample,
+    chance: PerResample,
+    ranked: PerResample,
+) -> Contender:
+    """The row of one policy: it fixes what it escalates, whatever the draw."""
+    gains = gains_of_choices(bootstrap, accepted.weights)
+    realised = float(gains.escalated[0] / bootstrap.inputs[0])
+    random = compare_one(bootstrap, gains.gain, chance)
+    reasons: list[Reason | str] = list(why_undefined(bootstrap))
+    if not prize[0] > 0:
+        benefit = float(bootstrap.full_benefit[0])
+        reasons.insert(0, no_prize(allowance, int(bootstrap.inputs[0]), benefit))
+    columns = dict(start) | {
+        "policy": accepted.policy,
+        "parameter": accepted.parameter,
+        "target_rate": rate,
+        "rate": realised,
+        "rate_missed": rate_missed(realised, rate),
+        "gain": float(gains.gain[0]),
+        "benefit": float(gains.benefit[0]),
+        "harm": max(0.0, float(gains.benefit[0] - gains.gain[0])),
+        "ndg": known(ndg(gains.gain, prize)[0]),
+        "versus_random_unit": unit_shown(bootstrap),
+        "versus_random_dropped": random.dropped,
+        "verdict": random.verdict,
+        "second_verdict": random.second_verdict,
+        "verdict_words": in_words(
+            random.verdict, effective_units=bootstrap.effective_units
+        ),
+        "draws": len(bootstrap.draws),
+        "reason": joined(reasons),
+    }
+    columns |= comparison_columns("random", random)
+    columns |= second_columns(random)
+    columns |= _against_ranking(bootstrap, gains, ranked, prize)
+    return Contender(Stream.of_columns(columns), gains, prize)
+
+
+def _against_ranking(
+    bootstrap: Bootstrap, gains: Gains, ranked: PerResample, prize: PerResample
+) -> dict[str, Any]:
+    """The difference in nDG from the same scores ranked in hindsight, as columns."""
+    behind = ndg(gains.gain, prize) - ndg(ranked, prize)
     # A draw in which the oracle gains nothing has no nDG; if both gains are equal
     # there, their difference is 0.
-    in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
-    compared = resampled and bool(prize[0] > 0)
-    of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snap()
-    dropped = int(np.count_nonzero(np.isnan(in_draws))) if compared else 0
-    of_random = resamples.versus(difference)
-    reasons = ([] if prize[0] > 0 else [without_prize]) + resamples.undefined()
-    row = replace(
-        start,
-        policy=accepted.policy,
-        parameter=accepted.parameter,
-        target_rate=rate,
-        rate=realised,
-        rate_missed=rate_missed(realised, rate),
-        gain=float(gain[0]),
-        benefit=float(totals.benefit.sum()),
-        harm=float(totals.harm.sum()),
-        ndg=known(resamples.ndg(gain, prize)[0]),
-        versus_ranking=of_ranking.estimate(behind[0]),
-        versus_ranking_dropped=dropped,
-        **of_random.fields(difference),
-        versus_random_unit=resamples.unit_shown,
-        verdict_words=in_words(
-            of_random.verdict, effective_units=resamples.effective_units
-        ),
-        draws=len(draws),
-        reason=joined(reasons),
-    )
-    return Streamed(
-        row,
-        Sample(
-            gain, resamples.counts @ totals.benefit, resamples.counts @ totals.escalated
-        ),
-        prize,
-    )
-
-
-@dataclass(frozen=True)
-class UnitTotals:
-    """Sums per unit under an acceptance; a bootstrap draw is its counts per unit times
-    these.
-
-    Gain = benefit - harm; harm is a positive number; `escalated` is the (expected)
-    number of escalations.
-    """
-
-    gain: Float[np.ndarray, " unit"]
-    benefit: Float[np.ndarray, " unit"]
-    harm: Float[np.ndarray, " unit"]
-    escalated: Float[np.ndarray, " unit"]
-    inputs: Int[np.ndarray, " unit"]
-
-
-def unit_totals(
-    acceptance: InputFloats, value: InputFloats, *, unit: InputInts, units: int
-) -> UnitTotals:
-    """Gain, benefit, harm, escalations and inputs of each of the units 0 to
-    `units` - 1.
-    """
-    if not acceptance.shape == value.shape == unit.shape:
-        raise InputError(
-            "Acceptances, values and units must be one per input, got shapes "
-            f"{acceptance.shape}, {value.shape}, {unit.shape}: align them by input."
-        )
-    if unit.size and not 0 <= unit.min() <= unit.max() < units:
-        raise InputError(
-            f"Unit indices must lie between 0 and {units - 1}, got {unit.min()} to "
-            f"{unit.max()}: number the units from 0."
-        )
-    # bincount returns integers for empty weights, so the result is converted to
-    # float64.
-    weights = np.stack(
-        [
-            acceptance * np.maximum(value, 0),
-            acceptance * np.maximum(-value, 0),
-            acceptance,
-        ]
-    )
-    benefit, harm, escalated = (
-        np.bincount(unit, w, minlength=units).astype(np.float64) for w in weights
-    )
-    return UnitTotals(
-        gain=benefit - harm,
-        benefit=benefit,
-        harm=harm,
-        escalated=escalated,
-        inputs=np.bincount(unit, minlength=units),
-    )
+    same = (prize <= 0) & is_equal(bootstrap, gains.gain, ranked)
+    drawn = np.where(same, 0.0, behind)[bootstrap.drawn]
+    if not (bootstrap.has_intervals and prize[0] > 0):
+        return {"versus_ranking": known(behind[0]), "versus_ranking_dropped": 0}
+    bounds = interval_over(drawn, bootstrap.draws)
+    return {
+        "versus_ranking": known(behind[0]),
+        **bounds_columns("versus_ranking", bounds),
+        "versus_ranking_dropped": int(np.count_nonzero(np.isnan(drawn))),
+    }

@@ -24,8 +24,8 @@ from deepval.files import reading
 from deepval.files.canonical import digest_of, json_lines, plain, read_json
 from deepval.files.reading import check_file_form
 from deepval.files.writing import file_path, write_atomically
-from deepval.judging.draws import student_quantile
-from deepval.judging.policies import FrozenThreshold
+from deepval.judging.streaming import FrozenThreshold
+from deepval.judging.student import student_quantile
 from deepval.tables import columns
 from deepval.tables.router_logs import read_records
 from deepval.tables.values import loss_columns, refuse_large
@@ -302,6 +302,12 @@ class Watch:
             threshold = FrozenThreshold.calibrate(
                 _within(log, "score", -math.inf, math.inf), share
             )
+            if math.isinf(threshold.theta):
+                raise InputError(
+                    f"{log.source}: the threshold must be a finite score; at {share:g} "
+                    f"of the inputs it is {threshold.theta:g}. Give finite scores, or "
+                    "another share (alpha, --alpha)."
+                )
         elif alpha is not None:
             raise InputError(
                 f"{log.source}: has a column 'escalated', so no share (alpha, "

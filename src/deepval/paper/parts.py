@@ -25,14 +25,7 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import (
-    EvaluationData,
-    case_of,
-    judge,
-    with_batched,
-    with_costs,
-)
-from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.spec import CellSpec
 from deepval.errors import InputError, InputWarning
 from deepval.judging.allowances import (
     LEVELS,
@@ -43,6 +36,13 @@ from deepval.judging.allowances import (
     Selection,
     conventions,
     measured,
+)
+from deepval.judging.cases import (
+    EvaluationData,
+    case_of,
+    judge,
+    with_batched,
+    with_costs,
 )
 from deepval.paper.analyses.contrasts import (
     GAINS,
@@ -67,6 +67,7 @@ from deepval.progress import Watch, unwatched
 from deepval.results import MEASURED, Result
 from deepval.tables.costs import CONVENTIONS, Convention, Costs, read_costs
 from deepval.tables.scores import Scores, align
+from deepval.tables.split import units_of
 
 BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 from deepval.cells.folder import BuiltCell
+from deepval.judging.cases import JudgedCell
 from deepval.judging.concordance import affected
 from deepval.paper.analysis import analysis
 from deepval.paper.row_columns import loss_table
@@ -43,7 +44,7 @@ planner judges fewer.
 
 
 @dataclass(frozen=True)
-class Figure:
+class PublishedFigure:
     """One figure of the paper.
 
     Attributes:
@@ -98,13 +99,13 @@ class Figure:
 
 
 @cache
-def published() -> tuple[Figure, ...]:
+def published() -> tuple[PublishedFigure, ...]:
     """Every figure."""
     numbers = ("value", "lo", "hi")
     with FILE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return tuple(
-        Figure(
+        PublishedFigure(
             **{  # pyright: ignore
                 n: (float(t) if t else None) if n in numbers else t
                 for n, t in row.items()
@@ -244,7 +245,7 @@ class _Cells:
         return counted
 
 
-def affected_in(cells: Sequence[BuiltCell], units: str) -> Affected:
+def affected_in(cells: Sequence[JudgedCell], units: str) -> Affected:
     """How many inputs of these units escalation affects in at least one of the cells,
     and in how many units they are.
     """
@@ -294,7 +295,7 @@ def compare_with_paper(run: Run, records: Records) -> BesidePaper:
 
 
 def _here(
-    figure: Figure,
+    figure: PublishedFigure,
     records: Records,
     places: Mapping[tuple[str, str], Place],
     cells: _Cells,
@@ -357,7 +358,9 @@ def _place(row: Mapping[str, Any], cells: Sequence[Place]) -> Place | None:
     )
 
 
-def _pooled(figure: Figure, records: Records, cells: _Cells) -> Iterator[_Here]:
+def _pooled(
+    figure: PublishedFigure, records: Records, cells: _Cells
+) -> Iterator[_Here]:
     """A figure over all cells of each data set that the paper has cells of."""
     for dataset in sorted({entry.dataset for entry in published()} - {""}):
         rows = [
@@ -414,7 +417,7 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _beside(here: _Here, figures: Sequence[Figure], *, kinship: str) -> Beside:
+def _beside(here: _Here, figures: Sequence[PublishedFigure], *, kinship: str) -> Beside:
     first = figures[0]
     values = [figure.value for figure in figures if figure.value is not None]
     low = min(

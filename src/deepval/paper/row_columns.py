@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_data
 from deepval.errors import InputError
+from deepval.judging.cases import JudgedCell
 from deepval.judging.draws import Draws
-from deepval.judging.resamples import ratio
+from deepval.judging.ratios import ratio
 from deepval.perception.reported.losses import LOSSES
 from deepval.perception.reported.score_thresholds import (
     SHARED,
@@ -30,6 +31,7 @@ from deepval.report.text_tables import MISSING as DASH
 from deepval.report.text_tables import Table, TableCell, interval, number, percent
 from deepval.results import BudgetRecord, Result
 from deepval.tables.costs import Costs
+from deepval.tables.split import units_of
 from deepval.tables.values import ValueTable
 
 Form = Callable[[Any], str | TableCell]
@@ -381,7 +383,7 @@ Units = str | Sequence[str]
 """Units by role (train, validation, test, fit, all), by name, or both."""
 
 
-def loss_table(cell: BuiltCell, units: Units = "all") -> ValueTable:
+def loss_table(cell: JudgedCell, units: Units = "all") -> ValueTable:
     """The losses of the named units, listing units without inputs too: so cells of a
     data set share their draws.
     """

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.judgement import note
 from deepval.cells.sources import BuildGroup, located, needs_files
-from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.spec import CellSpec
 from deepval.cells.unit import cache_units
 from deepval.errors import (
     InputError,
@@ -27,6 +26,7 @@ from deepval.errors import (
 )
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
+from deepval.judging.cases import note
 from deepval.paper.analysis import ANALYSES, Analysis, analysis
 from deepval.paper.parts import BOARD, PARTS, RunCell, recipes_of
 from deepval.paper.stored_files import identity, rows_from_bytes, rows_to_bytes
@@ -48,6 +48,7 @@ from deepval.protocol.store import (
 from deepval.protocol.track_data import RunEstimate, Step
 from deepval.tables.costs import costs_bytes
 from deepval.tables.scores import Scores
+from deepval.tables.split import units_of
 from deepval.workers import Map
 
 ROWS = "rows.json"

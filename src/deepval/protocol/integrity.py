@@ -84,7 +84,7 @@ def card_notes(submission: Submission) -> list[str]:
     ]
 
 
-class _Ranked(NamedTuple):
+class _RankedScores(NamedTuple):
     """How a submission ranks the test inputs of a cell, and the turn in which its
     handle first had this ranking (infinite if it is new).
     """
@@ -140,7 +140,7 @@ def copies(
 
 def _ranked(
     cell: TrackedCell, entered: Sequence[Submission], past: Sequence[ScoreFile]
-) -> Iterator[_Ranked]:
+) -> Iterator[_RankedScores]:
     """The rankings of a cell's test inputs; constant scores rank nothing that could be
     another's.
     """
@@ -150,12 +150,12 @@ def _ranked(
         ranking = ranking_digest(item.scores[cell.name].values[test])
         if ranking is None:
             continue
-        one = _Ranked(item, _file_digest(item, cell.name), ranking, math.inf)
+        one = _RankedScores(item, _file_digest(item, cell.name), ranking, math.inf)
         own = [file for file in past if file.handle == one.handle and _equal(one, file)]
         yield one._replace(since=min((file.turn for file in own), default=math.inf))
 
 
-def _equal(one: _Ranked, file: ScoreFile) -> bool:
+def _equal(one: _RankedScores, file: ScoreFile) -> bool:
     """Whether an earlier file has the same ranking; histories of older versions have
     the hashes of files alone.
     """

@@ -5,6 +5,7 @@ and Markdown for a comment.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from deepval.errors import few
 from deepval.report import study
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.study import LONG_CHART, Passage, Section, Study
@@ -13,7 +14,6 @@ from deepval.report.text_tables import (
     Mark,
     Table,
     TableCell,
-    few,
     interval,
     mark_of,
     number,

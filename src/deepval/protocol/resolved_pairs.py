@@ -13,7 +13,8 @@ import math
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.judging.draws import ROUNDING, TAILS, Draws
+from deepval.judging.draws import Draws
+from deepval.judging.intervals import ROUNDING, TAILS, percentiles
 from deepval.judging.kernel import WALK_ELEMENTS
 
 WORST, BEST = 8, 2
@@ -73,7 +74,7 @@ def _by_intervals(
     for begin in range(0, len(pairs), AT_ONCE):
         one, other = pairs[begin : begin + AT_ONCE].T
         difference = samples[one] - samples[other]
-        low, high = draws.bounds(difference, ~np.isnan(difference)).T
+        low, high = percentiles(difference, draws).T
         won, lost = low > ROUNDING, high < -ROUNDING
         np.add.at(better, np.concatenate([other[won], one[lost]]), 1)
         np.add.at(beaten, np.concatenate([one[won], other[lost]]), 1)

@@ -26,7 +26,8 @@ from deepval.arrays import Float
 from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
-from deepval.judging import over_cells
+from deepval.judging import pooled
+from deepval.judging.allocators import all_policies, policy_of
 from deepval.judging.allowances import (
     Allowance,
     Budget,
@@ -36,10 +37,14 @@ from deepval.judging.allowances import (
     Selection,
     allowance_on,
 )
-from deepval.judging.comparison import Basis, reasons
+from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.draws import Draws, child_seeds, make_draws, seeds_by_units
-from deepval.judging.resamples import Resamples, Sample
-from deepval.judging.rows import Judged, judge, ranking_samples
+from deepval.judging.gains import Gains
+from deepval.judging.intervals import estimate
+from deepval.judging.judgement import judge
+from deepval.judging.pairs import Basis, Contender, contenders_of, reasons
+from deepval.judging.policies import Outcome, Policy, Stored, refused
+from deepval.judging.row_columns import Additions, rows_of
 from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
@@ -111,12 +116,12 @@ def standings_of_bases(
         cell: {(item.row.allocator, item.row.budget): item for item in own.judged}
         for cell, own in bases.items()
     }
-    pooled = {(row.allocator, row.budget): row for row in over_cells.pool_bases(bases)}
+    by_key = {(row.allocator, row.budget): row for row in pooled.pool_bases(bases)}
     cells = list(bases.values())
     budgets = list(dict.fromkeys(item.row.budget for item in cells[0].judged))
     table: list[Standing] = []
     for budget in budgets:
-        rows = {name: row for (name, key), row in pooled.items() if key == budget}
+        rows = {name: row for (name, key), row in by_key.items() if key == budget}
         others = [
             name
             for name in OTHER_REFERENCES
@@ -160,65 +165,65 @@ def rank_intervals(
 
 
 def _ranks(
-    members: Mapping[str, Sequence[Judged]],
-    random: Sequence[Judged],
+    members: Mapping[str, Sequence[Contender]],
+    random: Sequence[Contender],
     cells: Sequence[Basis],
 ) -> dict[str, tuple[int, int]]:
     """Ranks by differences with plain random, whatever `chance` is: two allocators need
     the same origin.
     """
     feasible = {
-        name: rows for name, rows in members.items() if all(row.sample for row in rows)
+        name: rows for name, rows in members.items() if all(row.gains for row in rows)
     }
-    samples = over_cells.mean_gain_ahead(list(feasible.values()), random, cells)
+    samples = pooled.mean_gain_ahead(list(feasible.values()), random, cells)
     return rank_intervals(
         dict(zip(feasible, samples, strict=True)),
         cells[0].totals.draws,
-        resampled=over_cells.can_resample(cells),
+        resampled=pooled.can_resample(cells),
     )
 
 
 def _allocator_standing(
-    row: over_cells.Pooled, members: Sequence[Judged], rank: tuple[int, int] | None
+    row: pooled.Pooled, members: Sequence[Contender], rank: tuple[int, int] | None
 ) -> Standing:
     best, worst = rank or (None, None)
     return row_from(row, Standing, rank=best, rank_hi=worst, **_shares(members))
 
 
 def _reference_standing(
-    name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis]
+    name: str, budget: BudgetKey, members: Sequence[Contender], cells: Sequence[Basis]
 ) -> Standing:
     start = Standing(
         name,
         **vars(budget),
         cells=len(members),
-        **over_cells.yardsticks(members),
+        **pooled.yardsticks(members),
         reason=reasons(*members),
     )
-    if not all(member.sample for member in members):
+    if not all(member.gains for member in members):
         return start
-    bounds = over_cells.versus_random_bounds(
-        over_cells.mean_difference(members, cells), cells
-    )
+    bounds = pooled.versus_random_bounds(pooled.mean_difference(members, cells), cells)
+    ahead = [
+        member.ahead_of_chance(cell.totals)[0]
+        for member, cell in zip(members, cells, strict=True)
+    ]
     return replace(
         start,
-        versus_random=bounds.estimate(
-            float(np.mean([member.paired[0] for member in members]))
-        ),
-        ndg=Estimate.of(over_cells.mean_if_all([member.row.ndg for member in members])),
+        versus_random=estimate(float(np.mean(ahead)), bounds),
+        ndg=Estimate.of(pooled.mean_if_all([member.row.ndg for member in members])),
         **_shares(members),
     )
 
 
-def _shares(members: Sequence[Judged]) -> dict[str, Any]:
+def _shares(members: Sequence[Contender]) -> dict[str, Any]:
     """Gain, benefit and harm as shares of the all-cheap loss, averaged over cells."""
     rows = [member.row for member in members]
     return {
-        "gain_share": over_cells.mean_if_all([row.gain_share for row in rows]),
-        "benefit_share": over_cells.mean_if_all(
+        "gain_share": pooled.mean_if_all([row.gain_share for row in rows]),
+        "benefit_share": pooled.mean_if_all(
             [share_of(row.benefit, row.cheap_loss) for row in rows]
         ),
-        "harm_share": over_cells.mean_if_all(
+        "harm_share": pooled.mean_if_all(
             [share_of(row.harm, row.cheap_loss) for row in rows]
         ),
     }
@@ -397,12 +402,12 @@ def _budget(
 
 JUDGEMENTS_SCHEMA = "deepval/judgements/2"
 JUDGEMENTS_WHAT = "judgements kept by `deepval leaderboard`"
-JUDGES = "deepval.judging.rows"
-Gains = Float[np.ndarray, "number"]
+JUDGES = "deepval.judging.judgement"
+Numbers = Float[np.ndarray, "number"]
 """A submission under one budget: its gain in every resample, then benefit and number
 escalated in the full sample.
 """
-GainsByBudget = tuple[Gains | None, ...]
+GainsByBudget = tuple[Numbers | None, ...]
 """The gains under every budget; None if the submission cannot pay for itself."""
 
 
@@ -417,59 +422,64 @@ def judgements(
 ) -> Basis:
     """Every submission and the references on a cell's test units under the budgets."""
     whole, table = cell.scored, cell.scored.restrict(cell.split.test)
-    resamples = Resamples.of(
-        table, make_draws(len(table.unit_ids), draws, seed), leave_out_up_to=0
-    )
+    drawn = make_draws(len(table.unit_ids), draws, seed)
+    bootstrap = Bootstrap.of(table, drawn, leave_out=False)
     allowances = [allowance_on(budget, table) for budget in budgets]
     keys = _keys(cell, entered, allowances, draws=draws, seed=seed)
     path = None if cache is None else cache / _file_name(cell, allowances[0])
-    stored = {} if path is None else _read_gains(path, len(resamples.counts))
-    entered_scores = [
-        replace(item.scores[cell.name], name=item.card.key) for item in entered
-    ]
-    gains = {
-        keys[scores.name]: stored.get(keys[scores.name])
-        or tuple(
-            map(
-                _gains,
-                ranking_samples(
-                    resamples, on_part(table, scores, whole, "error"), allowances
-                ),
-            )
-        )
-        for scores in entered_scores
-    }
+    stored = {} if path is None else _read_gains(path, len(bootstrap.counts))
+    gains: dict[str, GainsByBudget] = {}
+    policies: list[Policy] = []
+    for item in entered:
+        key = keys[item.card.key]
+        scores = replace(item.scores[cell.name], name=item.card.key)
+        policy = policy_of(table, on_part(table, scores, whole, "error"))
+        gains[key] = stored.get(key) or _numbers(policy, bootstrap, allowances)
+        policies.append(_stored(policy, allowances, gains[key]))
     if path is not None and gains.keys() != stored.keys():
         _write_gains(path, gains)
-    ranked = {
-        scores.name: [*map(_sample, gains[keys[scores.name]])]
-        for scores in entered_scores
-    }
-    return Basis(
-        resamples,
-        tuple(judge(resamples, entered_scores, allowances, ranked=ranked, brief=True)),
+    contests = judge(
+        bootstrap, all_policies(table, policies), allowances, with_intervals=False
     )
+    rows = rows_of(bootstrap, contests, Additions())
+    return Basis(bootstrap, contenders_of(rows, contests))
 
 
-def _gains(sample: Sample | None) -> Gains | None:
-    """A sample as one row of numbers, for the cache."""
-    return (
-        None
-        if sample is None
-        else np.concatenate([sample.gain, sample.benefit[:1], sample.escalated[:1]])
-    )
+def _numbers(
+    policy: Policy, bootstrap: Bootstrap, allowances: Sequence[Allowance]
+) -> GainsByBudget:
+    """A policy's gains under every budget, for the cache."""
+    numbers: list[Numbers | None] = []
+    for outcome in policy.outcomes(bootstrap, allowances):
+        own = outcome.gains
+        if own is None:
+            numbers.append(None)
+            continue
+        # Of benefit and number escalated, only those of the sample are used.
+        numbers.append(np.concatenate([own.gain, own.benefit[:1], own.escalated[:1]]))
+    return tuple(numbers)
 
 
-def _sample(gains: Gains | None) -> Sample | None:
-    """The sample of a cached row; benefit and number escalated are constant, as only
-    the full sample's are used.
-    """
-    if gains is None:
-        return None
-    return Sample(
-        gains[:-2],
-        *(np.broadcast_to(of_sample, len(gains) - 2) for of_sample in gains[-2:]),
-    )
+def _stored(
+    policy: Policy, allowances: Sequence[Allowance], numbers: GainsByBudget
+) -> Policy:
+    """A policy that answers from the cache."""
+    outcomes: dict[object, Outcome] = {}
+    for allowance, own in zip(allowances, numbers, strict=True):
+        refusal = refused(policy.name, allowance)
+        if own is None or refusal is not None:
+            assert refusal is not None
+            outcomes[allowance.key] = refusal
+            continue
+        resamples = len(own) - 2
+        benefit, escalated = own[-2:]
+        gains = Gains(
+            gain=own[:-2],
+            benefit=np.broadcast_to(benefit, resamples),
+            escalated=np.broadcast_to(escalated, resamples),
+        )
+        outcomes[allowance.key] = Outcome(gains, allowance.charge(policy.name))
+    return Stored(policy.name, outcomes, policy.references)
 
 
 def _keys(

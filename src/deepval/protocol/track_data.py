@@ -14,7 +14,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from deepval.cells.sources import ModeFile, from_files
-from deepval.cells.spec import FEWEST, CellSpec, specs
+from deepval.cells.spec import CellSpec, specs
 from deepval.datasets import Dataset, open_dataset
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
@@ -28,6 +28,7 @@ from deepval.protocol.tracks import LEARNED_PLANNER, TrackCell
 from deepval.report.text_tables import quantity
 from deepval.systems import System
 from deepval.systems.learned import LEARNED, learned_planners
+from deepval.tables.split import FEWEST
 from deepval.workers import Map
 from deepval.world.scene import pictures_of
 

@@ -16,14 +16,7 @@ from typing import Any, NamedTuple
 
 import deepval
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.spec import (
-    CellSpec,
-    ModeSpec,
-    Split,
-    folder_digests_of,
-    split,
-    unlike,
-)
+from deepval.cells.spec import CellSpec, ModeSpec, folder_digests_of, unlike
 from deepval.datasets import DATASETS, Dataset
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import MODES, WorldSettings
@@ -40,6 +33,7 @@ from deepval.perception.placing import PLACINGS
 from deepval.systems import LEARNED, SYSTEMS
 from deepval.systems.system import constants
 from deepval.tables.costs import PROFILES
+from deepval.tables.split import Split, split
 from deepval.tables.values import ValueTable
 
 PACKAGE = Path(deepval.__file__).parent

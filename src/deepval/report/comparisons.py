@@ -9,10 +9,10 @@ from typing import Literal, get_args
 from xml.etree import ElementTree
 
 from deepval.errors import InputError, one_line
-from deepval.judging.comparison import Comparison
 from deepval.judging.deployment import PolicyReplay
 from deepval.judging.diagnosis import Diagnosis, WidthCheck
-from deepval.judging.over_cells import PooledComparison
+from deepval.judging.pairs import ComparisonRow
+from deepval.judging.pooled import PooledComparison
 from deepval.judging.priced_policies import HarmCertificate
 from deepval.report.result_tables import IN_LOSS, SECOND, SECOND_BOUNDS
 from deepval.report.text_tables import (
@@ -429,7 +429,7 @@ def _harm(
 
 
 def comparison_table(
-    rows: Sequence[Comparison | PooledComparison], judged: Sequence[Row] = ()
+    rows: Sequence[ComparisonRow | PooledComparison], judged: Sequence[Row] = ()
 ) -> Table:
     """Paired differences between two allocators, on one value table or as means over
     cells.
@@ -445,7 +445,7 @@ def comparison_table(
     for row in rows:
         mark = mark_of(row.verdict)
         difference, bounds = percent(row.difference), interval(row.lo, row.hi, percent)
-        if isinstance(row, Comparison) and row.unit == "loss":
+        if isinstance(row, ComparisonRow) and row.unit == "loss":
             difference, bounds = number(row.loss), interval(row.loss_lo, row.loss_hi)
         more = [MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"]
         if isinstance(row, PooledComparison):
@@ -471,7 +471,7 @@ def comparison_table(
     return Table(_comparison_title(rows), tuple(header), (tuple(cells),), notes, extra)
 
 
-def _second_of(row: Comparison) -> tuple[str, str]:
+def _second_of(row: ComparisonRow) -> tuple[str, str]:
     """The interval of the second opinion, and its verdict (`agrees` if it is the row's
     own).
     """
@@ -483,7 +483,7 @@ def _second_of(row: Comparison) -> tuple[str, str]:
     return interval(row.second_lo, row.second_hi, percent), opinion
 
 
-def _comparison_title(rows: Sequence[Comparison | PooledComparison]) -> str:
+def _comparison_title(rows: Sequence[ComparisonRow | PooledComparison]) -> str:
     if not rows:
         return "Nothing compared"
     first = rows[0]
@@ -499,9 +499,11 @@ def _comparison_title(rows: Sequence[Comparison | PooledComparison]) -> str:
     )
 
 
-def _comparison_notes(rows: Sequence[Comparison | PooledComparison]) -> Iterator[str]:
+def _comparison_notes(
+    rows: Sequence[ComparisonRow | PooledComparison],
+) -> Iterator[str]:
     yield from sorted({row.reason for row in rows if row.reason})
-    if any(isinstance(row, Comparison) and row.unit == "loss" for row in rows):
+    if any(isinstance(row, ComparisonRow) and row.unit == "loss" for row in rows):
         yield IN_LOSS
     if any(row.of == "harm" for row in rows):
         yield "Less harm is better: a difference below 0 favours the candidate."
@@ -549,7 +551,7 @@ def area_table(row: Area) -> Table:
     return Table("Area between gain curves", header, lines_of([text]), (note,))
 
 
-AnyComparison = Comparison | PooledComparison | Area
+AnyComparison = ComparisonRow | PooledComparison | Area
 GateName = Literal["worse", "not-better"]
 GATES: tuple[str, ...] = get_args(GateName)
 """When a gate fails: the candidate is worse, or is not better."""

@@ -13,8 +13,9 @@ from functools import singledispatch
 from itertools import islice
 from typing import Any
 
-from deepval.judging.audits import setting
-from deepval.judging.guarantees import units_for
+from deepval.errors import few
+from deepval.judging.extras.next_units import units_for
+from deepval.judging.extras.setting import setting
 from deepval.report.forms import table_html
 from deepval.report.result_tables import (
     OF_LADDER,
@@ -30,7 +31,6 @@ from deepval.report.text_tables import (
     Style,
     Table,
     TableCell,
-    few,
     fold,
     lay_out,
     lines_of,

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from deepval.judging.resamples import LEAVE_OUT_UP_TO
+from deepval.errors import few
+from deepval.judging.bootstrap import LEAVE_OUT_UP_TO
 from deepval.report.text_tables import (
     MISSING,
     Table,
     TableCell,
     almost_zero,
     cost,
-    few,
     interval,
     lines_of,
     mark_of,

@@ -147,13 +147,6 @@ def lines_of(
     return (tuple(tuple(map(TableCell, row)) for row in texts),)
 
 
-def few(names: Sequence[str], most: int = 6) -> str:
-    """The first names, and the number of the others."""
-    return ", ".join(names[:most]) + (
-        f" and {len(names) - most} more" if len(names) > most else ""
-    )
-
-
 GAP = 2
 """Spaces between columns."""
 LONG_TEXT = 24

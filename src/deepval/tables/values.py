@@ -534,6 +534,11 @@ def loss_columns(names: Collection[str], source: str) -> tuple[str, tuple[str, .
             f"both; found {', '.join(names)}."
         )
     prefix = REWARD_PREFIX if modes_of[REWARD_PREFIX] else LOSS_PREFIX
+    if any(not mode.strip() for mode in modes_of[prefix]):
+        raise InputError(
+            f"{source}: every mode needs a name; found a column {prefix!r}. Write the "
+            f"name of the mode after it, as in {prefix}full."
+        )
     if len(modes_of[prefix]) < 2 and (
         not modes_of[prefix] or ("unit" in names and "input" in names)
     ):

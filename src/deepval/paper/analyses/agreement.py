@@ -14,7 +14,7 @@ import numpy as np
 from deepval.cells.folder import BuiltCell
 from deepval.judging.concordance import affected, spearman
 from deepval.judging.draws import make_draws
-from deepval.judging.resamples import ratio
+from deepval.judging.ratios import ratio
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     CellColumns,

@@ -17,10 +17,10 @@ from typing import Literal
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError, InputWarning
 from deepval.fit_targets import arbiter
 from deepval.judging.allowances import LEVELS, Selection
+from deepval.judging.cases import judge, shared_seeds
 from deepval.paper.analyses.selection_regret import RANDOM, not_chosen_on, pools
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (

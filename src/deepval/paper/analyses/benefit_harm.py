@@ -16,8 +16,8 @@ from typing import Any
 
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.errors import InputError
-from deepval.judging.comparison import Comparison, compare
-from deepval.judging.over_cells import PooledComparison, compare_over
+from deepval.judging.pairs import ComparisonRow, compare
+from deepval.judging.pooled import PooledComparison, compare_over
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     BudgetColumns,
@@ -191,7 +191,7 @@ def _by_allocator(result: Result) -> dict[str, list[Row]]:
 
 def _differences(
     result: Result, name: str
-) -> dict[BudgetKey, tuple[Comparison, Comparison]]:
+) -> dict[BudgetKey, tuple[ComparisonRow, ComparisonRow]]:
     """Benefit and harm against random, budget by budget; empty for a reference."""
     if name in REFERENCES:
         return {}
@@ -238,7 +238,7 @@ def _gap(gap: Gap | None, loss: float | None) -> dict[str, Any]:
 
 
 def _against_random(
-    benefit: Comparison | PooledComparison, harm: Comparison | PooledComparison
+    benefit: ComparisonRow | PooledComparison, harm: ComparisonRow | PooledComparison
 ) -> dict[str, Any]:
     """Both differences with random and their verdicts: better means more benefit, or
     less harm.

@@ -16,7 +16,7 @@ from statistics import median
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import LEVELS, Latency, Measured, allowance
-from deepval.judging.audits import break_even
+from deepval.judging.extras.break_even import break_even
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     AllocatorName,

@@ -16,7 +16,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
 from deepval.judging.concordance import affected, pair_counts, reversal, spearman
 from deepval.judging.draws import make_draws
-from deepval.judging.resamples import ratio
+from deepval.judging.ratios import ratio
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     Units,

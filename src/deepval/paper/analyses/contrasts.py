@@ -16,11 +16,11 @@ from typing import Any, Literal
 from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.fit_targets import TARGETS, Gain, RoutingObjective
 from deepval.judging.allowances import Selection
-from deepval.judging.over_cells import compare_bases, together
+from deepval.judging.cases import judge, shared_seeds
+from deepval.judging.pooled import compare_bases, together
 from deepval.paper.row_columns import (
     BudgetColumns,
     column,

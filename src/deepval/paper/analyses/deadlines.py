@@ -30,7 +30,9 @@ from deepval.judging.allowances import Latency, allowance
 from deepval.judging.concordance import pair_counts
 from deepval.judging.deadline_replay import DeadlineTrack, by_age, requests
 from deepval.judging.draws import Draws, make_draws
+from deepval.judging.intervals import interval_over, verdict_of
 from deepval.judging.oracle import oracle_gain
+from deepval.judging.row_columns import bounds_columns
 from deepval.paper.analyses.contrasts import GATES
 from deepval.paper.analyses.out_of_fold import ALLOCATORS
 from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
@@ -388,13 +390,9 @@ def _rows(
             ("gain", own["gain"]),
             ("tau", tau),
         ):
-            interval = draws.interval(samples[1:], ~np.isnan(samples[1:]))
-            fields |= {
-                key: known(samples[0]),
-                f"{key}_lo": known(interval.low),
-                f"{key}_hi": known(interval.high),
-            }
-        verdict = draws.interval(own["gain"][1:] - own["average"][1:]).snap().verdict
+            bounds = interval_over(samples[1:], draws, scale=0.0)
+            fields |= {key: known(samples[0]), **bounds_columns(key, bounds)}
+        verdict = verdict_of(interval_over(own["gain"][1:] - own["average"][1:], draws))
         records.append(DeadlineRow(allocator=name, verdict=verdict, **about, **fields))
     return records
 

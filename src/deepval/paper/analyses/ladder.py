@@ -14,7 +14,7 @@ from typing import Any
 
 from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import LEVELS, Energy, Latency, Measured, allowance
-from deepval.judging.mode_samples import optima
+from deepval.judging.extras.optima import optima
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     BudgetColumns,

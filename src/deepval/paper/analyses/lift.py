@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.spec import CellSpec
 from deepval.cells.unit import input_frames, unit_data
 from deepval.errors import InputError
 from deepval.paper.analysis import Option, declare
@@ -22,6 +22,7 @@ from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table
 from deepval.results import known
+from deepval.tables.split import units_of
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
-from deepval.judging.resamples import Ratio, ratio
+from deepval.judging.ratios import Ratio, ratio
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     CellColumns,

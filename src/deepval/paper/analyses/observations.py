@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.spec import CellSpec
 from deepval.cells.unit import input_frames, unit_data
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
@@ -30,6 +30,7 @@ from deepval.perception.placing import PLACINGS, Tracks, reference_partners
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number
 from deepval.results import known
+from deepval.tables.split import units_of
 
 BANDS_M = ((0.0, 10.0), (10.0, 30.0), (30.0, np.inf))
 LEAST_IOU = 0.5

@@ -20,7 +20,7 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec, ModeSpec, units_of
+from deepval.cells.spec import CellSpec, ModeSpec
 from deepval.cells.unit import (
     UnitData,
     input_frames,
@@ -60,6 +60,7 @@ from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number, percent
 from deepval.results import known
 from deepval.systems.outcomes import own_losses
+from deepval.tables.split import units_of
 from deepval.tables.values import ValueTable
 
 ALL = -np.inf

@@ -18,14 +18,16 @@ from deepval.allocators import check_allocators
 from deepval.arrays import Bool, Float
 from deepval.cells.fitting import fold_scores
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import judge, shared_seeds
-from deepval.cells.spec import units_of
 from deepval.errors import InputError
 from deepval.judging.allowances import LEVELS, Selection
-from deepval.judging.comparison import Basis, basis
-from deepval.judging.draws import Draws, Interval
-from deepval.judging.over_cells import can_resample, mean_over_cells, shared_draws
-from deepval.judging.resamples import Sample, Totals
+from deepval.judging.bootstrap import Totals
+from deepval.judging.cases import judge, shared_seeds
+from deepval.judging.differences import as_shares, has_large_prize, ndg
+from deepval.judging.draws import Draws
+from deepval.judging.gains import Gains
+from deepval.judging.intervals import Interval, estimate, interval_over
+from deepval.judging.pairs import Basis, basis
+from deepval.judging.pooled import can_resample, mean_over_cells, shared_draws
 from deepval.paper.analyses.contrasts import GATES
 from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
 from deepval.paper.row_columns import (
@@ -48,6 +50,7 @@ from deepval.report.text_tables import (
 )
 from deepval.results import HEADLINE, BudgetRecord, Estimate, Result, joined
 from deepval.tables.scores import REFERENCES
+from deepval.tables.split import units_of
 from deepval.workers import Map
 
 STANDING = "out of fold over {} units: released, not scored"
@@ -128,8 +131,8 @@ class CellSamples(NamedTuple):
 
     totals: Totals
     prize: Float[np.ndarray, "resample"]
-    chance: Sample
-    contenders: Mapping[str, Sample]
+    chance: Gains
+    contenders: Mapping[str, Gains]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +171,7 @@ class Pool:
         ) -> Float[np.ndarray, "sample"]:
             parts = zip(cells, losses, strict=True)
             return mean_over_cells(
-                [cell.totals.difference(loss).share[:size] for cell, loss in parts]
+                [as_shares(cell.totals, loss[None])[0, :size] for cell, loss in parts]
             )
 
         def ratio(
@@ -182,7 +185,10 @@ class Pool:
             draws,
             resampled & (prize[1:] >= LEAST_PRIZE * prize[0]),
             resampled
-            & np.all([cell.totals.large_prizes(cell.prize) for cell in cells], axis=0),
+            & np.all(
+                [has_large_prize(cell.totals, cell.prize[None])[0] for cell in cells],
+                axis=0,
+            ),
             *({}, {}, {}, {}),
         )
         for name in cells[0].contenders:
@@ -194,10 +200,7 @@ class Pool:
                     mean(item.benefit - item.gain for item in own), chance
                 )
                 pool.ndg[name] = mean_over_cells(
-                    [
-                        cell.totals.ndg(item.gain, cell.prize)[:size]
-                        for cell, item in pairs
-                    ]
+                    [ndg(item.gain, cell.prize)[:size] for cell, item in pairs]
                 )
                 pool.ahead[name] = mean(
                     item.gain - cell.chance.gain for cell, item in pairs
@@ -215,11 +218,8 @@ class Pool:
         self, samples: Float[np.ndarray, "sample"], usable: Bool[np.ndarray, "draw"]
     ) -> Estimate | None:
         """The number of the sample with its interval; None where it is undefined."""
-        return (
-            self.draws.interval(samples[1:], usable & ~np.isnan(samples[1:]))
-            .snap()
-            .estimate(float(samples[0]))
-        )
+        drawn = np.where(usable, samples[1:], np.nan)
+        return estimate(float(samples[0]), interval_over(drawn, self.draws))
 
     def columns(self, name: str, versus: str) -> dict[str, Any]:
         """Columns of a contender, and of its differences with another one."""
@@ -234,12 +234,10 @@ class Pool:
             "versus_random": self.estimate(self.ahead[name], every),
         }
         fields: dict[str, Any] = {"versus": versus, "draws": len(self.draws)}
-        for of, estimate in estimates.items():
-            low_end, high_end = (
-                (None, None) if estimate is None else (estimate.low, estimate.high)
-            )
+        for of, own in estimates.items():
+            low_end, high_end = (None, None) if own is None else (own.low, own.high)
             fields |= {
-                of: estimate if estimate is None else float(estimate),
+                of: None if own is None else float(own),
                 f"{of}_lo": low_end,
                 f"{of}_hi": high_end,
             }
@@ -372,11 +370,11 @@ def _rows(
     ]
     for own, cell in zip(judged, bases.values(), strict=True):
         used = {
-            name: item.sample
+            name: item.gains
             for name, item in own.items()
-            if item.sample and name not in REFERENCES
+            if item.gains and name not in REFERENCES
         }
-        chance, prize = own[RANDOM].sample, own[RANDOM].prize
+        chance, prize = own[RANDOM].gains, own[RANDOM].prize
         assert chance is not None
         cells.append(CellSamples(cell.totals, prize, chance, {RANDOM: chance, **used}))
     pool = Pool.of(

@@ -5,7 +5,7 @@ charged, and means over the cells.
 from collections.abc import Mapping, Sequence
 
 from deepval.judging.allowances import LEVELS
-from deepval.judging.over_cells import Pooled, pool
+from deepval.judging.pooled import Pooled, pool
 from deepval.paper.analysis import Analysis
 from deepval.report.comparisons import overview
 from deepval.report.text_tables import Table, interval, lines_of, number, percent

@@ -217,7 +217,7 @@ def table(rows: Sequence[RankingRow]) -> Table:
         "tau: Kendall's tau-b between the two rankings of the signals.",
     )
     return Table(
-        "Ranking by perception gain and by decision gain",
+        "SignalRanking by perception gain and by decision gain",
         header,
         tuple(sections),
         notes,

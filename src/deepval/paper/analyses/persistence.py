@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.spec import CellSpec
 from deepval.cells.unit import input_frames, unit_data, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
@@ -34,6 +34,7 @@ from deepval.paper.row_columns import (
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table
+from deepval.tables.split import units_of
 
 
 @dataclass(frozen=True)

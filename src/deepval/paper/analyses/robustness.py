@@ -19,14 +19,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_data, variant_tables
 from deepval.diagnostics import DIAGNOSTICS, Evidence
 from deepval.errors import InputError, is_of_machine
+from deepval.judging.allocators import all_policies, policy_of
 from deepval.judging.allowances import Selection, allowance
+from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.draws import make_draws
-from deepval.judging.resamples import Resamples
-from deepval.judging.rows import judge
+from deepval.judging.judgement import judge
+from deepval.judging.row_columns import Additions, rows_of
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     HarmColumns,
@@ -45,6 +47,7 @@ from deepval.systems import SYSTEMS
 from deepval.systems.system import constants
 from deepval.tables.keys import positions
 from deepval.tables.scores import Scores
+from deepval.tables.split import units_of
 from deepval.tables.values import ValueTable
 
 TASKS = {"braking": "longitudinal", "lateral": "lateral"}
@@ -231,12 +234,12 @@ def _row(
     )
     drawn = make_draws(len(table.unit_ids), draws, seed)
     scores, why = _scores(configuration, table)
-    resamples = Resamples.of(table, drawn, leave_out_up_to=0)
+    bootstrap = Bootstrap.of(table, drawn, leave_out=False)
     allowed = allowance(Selection(alpha), table.modes, None)
-    rows_by_signal = {
-        item.row.allocator: item.row
-        for item in judge(resamples, list(scores.values()), [allowed])
-    }
+    allocators = [policy_of(table, own) for own in scores.values()]
+    contests = judge(bootstrap, all_policies(table, allocators), [allowed])
+    rows = rows_of(bootstrap, contests, Additions())
+    rows_by_signal = {row.allocator: row for row in rows}
     columns: dict[str, Any] = {}
     for short, signal in SIGNALS.items():
         row = rows_by_signal.get(

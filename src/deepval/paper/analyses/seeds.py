@@ -12,9 +12,9 @@ from typing import Annotated
 
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import judge
 from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.allowances import Selection
+from deepval.judging.cases import judge
 from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
 from deepval.paper.row_columns import (
     AllocatorName,

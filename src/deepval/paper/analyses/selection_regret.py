@@ -20,14 +20,14 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.arrays import Float, Int
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError
 from deepval.judging.allowances import LEVELS, Selection
-from deepval.judging.comparison import Basis, Contender, basis, contenders
+from deepval.judging.cases import judge, shared_seeds
+from deepval.judging.differences import as_shares
 from deepval.judging.draws import Draws
-from deepval.judging.over_cells import Pair, mean_if_all, over_pairs, shared_draws
-from deepval.judging.resamples import Sample
-from deepval.judging.rows import Judged
+from deepval.judging.gains import Gains
+from deepval.judging.pairs import Basis, Contender, basis, contenders
+from deepval.judging.pooled import Pair, mean_if_all, over_pairs, shared_draws
 from deepval.judging.tie_expectations import inclusion
 from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import column, high, loss_table, loss_title, low
@@ -70,7 +70,7 @@ Pool = Mapping[str, Float[np.ndarray, "input"] | None]
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class SignalRanking:
     """Signals ranked by the sum of an objective that they realise at one budget.
 
     Attributes:
@@ -97,7 +97,7 @@ class Ranking:
         )
 
 
-def ranked(worth: Float[np.ndarray, "input"], pool: Pool, slots: int) -> Ranking:
+def ranked(worth: Float[np.ndarray, "input"], pool: Pool, slots: int) -> SignalRanking:
     """The signals of a pool, ranked by the sum of an objective that they realise with
     this number of slots.
     """
@@ -106,7 +106,7 @@ def ranked(worth: Float[np.ndarray, "input"], pool: Pool, slots: int) -> Ranking
     steps = np.diff(realised[order]) > TIED * np.abs(worth).sum()
     level = np.empty(len(realised), dtype=np.int64)
     level[order] = np.concatenate([[0], np.cumsum(steps)])
-    return Ranking(tuple(pool), realised, level)
+    return SignalRanking(tuple(pool), realised, level)
 
 
 def _realised(
@@ -389,15 +389,14 @@ def _either(basis_of_cell: Basis, names: Sequence[str], key: BudgetKey) -> Conte
     members = [contenders(basis_of_cell, name)[key] for name in names]
     first, samples = (
         members[0],
-        [item.sample for item in members if item.sample is not None],
+        [item.gains for item in members if item.gains is not None],
     )
-    assert isinstance(first, Judged)
     assert len(samples) == len(members)
     mean = [
         np.mean([getattr(item, part) for item in samples], axis=0)
         for part in ("gain", "benefit", "escalated")
     ]
-    return replace(first, sample=Sample(*mean))
+    return replace(first, gains=Gains(*mean))
 
 
 def _rows(
@@ -459,9 +458,9 @@ def _gain(chosen: Sequence[Contender], pairs: Sequence[Pair]) -> float | None:
     some cell has no share.
     """
     parts = [
-        known(pair.held.totals.difference(item.sample.gain).share[0])
+        known(as_shares(pair.held.totals, item.gains.gain[None])[0, 0])
         for item, pair in zip(chosen, pairs, strict=True)
-        if item.sample is not None
+        if item.gains is not None
     ]
     return mean_if_all(parts)
 

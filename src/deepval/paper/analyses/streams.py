@@ -19,11 +19,13 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputError
-from deepval.judging.comparison import Basis, basis
+from deepval.judging.differences import is_equal, ndg, paired_shares
 from deepval.judging.draws import Draws
-from deepval.judging.over_cells import can_resample, mean_over_cells, shared_draws
-from deepval.judging.resamples import Sample
-from deepval.judging.stream_rows import RATE_TOLERANCE, Streamed
+from deepval.judging.gains import Gains
+from deepval.judging.intervals import interval_over
+from deepval.judging.pairs import Basis, Contender, basis
+from deepval.judging.pooled import can_resample, mean_over_cells, shared_draws
+from deepval.judging.stream_rows import RATE_TOLERANCE
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     AllocatorName,
@@ -36,7 +38,7 @@ from deepval.paper.row_columns import (
 from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.text_tables import Table, number, percent
-from deepval.results import BudgetKey, Result, known
+from deepval.results import BudgetKey, Result, Stream, known
 
 CONTROL = "random scores"
 """Prefix of the names of control scores.
@@ -108,8 +110,8 @@ class _Member(NamedTuple):
 
     cell: str
     held: Basis
-    stream: Streamed
-    ranked: Sample | None
+    stream: Contender
+    ranked: Gains | None
 
     @property
     def allocator(self) -> str:
@@ -120,19 +122,17 @@ class _Member(NamedTuple):
         self,
     ) -> tuple[Float[np.ndarray, "sample"], Float[np.ndarray, "sample"]]:
         """Differences of nDG and of gains as shares, in the sample and every draw."""
-        assert self.stream.sample is not None
+        assert self.stream.gains is not None
         assert self.ranked is not None
         totals, prize = self.held.totals, self.stream.prize
-        ours, theirs = self.stream.sample.gain, self.ranked.gain
-        ndg = totals.ndg(ours, prize) - totals.ndg(theirs, prize)
+        ours, theirs = self.stream.gains.gain, self.ranked.gain
+        behind = ndg(ours, prize) - ndg(theirs, prize)
         # A draw with nothing to gain has no nDG, but two allocators with the same gain
         # in it do not differ.
-        ndg = np.where(
-            (prize <= 0) & totals.same(ours, theirs) & bool(prize[0] > 0), 0.0, ndg
-        )
-        return ndg[: totals.drawn.stop], totals.paired_difference(ours, theirs).share[
-            : totals.drawn.stop
-        ]
+        same = (prize <= 0) & is_equal(totals, ours, theirs) & bool(prize[0] > 0)
+        behind = np.where(same, 0.0, behind)
+        upto = totals.drawn.stop
+        return behind[:upto], paired_shares(totals, ours, theirs)[:upto]
 
 
 def control_scores(
@@ -173,9 +173,8 @@ def rows(
     records = []
     for budget in dict.fromkeys(m.stream.row.budget for m in members):
         here = [m for m in members if m.stream.row.budget == budget]
-        policies = dict.fromkeys(
-            m.stream.row.policy for m in here if m.stream.row.policy != "any"
-        )
+        rows_here = [m.stream.row for m in here if isinstance(m.stream.row, Stream)]
+        policies = dict.fromkeys(row.policy for row in rows_here if row.policy != "any")
         for policy in policies:
             of_policy = [m for m in here if m.stream.row.policy in ("any", policy)]
             names = dict.fromkeys(m.allocator for m in of_policy)
@@ -194,9 +193,7 @@ def rows(
 
 
 def _members(cell: str, held: Basis) -> list[_Member]:
-    ranked = {
-        (item.row.allocator, item.row.budget): item.sample for item in held.judged
-    }
+    ranked = {(item.row.allocator, item.row.budget): item.gains for item in held.judged}
     return [
         _Member(cell, held, item, ranked.get((item.row.allocator, item.row.budget)))
         for item in held.streamed
@@ -206,8 +203,8 @@ def _members(cell: str, held: Basis) -> list[_Member]:
 def _row(
     policy: str, name: str, budget: BudgetKey, group: Sequence[_Member], draws: Draws
 ) -> StreamRow:
-    running = [m for m in group if m.stream.sample is not None]
-    streams = [m.stream.row for m in running]
+    running = [m for m in group if m.stream.gains is not None]
+    streams = [m.stream.row for m in running if isinstance(m.stream.row, Stream)]
     verdicts = [row.verdict for row in streams]
     return StreamRow(
         policy=policy,
@@ -249,10 +246,9 @@ def _means(running: Sequence[_Member], draws: Draws) -> dict[str, Any]:
     ):
         mean = mean_over_cells(cells) if cells else np.full(1 + len(draws), np.nan)
         usable = ~np.isnan(mean[1:]) & resampled
-        bounds = draws.interval(mean[1:], usable).snap()
-        means |= dict(
-            zip(names, map(known, (mean[0], bounds.low, bounds.high)), strict=True)
-        )
+        bounds = interval_over(np.where(usable, mean[1:], np.nan), draws)
+        ends = (None, None) if bounds is None else (bounds.low, bounds.high)
+        means |= dict(zip(names, (known(mean[0]), *ends), strict=True))
         if names[0] == "difference":
             means["dropped"] = int(np.count_nonzero(~usable)) if usable.any() else 0
     return means
@@ -262,11 +258,11 @@ def _pooled(running: Sequence[_Member]) -> float | None:
     """The gains of the rows together, as a share of what their oracles gain."""
     parts = [
         (
-            m.stream.sample.gain[0] / m.held.totals.cheap_loss[0],
+            m.stream.gains.gain[0] / m.held.totals.cheap_loss[0],
             m.stream.prize[0] / m.held.totals.cheap_loss[0],
         )
         for m in running
-        if m.stream.sample is not None and m.held.totals.cheap_loss[0] > 0
+        if m.stream.gains is not None and m.held.totals.cheap_loss[0] > 0
     ]
     gain, prize = (
         (math.fsum(part) for part in zip(*parts, strict=True)) if parts else (0.0, 0.0)

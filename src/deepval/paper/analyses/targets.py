@@ -24,9 +24,11 @@ from deepval.cells.folder import BuiltCell
 from deepval.diagnostics import PLANNING_DIAGNOSTICS
 from deepval.errors import InputError, InputWarning, NothingToLearnError, is_of_machine
 from deepval.judging.allowances import LEVELS, Selection
-from deepval.judging.comparison import basis
 from deepval.judging.concordance import sign_disagreement, spearman
+from deepval.judging.differences import has_large_prize, ndg
 from deepval.judging.evaluation import evaluate
+from deepval.judging.intervals import interval_over
+from deepval.judging.pairs import basis
 from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import column, count, declared_table
 from deepval.paper.row_columns import share as in_percent
@@ -399,19 +401,20 @@ def _gap_interval(
     """
     parts = [basis(result) for result in (one, other)]
     draws = parts[0].totals.draws
-    ndg, usable = [], np.full(len(draws), parts[0].totals.resampled)
+    samples, usable = [], np.full(len(draws), parts[0].totals.has_intervals)
     for part in parts:
         item = next(item for item in part.judged if item.row.allocator == name)
-        if item.sample is None:
+        if item.gains is None:
             return None, None
-        usable &= part.totals.large_prizes(item.prize)
-        ndg.append(part.totals.ndg(item.sample.gain, item.prize)[part.totals.drawn])
-    usable &= ndg[1] > 0
-    bounds = draws.interval(
-        1 - np.divide(ndg[0], ndg[1], out=np.full(len(draws), np.nan), where=usable),
-        usable,
-    )
-    return known(bounds.low), known(bounds.high)
+        usable &= has_large_prize(part.totals, item.prize[None])[0]
+        samples.append(ndg(item.gains.gain, item.prize)[part.totals.drawn])
+    usable &= samples[1] > 0
+    undefined = np.full(len(draws), np.nan)
+    gap = 1 - np.divide(samples[0], samples[1], out=undefined, where=usable)
+    bounds = interval_over(gap, draws, scale=0.0)
+    if bounds is None:
+        return None, None
+    return bounds.low, bounds.high
 
 
 def _common(one: ValueTable, other: ValueTable) -> tuple[ValueTable, ValueTable]:

@@ -16,9 +16,9 @@ from statistics import median
 from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import judge
 from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.allowances import LEVELS, Selection
+from deepval.judging.cases import judge
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     AllocatorName,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 from deepval.errors import InputError
-from deepval.judging.comparison import AT, POLICIES, RANKING, Comparison, compare
+from deepval.judging.pairs import AT, POLICIES, RANKING, ComparisonRow, compare
 from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import (
     BudgetColumns,
@@ -165,7 +165,7 @@ def rows(
         budgets = dict.fromkeys(
             row.budget for row in result.rows if row.kind != "selection"
         )
-        compared: dict[str, tuple[Comparison, ...]] = {}
+        compared: dict[str, tuple[ComparisonRow, ...]] = {}
         records += [_row(name, result, budget, policy, compared) for budget in budgets]
     return records
 
@@ -175,7 +175,7 @@ def _row(
     result: Result,
     budget: BudgetKey,
     policy: str,
-    compared: dict[str, tuple[Comparison, ...]],
+    compared: dict[str, tuple[ComparisonRow, ...]],
 ) -> UniformRow:
     own = next(
         row for row in result.rows if row.allocator == ALL_FULL and row.budget == budget
@@ -239,8 +239,11 @@ def _rivals(result: Result, budget: BudgetKey, policy: str) -> list[_Rival]:
 
 
 def _compared(
-    result: Result, best: str, policy: str, compared: dict[str, tuple[Comparison, ...]]
-) -> tuple[Comparison, ...]:
+    result: Result,
+    best: str,
+    policy: str,
+    compared: dict[str, tuple[ComparisonRow, ...]],
+) -> tuple[ComparisonRow, ...]:
     """Uniform full fidelity against an allocator under every budget, each pair once;
     nothing without samples.
     """

@@ -19,6 +19,7 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
+from deepval.judging.intervals import interval_over
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     CellName,
@@ -33,7 +34,6 @@ from deepval.paper.row_columns import (
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number
-from deepval.results import known
 from deepval.systems.outcomes import trivial_losses
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
@@ -101,10 +101,10 @@ def rows(
             samples = np.divide(
                 drawn.counts @ per_unit,
                 draw_inputs,
-                out=np.zeros(len(drawn)),
-                where=draw_inputs > 0,
+                out=np.full(len(drawn), np.nan),
+                where=defined,
             )
-            bounds = drawn.interval(samples, defined)
+            bounds = interval_over(samples, drawn, scale=0.0)
             records.append(
                 ViableRow(
                     cell=name,
@@ -115,8 +115,8 @@ def rows(
                     trivial_loss=float(means[best].mean()),
                     viable=margin > 0,
                     margin=margin,
-                    margin_lo=known(bounds.low),
-                    margin_hi=known(bounds.high),
+                    margin_lo=None if bounds is None else bounds.low,
+                    margin_hi=None if bounds is None else bounds.high,
                 )
             )
     return records

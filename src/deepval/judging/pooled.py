@@ -15,24 +15,35 @@ from typing import Any
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Bool, Float
+from deepval.arrays import Bool, DrawRows, Float, PerDraw, PerResample, ResampleRows
 from deepval.errors import InputError, InputWarning
-from deepval.judging.comparison import (
+from deepval.judging.differences import (
+    Difference,
+    compare,
+    has_large_prize,
+    ndg,
+    paired_difference,
+)
+from deepval.judging.draws import Draws
+from deepval.judging.intervals import (
+    Interval,
+    estimate,
+    interval_over,
+    intervals_over,
+    spread,
+    verdict_of,
+)
+from deepval.judging.pairs import (
     Basis,
     Contender,
     Statistic,
     basis,
     check_statistic,
     contenders,
-    oracle_of,
     orient,
     part,
     reasons,
 )
-from deepval.judging.draws import Draws, Interval
-from deepval.judging.resamples import Difference
-from deepval.judging.rows import Judged, paired_differences
-from deepval.judging.stream_rows import Streamed
 from deepval.results import (
     LO_HI,
     AllocatorRecord,
@@ -41,6 +52,8 @@ from deepval.results import (
     Estimate,
     Reason,
     Result,
+    Row,
+    Stream,
     answer,
     joined,
     known,
@@ -139,7 +152,7 @@ def pool_bases(bases: Mapping[str, Basis]) -> tuple[Pooled, ...]:
     able = [
         key
         for key, members in shared.items()
-        if all(member.sample for member in members)
+        if all(member.gains for member in members)
     ]
     pooled: dict[tuple[str, BudgetKey], Pooled] = {}
     for begin in range(0, len(able), AT_ONCE):
@@ -154,9 +167,9 @@ def pool_bases(bases: Mapping[str, Basis]) -> tuple[Pooled, ...]:
 
 
 def _infeasible(
-    key: tuple[str, BudgetKey], members: Sequence[Judged], draws: Draws
+    key: tuple[str, BudgetKey], members: Sequence[Contender], draws: Draws
 ) -> Pooled:
-    row = next(member.row for member in members if member.sample is None)
+    row = next(member.row for member in members if member.gains is None)
     return Pooled(
         **_opening(key, members),
         draws=len(draws),
@@ -165,7 +178,9 @@ def _infeasible(
     )
 
 
-def _opening(key: tuple[str, BudgetKey], members: Sequence[Judged]) -> dict[str, Any]:
+def _opening(
+    key: tuple[str, BudgetKey], members: Sequence[Contender]
+) -> dict[str, Any]:
     name, budget = key
     return (
         {"allocator": name}
@@ -177,159 +192,182 @@ def _opening(key: tuple[str, BudgetKey], members: Sequence[Judged]) -> dict[str,
 
 def _pool(
     keys: Sequence[tuple[str, BudgetKey]],
-    rows: Sequence[Sequence[Judged]],
+    rows: Sequence[Sequence[Contender]],
     cells: Sequence[Basis],
     draws: Draws,
 ) -> Iterator[Pooled]:
     """Rows of allocators under their budgets, all of which can pay in every cell."""
     by_cell = list(zip(zip(*rows, strict=True), cells, strict=True))
-    paired = [paired_differences(members) for members, _ in by_cell]
-    prize = [np.stack([member.prize for member in members]) for members, _ in by_cell]
-    each_ndg = [
-        c.totals.ndg(gain_rows(members), p)
-        for (members, c), p in zip(by_cell, prize, strict=True)
-    ]
-    selected = np.all(
+    gains = [gain_rows(members) for members, _ in by_cell]
+    prizes = [np.stack([one.prize for one in members]) for members, _ in by_cell]
+    paired = [_ahead_of_chance(members, cell) for members, cell in by_cell]
+    each_ndg = [ndg(own, prize) for own, prize in zip(gains, prizes, strict=True)]
+    # A draw counts only if no cell's prize is too small to divide by.
+    is_used = np.all(
         [
-            c.totals.large_prizes(p) & (p[:, :1] > 0)
-            for p, c in zip(prize, cells, strict=True)
+            has_large_prize(cell.totals, prize)
+            for prize, cell in zip(prizes, cells, strict=True)
         ],
         axis=0,
     )
-    mean, ndg = _mean_by_draw(paired, cells), _mean_by_draw(each_ndg, cells)
-    against = draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))
-    of_ndg = draws.intervals(ndg, selected & can_resample(cells))
-    uniform = {
-        name: _versus_uniform(by_cell, draws, everything=name == "always")
-        for name in ("never", "always")
-    }
-    dropped, undefined = (
-        np.count_nonzero(~selected, axis=1).tolist(),
-        np.count_nonzero(np.isnan(mean), axis=1).tolist(),
-    )
+    mean = _mean_by_draw(paired, cells)
+    mean_ndg = np.where(is_used, _mean_by_draw(each_ndg, cells), np.nan)
+    against = _intervals(mean, cells)
+    of_ndg = _intervals(mean_ndg, cells, scale=0.0)
+    never = _versus_uniform(by_cell, everything=False)
+    always = _versus_uniform(by_cell, everything=True)
+    draws_dropped = np.count_nonzero(~is_used, axis=1).tolist()
+    undefined = np.count_nonzero(np.isnan(mean), axis=1).tolist()
     for i, (key, members) in enumerate(zip(keys, rows, strict=True)):
-        bounds = against[i].snap()
-        ratios = [member.row.always_cost_ratio for member in members]
+        verdict = verdict_of(against[i])
+        ratios = [_row(member).always_cost_ratio for member in members]
         fields: dict[str, Any] = _opening(key, members) | {
-            "verdict": bounds.verdict,
-            "always_fits": all(member.row.always_fits for member in members),
+            "verdict": verdict,
+            "versus_never": never[i].estimate,
+            "never_verdict": never[i].verdict,
+            "versus_always": always[i].estimate,
+            "always_verdict": always[i].verdict,
+            "always_fits": all(_row(member).always_fits for member in members),
             "always_cost_ratio": mean_if_all(ratios),
         }
-        for name, versus in uniform.items():
-            fields |= {f"versus_{name}": versus[i][0], f"{name}_verdict": versus[i][1]}
+        point = float(np.mean([own[i, 0] for own in paired]))
+        ndg_point = float(np.mean([own[i, 0] for own in each_ndg]))
         yield Pooled(
             **fields,
             answer=answer(fields),
-            versus_random=bounds.estimate(float(np.mean([p[i, 0] for p in paired]))),
-            ndg=of_ndg[i].estimate(float(np.mean([n[i, 0] for n in each_ndg]))),
+            versus_random=estimate(point, against[i]),
+            ndg=estimate(ndg_point, of_ndg[i]),
             draws=len(draws),
-            draws_dropped=dropped[i],
+            draws_dropped=draws_dropped[i],
             reason=reasons(*members),
-            versus_random_dropped=undefined[i] if bounds.verdict else 0,
+            versus_random_dropped=undefined[i] if verdict else 0,
         )
 
 
+def _row(member: Contender) -> Row:
+    """The row of an allocator."""
+    assert isinstance(member.row, Row)
+    return member.row
+
+
+def _ahead_of_chance(members: Sequence[Contender], cell: Basis) -> ResampleRows:
+    """Differences of rows of a cell with chance, as shares of the all-cheap loss."""
+    chances = [member.chance for member in members if member.chance is not None]
+    return paired_difference(cell.totals, gain_rows(members), np.stack(chances)).share
+
+
+def _intervals(
+    samples: DrawRows, cells: Sequence[Basis], *, scale: float = 1.0
+) -> list[Interval | None]:
+    """The intervals of means over cells; None where some cell has a single unit."""
+    if not can_resample(cells):
+        return [None] * len(samples)
+    return intervals_over(samples, cells[0].totals.draws, scale=scale)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """The mean difference with escalating nothing or everything, and its verdict."""
+
+    estimate: Estimate | None
+    verdict: str | None
+
+
 def _versus_uniform(
-    by_cell: Sequence[tuple[Sequence[Judged], Basis]], draws: Draws, *, everything: bool
-) -> list[tuple[Estimate | None, str | None]]:
-    """Per row, the mean difference with escalating nothing or everything, and its
-    verdict.
-    """
+    by_cell: Sequence[tuple[Sequence[Contender], Basis]], *, everything: bool
+) -> list[Uniform]:
+    """Per row, the mean difference with escalating nothing or everything."""
     cells = [cell for _, cell in by_cell]
-    shares = [
-        _ahead(members, cell, cell.totals.full_gain if everything else 0.0)
-        for members, cell in by_cell
-    ]
-    mean = _mean_by_draw(shares, cells)
-    bounds = [
-        interval.snap()
-        for interval in draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))
-    ]
-    points = np.mean([share[:, 0] for share in shares], axis=0)
+    shares = []
+    for members, cell in by_cell:
+        start = np.zeros_like(cell.totals.full_gain)
+        if everything:
+            start = cell.totals.full_gain
+        shares.append(_ahead(members, cell, start))
+    intervals = _intervals(_mean_by_draw(shares, cells), cells)
+    points = np.mean([share[:, 0] for share in shares], axis=0).tolist()
     return [
-        (of.estimate(float(point)), of.verdict)
-        for of, point in zip(bounds, points, strict=True)
+        Uniform(estimate(point, own), verdict_of(own))
+        for point, own in zip(points, intervals, strict=True)
     ]
 
 
-def _mean_by_draw(
-    by_cell: Sequence[Float[np.ndarray, "row resample"]], cells: Sequence[Basis]
-) -> Float[np.ndarray, "row draw"]:
+def _mean_by_draw(by_cell: Sequence[ResampleRows], cells: Sequence[Basis]) -> DrawRows:
     """Mean over cells of every row, draw by draw."""
-    return np.mean(
-        [rows[:, cell.totals.drawn] for rows, cell in zip(by_cell, cells, strict=True)],
-        axis=0,
-    )
+    drawn = [
+        rows[:, cell.totals.drawn] for rows, cell in zip(by_cell, cells, strict=True)
+    ]
+    return np.mean(drawn, axis=0)
 
 
 def _ahead(
-    members: Sequence[Judged], cell: Basis, start: Float[np.ndarray, "resample"] | float
-) -> Float[np.ndarray, "row resample"]:
+    members: Sequence[Contender], cell: Basis, start: PerResample
+) -> ResampleRows:
     """Gains of rows of a cell less `start`, paired, as shares of the all-cheap loss."""
     gains = gain_rows(members)
-    return cell.totals.paired_difference(
-        gains, np.broadcast_to(start, gains.shape)
-    ).share
+    others = np.broadcast_to(start, gains.shape)
+    return paired_difference(cell.totals, gains, others).share
 
 
-def gain_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
-    """Gains of rows that can pay."""
-    return np.stack([item.sample.gain for item in judged if item.sample is not None])
+def gain_rows(members: Sequence[Contender]) -> ResampleRows:
+    """Gains of rows that can run."""
+    return np.stack([one.gains.gain for one in members if one.gains is not None])
 
 
-def mean_difference(
-    members: Sequence[Judged], cells: Sequence[Basis]
-) -> Float[np.ndarray, "draw"]:
-    """Mean over cells of one allocator's paired difference with random, draw by
+def mean_difference(members: Sequence[Contender], cells: Sequence[Basis]) -> PerDraw:
+    """Mean over cells of one allocator's paired difference with chance, draw by
     draw.
     """
-    return np.mean(
-        [m.paired[c.totals.drawn] for m, c in zip(members, cells, strict=True)], axis=0
-    )
+    ahead = [
+        member.ahead_of_chance(cell.totals)[cell.totals.drawn]
+        for member, cell in zip(members, cells, strict=True)
+    ]
+    return np.mean(ahead, axis=0)
 
 
 def mean_gain_ahead(
-    rows: Sequence[Sequence[Judged]], origin: Sequence[Judged], cells: Sequence[Basis]
-) -> Float[np.ndarray, "row draw"]:
+    rows: Sequence[Sequence[Contender]],
+    origin: Sequence[Contender],
+    cells: Sequence[Basis],
+) -> DrawRows:
     """Mean over cells of the allocators' gains minus that of `origin`, as shares of
     all-cheap losses, draw by draw.
     """
     blocks = [np.empty((0, len(cells[0].totals.draws)))]
-    starts = [
-        np.zeros(1) if base.sample is None else base.sample.gain for base in origin
-    ]
+    starts = []
+    for base, cell in zip(origin, cells, strict=True):
+        start = np.zeros_like(cell.totals.full_gain)
+        if base.gains is not None:
+            start = base.gains.gain
+        starts.append(start)
     for begin in range(0, len(rows), AT_ONCE):
-        by_cell = zip(
-            zip(*rows[begin : begin + AT_ONCE], strict=True), starts, cells, strict=True
-        )
-        shares = [_ahead(members, cell, start) for members, start, cell in by_cell]
+        by_cell = zip(*rows[begin : begin + AT_ONCE], strict=True)
+        shares = [
+            _ahead(members, cell, start)
+            for members, cell, start in zip(by_cell, cells, starts, strict=True)
+        ]
         blocks.append(_mean_by_draw(shares, cells))
     return np.concatenate(blocks)
 
 
-def yardsticks(members: Sequence[Judged]) -> dict[str, Any]:
+def yardsticks(members: Sequence[Contender]) -> dict[str, Any]:
     """The names of the oracles and chances that the rows are measured by, each once."""
-    named = {
-        part: dict.fromkeys(m.row[part] for m in members if m.row[part])
-        for part in ("oracle", "chance")
+    oracles = dict.fromkeys(_row(member).oracle for member in members)
+    chances = dict.fromkeys(_row(member).chance for member in members)
+    return {
+        "oracle": ", ".join(name for name in oracles if name) or None,
+        "chance": ", ".join(name for name in chances if name) or None,
     }
-    return {part: ", ".join(names) or None for part, names in named.items()}
 
 
 def can_resample(cells: Sequence[Basis]) -> bool:
     """Whether there are draws, and every cell has more than one unit."""
-    return all(cell.totals.resampled for cell in cells)
+    return all(cell.totals.has_intervals for cell in cells)
 
 
-def versus_random_bounds(
-    paired: Float[np.ndarray, "draw"], cells: Sequence[Basis]
-) -> Interval:
+def versus_random_bounds(paired: PerDraw, cells: Sequence[Basis]) -> Interval | None:
     """The interval of a mean difference over its draws, every draw kept."""
-    return (
-        cells[0]
-        .totals.draws.interval(paired, ~np.isnan(paired) & can_resample(cells))
-        .snap()
-    )
+    return _intervals(paired[None], cells)[0]
 
 
 def shared_draws(bases: Mapping[str, Basis]) -> Draws:
@@ -455,33 +493,39 @@ class Pair:
     one: Contender
     other: Contender
 
+    def gain(self, of: Statistic) -> ResampleRows:
+        """What the first has, then the other, of a statistic."""
+        assert self.one.gains is not None
+        assert self.other.gains is not None
+        return np.stack([part(self.one.gains, of), part(self.other.gains, of)])
+
     def difference(self, of: Statistic) -> Difference:
-        """Their difference in every resample."""
-        assert self.one.sample
-        assert self.other.sample
-        return self.held.totals.paired_difference(
-            part(self.one.sample, of), part(self.other.sample, of)
-        )
+        """Their difference in every resample, as a matrix of one row."""
+        gain = self.gain(of)
+        return paired_difference(self.held.totals, gain[:1], gain[1:])
+
+    def verdict(self, of: Statistic) -> str | None:
+        """The verdict of this cell alone, by the share of its loss."""
+        gain = self.gain(of)
+        (alone,) = compare(self.held.totals, gain[:1], gain[1:])
+        return verdict_of(orient(alone.share.interval, of))
 
     def ndg(self) -> Float[np.ndarray, "sample"]:
-        """The difference of their nDG in the sample and every draw; NaN where they
-        divide by different oracles.
+        """The difference of their nDG in the sample and every draw.
+
+        NaN where they divide by different oracles.
         """
-        totals, ours, theirs = self.held.totals, self.one, self.other
-        alike = (
-            oracle_of(ours) == oracle_of(theirs)
-            and ours.row.ndg is not None
-            and theirs.row.ndg is not None
-        )
-        gained = (
-            self.difference("gain").loss if alike else np.full(len(ours.prize), np.nan)
-        )
-        return totals.ndg(gained, ours.prize)[: totals.drawn.stop]
+        totals = self.held.totals
+        have_ndg = self.one.row.ndg is not None and self.other.row.ndg is not None
+        upto = totals.drawn.stop
+        if not have_ndg or self.one.oracle != self.other.oracle:
+            return np.full(upto, np.nan)
+        gained = self.difference("gain").loss
+        return ndg(gained, self.one.prize[None])[0, :upto]
 
     def large_prizes(self) -> Bool[np.ndarray, "draw"]:
         """Draws whose prize is not too small to divide by."""
-        prize = self.one.prize
-        return self.held.totals.large_prizes(prize) & bool(prize[0] > 0)
+        return has_large_prize(self.held.totals, self.one.prize[None])[0]
 
 
 def compare_over(
@@ -577,49 +621,69 @@ def over_pairs(
         "draws": len(draws),
         "rates_missed": _rates_missed(pairs),
     }
-    for side, name in (("one", candidate), ("other", baseline)):
-        out = [pair for pair in pairs if getattr(pair, side).sample is None]
-        if out:
-            reason = joined(
-                f"{name}: {getattr(pair, side).row.reason} ({pair.cell})"
-                for pair in out
-            )
-            verdict = getattr(out[0], side).row.verdict if side == "one" else None
-            return PooledComparison(**start, verdict=verdict, reason=reason)
-    resampled = can_resample([pair.held for pair in pairs])
+    refused = _refused(pairs, names)
+    if refused is not None:
+        return PooledComparison(**start, **refused)
     drawn = slice(1, 1 + len(draws))
-    differences = [pair.difference(of) for pair in pairs]
-    mean = mean_over_cells([item.share[: drawn.stop] for item in differences])
-    defined = ~np.isnan(mean[drawn]) & resampled
-    bounds = draws.interval(mean[drawn], defined).snap()
-    alone = [
-        orient(pair.held.totals.versus(item).share, of).verdict
-        for pair, item in zip(pairs, differences, strict=True)
-    ]
-    unlike = _unlike(pairs) if of == "gain" else None
-    ndg = (
-        mean_over_cells([pair.ndg() for pair in pairs])
-        if of == "gain"
-        else np.full(drawn.stop, np.nan)
+    mean = mean_over_cells(
+        [pair.difference(of).share[0, : drawn.stop] for pair in pairs]
     )
-    selected = (
-        np.all([pair.large_prizes() for pair in pairs], axis=0)
-        & ~np.isnan(ndg[drawn])
-        & resampled
-    )
-    of_ndg = draws.interval(ndg[drawn], selected & ~np.isnan(ndg[0])).snap()
+    each_ndg = [np.full(drawn.stop, np.nan)]
+    unlike = None
+    if of == "gain":
+        each_ndg = [pair.ndg() for pair in pairs]
+        unlike = _unlike(pairs)
+    mean_ndg = mean_over_cells(each_ndg)
+    is_large = np.all([pair.large_prizes() for pair in pairs], axis=0)
+
+    share_drawn = mean[drawn]
+    ndg_drawn = np.where(is_large, mean_ndg[drawn], np.nan)
+    if not can_resample([pair.held for pair in pairs]):
+        share_drawn = np.full(len(draws), np.nan)
+        ndg_drawn = np.full(len(draws), np.nan)
+    bounds = interval_over(share_drawn, draws)
+    alone = [pair.verdict(of) for pair in pairs]
     return PooledComparison(
         **start,
-        difference=bounds.estimate(mean[0]),
-        ndg_difference=of_ndg.estimate(ndg[0]),
-        spread=known(draws.spread(mean[drawn])) if resampled else None,
-        verdict=orient(bounds, of).verdict,
-        dropped=int(np.count_nonzero(~defined)) if defined.any() else 0,
-        ndg_dropped=int(np.count_nonzero(~selected)) if selected.any() else 0,
+        difference=estimate(float(mean[0]), bounds),
+        ndg_difference=_ndg_difference(float(mean_ndg[0]), ndg_drawn, draws),
+        spread=known(spread(share_drawn, draws)),
+        verdict=verdict_of(orient(bounds, of)),
+        dropped=_number_dropped(share_drawn),
+        ndg_dropped=_number_dropped(ndg_drawn),
         cells_better=alone.count("better"),
         cells_worse=alone.count("worse"),
         reason=joined([*(reasons(pair.one, pair.other) for pair in pairs), unlike]),
     )
+
+
+def _ndg_difference(point: float, drawn: PerDraw, draws: Draws) -> Estimate | None:
+    """The mean difference of nDG; without a difference there is no interval."""
+    if np.isnan(point):
+        return None
+    return estimate(point, interval_over(drawn, draws))
+
+
+def _number_dropped(samples: PerDraw) -> int:
+    """Number of draws without a value; 0 where no draw has one."""
+    is_undefined = np.isnan(samples)
+    if is_undefined.all():
+        return 0
+    return int(np.count_nonzero(is_undefined))
+
+
+def _refused(pairs: Sequence[Pair], names: tuple[str, str]) -> dict[str, Any] | None:
+    """The fields of a comparison in which one side cannot run; None where both can."""
+    candidate, baseline = names
+    out = [pair for pair in pairs if pair.one.gains is None]
+    if out:
+        reasons_of = [f"{candidate}: {one.one.row.reason} ({one.cell})" for one in out]
+        return {"verdict": out[0].one.row.verdict, "reason": joined(reasons_of)}
+    out = [pair for pair in pairs if pair.other.gains is None]
+    if out:
+        reasons_of = [f"{baseline}: {one.other.row.reason} ({one.cell})" for one in out]
+        return {"verdict": None, "reason": joined(reasons_of)}
+    return None
 
 
 def mean_over_cells(
@@ -641,7 +705,7 @@ def _unlike(pairs: Sequence[Pair]) -> str | None:
     """The reason why there is no difference in nDG, if the two divide by different
     oracles.
     """
-    oracles = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
+    oracles = [(pair.one.oracle, pair.other.oracle) for pair in pairs]
     return joined(
         Reason.OTHER_ORACLES.text(one=ours, other=theirs)
         for ours, theirs in oracles
@@ -652,7 +716,7 @@ def _unlike(pairs: Sequence[Pair]) -> str | None:
 def _rates_missed(pairs: Sequence[Pair]) -> int | None:
     """Cells in which a causal policy escalates too many or too few."""
     sides = [
-        [side.row for side in (pair.one, pair.other) if isinstance(side, Streamed)]
+        [side.row for side in (pair.one, pair.other) if isinstance(side.row, Stream)]
         for pair in pairs
     ]
     return (

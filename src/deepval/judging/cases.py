@@ -8,18 +8,20 @@ test units is noted in the cell's ledger.
 
 import errno
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from deepval.cells.spec import ROLES, units_of
-from deepval.errors import InputError, InputWarning, suggestion
+from deepval.arrays import Shaped
+from deepval.display import view
+from deepval.errors import InputError, InputWarning, few, suggestion
 from deepval.files import reading
 from deepval.files.canonical import (
-    ALLOCATORS,
     MANIFEST,
     SCORES,
     json_canonical,
@@ -29,18 +31,13 @@ from deepval.files.writing import append_line
 from deepval.judging.allowances import Budget, MissingCosts, Selection, conventions
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
-from deepval.report.text_tables import few
 from deepval.results import Result
 from deepval.tables.chunks import OnDisk, Parts
-from deepval.tables.columns import OURS, Form, parquet_files
+from deepval.tables.columns import OURS, Columns, Form, parquet_files
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.scores import Fit, Kind, Missing, Scores, align_all, kind_of
+from deepval.tables.scores import Kind, Missing, Scores, align_all, kind_of
+from deepval.tables.split import ROLES, Split, units_of
 from deepval.tables.values import ValueTable, read_values
-
-if TYPE_CHECKING:
-    from deepval.cells.fitting import Scored
-    from deepval.cells.folder import BuiltCell
-
 
 LEDGER = "opened.jsonl"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -48,7 +45,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def note(
-    cell: "BuiltCell | None",
+    cell: "JudgedCell | None",
     *,
     by: str,
     units: Sequence[str] | None,
@@ -122,6 +119,63 @@ def _cell_of(line: bytes, path: Path, number: int) -> str:
     )
 
 
+class JudgedCell(ABC):
+    """What judging needs of a cell; the cells themselves are of a higher layer.
+
+    Attributes:
+        id: The id of the cell.
+        folder: Its folder.
+        split: Its units by role.
+        listed: Its losses, with every unit of the split listed.
+        terms: Its loss terms.
+        provenance: What every result on it states.
+    """
+
+    @cached_property
+    @abstractmethod
+    def split(self) -> Split:
+        """Its units by role."""
+
+    @cached_property
+    @abstractmethod
+    def terms(self) -> Columns:
+        """Its loss terms."""
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """The id of the cell."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """Its folder."""
+
+    @property
+    @abstractmethod
+    def listed(self) -> ValueTable:
+        """Its losses, with every unit of the split listed."""
+
+    @property
+    @abstractmethod
+    def provenance(self) -> dict[str, str | None]:
+        """What every result on it states."""
+
+
+class ScoredInputs(ABC):
+    """Scores of some inputs of a cell, not aligned with a table.
+
+    Attributes:
+        input: The inputs that have a score.
+    """
+
+    input: Shaped[np.ndarray, "input"]
+
+    @abstractmethod
+    def over(self, table: ValueTable) -> Scores:
+        """The scores, aligned with a table."""
+
+
 @dataclass(frozen=True, eq=False)
 class EvaluationData:
     """The data to judge scores on.
@@ -138,7 +192,7 @@ class EvaluationData:
 
     source: Path
     table: ValueTable
-    cell: "BuiltCell | None" = None
+    cell: JudgedCell | None = None
     own_costs: bool = False
     form: Form = OURS
 
@@ -263,34 +317,7 @@ class EvaluationData:
                 "found none: give -s."
             )
         aligned = align_all(self.table, files, self.form)
-        if self.cell is not None:
-            aligned = [self._with_fit(item, files[item.name]) for item in aligned]
         return {item.name: item for item in aligned}
-
-    def _with_fit(self, scores: Scores, file: Path) -> Scores:
-        """The scores, with the fit units of the allocator of this name where their file
-        does not state them.
-
-        Scores files of earlier versions do not state them; the allocator of the same
-        name in the cell's folder does.
-        """
-        fitted = self.source / ALLOCATORS / f"{file.stem}.json"
-        if (
-            scores.fit is not None
-            or file.parent != self.source / SCORES
-            or not reading.is_file(fitted)
-        ):
-            return scores
-        from deepval.allocators.allocator import file_content
-
-        try:
-            units = file_content(fitted)["training"]["units"]
-            inside = np.isin(self.table.unit_ids, list(map(str, units)))[
-                self.table.unit
-            ]
-        except (InputError, KeyError, TypeError):
-            return scores  # the file is not an allocator: the units stay unknown
-        return replace(scores, fit=Fit(np.full(len(inside), len(units)), inside))
 
     def _score_files(self, named: Mapping[str, Path]) -> dict[str, Path]:
         """The named scores files, by path or by name in the cell's folder; all files
@@ -432,15 +459,13 @@ def read_evaluation_data(
     if reading.is_folder(source) and (
         reading.exists(source / MANIFEST) or not parquet_files(source)
     ):
-        from deepval.cells.folder import read_cell
-
         unused = [name for name in form.names(scores=False) if name != "input"]
         if unused:
             raise InputError(
                 f"{source}: a cell has our columns, so {unused[0]!r} cannot be read "
                 "from another one."
             )
-        cell = read_cell(source)
+        cell = view("cell", source)
         table = cell.listed if modes is None else cell.listed.with_modes(modes)
         table = table if costs is None else replace(table, costs=Costs.of(costs))
         return EvaluationData(source, table, cell, own_costs=costs is None, form=form)
@@ -480,7 +505,7 @@ def heads_of(case: EvaluationData, files: Mapping[str, Path]) -> dict[str, Score
     }
 
 
-def case_of(cell: "BuiltCell", costs: Costs | None = None) -> EvaluationData:
+def case_of(cell: JudgedCell, costs: Costs | None = None) -> EvaluationData:
     """A built cell as the data to judge scores on; with other costs than its own, if
     any.
     """
@@ -489,7 +514,7 @@ def case_of(cell: "BuiltCell", costs: Costs | None = None) -> EvaluationData:
 
 
 def shared_seeds(
-    cells: "Mapping[str, BuiltCell]", seed: int, *, units: str | Sequence[str] = "test"
+    cells: Mapping[str, JudgedCell], seed: int, *, units: str | Sequence[str] = "test"
 ) -> dict[str, int]:
     """Per cell, the seed of its draws: cells with the same units of this role share
     it.
@@ -500,8 +525,8 @@ def shared_seeds(
 
 
 def judge(
-    case: "EvaluationData | BuiltCell",
-    scores: "Mapping[str, Scores | Scored]",
+    case: "EvaluationData | JudgedCell",
+    scores: Mapping[str, Scores | ScoredInputs],
     budgets: Sequence[Budget] | None = None,
     *,
     command: str | None,

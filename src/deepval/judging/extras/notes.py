@@ -12,6 +12,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.judging.allowances import Allowance
+from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.concordance import centred_ranks
 from deepval.tables.costs import Costs
 from deepval.tables.scans import ScannedScores, ScannedTable
@@ -190,13 +191,24 @@ def notes_in_memory(
     table: ValueTable,
     scores: Sequence[Scores],
     allowances: Sequence[Allowance],
-    *,
-    per_unit: Float[np.ndarray, "unit total"],
-    streamed: Sequence[ValueTable] = (),
+    bootstrap: Bootstrap,
+    calibrated_on: ValueTable | None,
 ) -> list[str]:
-    """Notes on likely mistakes in a table in memory; `streamed` are the tables whose
-    time is used.
+    """Notes on likely mistakes in a table in memory.
+
+    Args:
+        table: The judged inputs.
+        scores: The allocators.
+        allowances: The budgets.
+        bootstrap: The resamples of the table.
+        calibrated_on: Inputs on which streaming policies are calibrated.
     """
+    sums = bootstrap.by_unit
+    columns = (sums.inputs, sums.cheap_loss, sums.full_gain, sums.full_benefit)
+    per_unit = np.column_stack(columns)
+    streamed = ()
+    if calibrated_on is not None:
+        streamed = (calibrated_on, table)
     rows, complete = slice(None), True
     if len(table) > LOOKED_AT:
         units = int(np.searchsorted(np.cumsum(per_unit[:, 0]), LOOKED_AT, side="right"))

@@ -1,0 +1,203 @@
+"""Judgements -> the flat rows of the file format, with their sentences.
+
+Inside the program a figure stands in the record of the function that computes it, such
+as `Figures` or `NextUnit`. Readers of a file want one flat row per policy and budget.
+This module is the only place where one becomes the other, so that a field can be
+renamed without a change of the file format.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deepval.judging.bootstrap import Bootstrap, Totals
+from deepval.judging.differences import Comparison, Figure, unit_shown
+from deepval.judging.extras.deciding_units import DecidingUnit
+from deepval.judging.extras.next_units import NextUnit
+from deepval.judging.extras.simultaneous import Simultaneous
+from deepval.judging.intervals import Interval
+from deepval.judging.judgement import Contest, Judgement
+from deepval.results import Row, answer, in_words
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What extras know about rows, by judgement.
+
+    Attributes:
+        deciding_units: The unit that a decided verdict rests on.
+        next_units: What the units say about one more.
+        second_opinions: The second opinion where there are no draws.
+        simultaneous: Intervals that hold for all rows at once.
+    """
+
+    deciding_units: Mapping[Judgement, DecidingUnit] = field(default_factory=dict)
+    next_units: Mapping[Judgement, NextUnit] = field(default_factory=dict)
+    second_opinions: Mapping[Judgement, Interval] = field(default_factory=dict)
+    simultaneous: Mapping[Judgement, Simultaneous] = field(default_factory=dict)
+
+
+def rows_of(
+    bootstrap: Bootstrap,
+    contests: Sequence[Contest],
+    additions: Additions,
+    *,
+    label: str | None = None,
+) -> tuple[Row, ...]:
+    """The rows of all contests; `label` names the group of inputs that was judged."""
+    shared = {
+        "slice": label,
+        "inputs": int(bootstrap.inputs[0]),
+        "units": len(bootstrap.unit_ids),
+        "cheap_loss": float(bootstrap.cheap_loss[0]),
+        "draws": len(bootstrap.draws),
+    }
+    unit = unit_shown(bootstrap)
+    rows = []
+    for contest in contests:
+        for entry in contest.entries:
+            columns = row_columns(bootstrap, entry.judgement, additions, unit)
+            rows.append(Row.of_columns(shared | columns))
+    return tuple(rows)
+
+
+def row_columns(
+    totals: Totals, row: Judgement, additions: Additions, unit: str
+) -> dict[str, Any]:
+    """A judgement as the flat columns of the published schema.
+
+    Args:
+        totals: The resamples.
+        row: The judgement.
+        additions: What extras know about it.
+        unit: How to read differences, as share or loss.
+    """
+    columns: dict[str, Any] = {
+        "allocator": row.allocator,
+        "kind": row.budget.kind,
+        "alpha": row.budget.alpha,
+        "convention": row.budget.convention,
+        "accounting": row.budget.accounting,
+        "spender": row.spender,
+        "cost": row.own_cost,
+        "slots": row.slots,
+        "ties": row.tied_share,
+        "oracle_gain": row.oracle_gain,
+        "oracle": row.references.oracle,
+        "chance": row.references.chance,
+        "verdict": row.verdict,
+        "reason": row.reason,
+    }
+    if row.figures is not None:
+        columns["always_fits"] = row.always_fits
+        columns["versus_random_unit"] = unit
+    columns |= _figure_columns(row, additions)
+    columns |= _ndg_columns(row)
+    columns |= _unit_columns(row, additions)
+    columns["verdict_words"] = _words(totals, row, additions)
+    columns["answer"] = answer(columns)
+    return columns
+
+
+def _words(totals: Totals, row: Judgement, additions: Additions) -> str | None:
+    """The verdict with its weakness."""
+    if row.refusal is not None:
+        return row.refusal
+    unit = None
+    if row in additions.deciding_units:
+        unit = additions.deciding_units[row].unit
+    return in_words(row.verdict, effective_units=totals.effective_units, rests_on=unit)
+
+
+def _figure_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
+    figures = row.figures
+    if figures is None:
+        return {}
+    columns = {
+        "escalated": figures.escalated,
+        "gain": figures.gain,
+        "gain_share": figures.gain_share,
+        "benefit": figures.benefit,
+        "harm": figures.harm,
+        "always_cost_ratio": figures.always_cost_ratio,
+        "versus_random_spread": figures.random.share.spread,
+        "versus_random_dropped": figures.random.dropped,
+    }
+    columns |= comparison_columns("random", figures.random)
+    if figures.never is not None:
+        columns |= comparison_columns("never", figures.never)
+    if figures.always is not None:
+        columns |= comparison_columns("always", figures.always)
+    columns |= second_columns(figures.random)
+    # A reference is a yardstick: it has differences, and no verdict on them.
+    if not row.is_reference:
+        columns["second_verdict"] = figures.random.second_verdict
+        if figures.never is not None and figures.always is not None:
+            columns["never_verdict"] = figures.never.verdict
+            columns["always_verdict"] = figures.always.verdict
+    # Without draws the second opinion comes from the samples without one unit.
+    if row in additions.second_opinions:
+        second = additions.second_opinions[row]
+        columns |= bounds_columns("versus_random_second", second)
+        columns["second_verdict"] = second.verdict
+    return columns
+
+
+def _ndg_columns(row: Judgement) -> dict[str, Any]:
+    if row.figures is None or row.figures.ndg is None:
+        return {}
+    ndg = row.figures.ndg
+    columns = {
+        "ndg": ndg.value,
+        "ndg_without_unit": ndg.without_unit,
+        "draws_dropped": ndg.draws_dropped,
+        "weight_dropped": ndg.weight_dropped,
+    }
+    columns |= bounds_columns("ndg", ndg.interval)
+    columns |= bounds_columns("ndg_without", ndg.without)
+    return columns
+
+
+def _unit_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    if row in additions.deciding_units:
+        deciding = additions.deciding_units[row]
+        columns["rests_on"] = deciding.unit
+        columns["units_left_out"] = deciding.units
+    if row in additions.simultaneous:
+        at_once = additions.simultaneous[row]
+        columns |= bounds_columns("versus_random_simultaneous", at_once.share)
+        columns |= bounds_columns("versus_random_loss_simultaneous", at_once.loss)
+    if row in additions.next_units:
+        next_unit = additions.next_units[row]
+        columns["next_unit_lo"] = next_unit.worst
+        columns["next_unit_hi"] = next_unit.best
+        columns["units_compared"] = next_unit.units
+        columns["break_even_unit"] = next_unit.break_even
+    return columns
+
+
+def comparison_columns(name: str, comparison: Comparison) -> dict[str, Any]:
+    """A comparison with `name` as columns: as a share, and in units of the loss."""
+    columns = _figure(f"versus_{name}", comparison.share)
+    return columns | _figure(f"versus_{name}_loss", comparison.loss)
+
+
+def second_columns(comparison: Comparison) -> dict[str, Any]:
+    """The second opinion on the difference with random as columns."""
+    columns = bounds_columns("versus_random_second", comparison.share.second)
+    loss = bounds_columns("versus_random_loss_second", comparison.loss.second)
+    return columns | loss
+
+
+def _figure(name: str, figure: Figure) -> dict[str, Any]:
+    if figure.value is None:
+        return {name: None} | bounds_columns(name, None)
+    return {name: figure.value} | bounds_columns(name, figure.interval)
+
+
+def bounds_columns(name: str, bounds: Interval | None) -> dict[str, Any]:
+    """The bounds of an interval as columns."""
+    if bounds is None:
+        return {f"{name}_lo": None, f"{name}_hi": None}
+    return {f"{name}_lo": bounds.low, f"{name}_hi": bounds.high}

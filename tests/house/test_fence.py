@@ -1,0 +1,50 @@
+"""Judging a values file loads nothing of cells, data sets, planners and detectors."""
+
+import subprocess
+import sys
+
+ABOVE = (
+    "cells",
+    "datasets",
+    "systems",
+    "planners",
+    "perception",
+    "world",
+    "geometry",
+    "allocators",
+    "features",
+    "paper",
+    "protocol",
+)
+"""Packages that know of driving, of allocators or of the paper."""
+MOST = 95
+"""Modules of ours that one judgement may load; 90 on the day of this test."""
+PROGRAM = """
+import sys
+sys.argv = ["deepval", *{words!r}]
+from deepval.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(*(name for name in sys.modules if name.startswith("deepval.")), file=sys.stderr)
+"""
+
+
+def test_judging_a_values_file_loads_the_core_alone(tmp_path):
+    (tmp_path / "values.csv").write_text(
+        "unit,input,loss_cheap,loss_full\na,1,4,1\na,2,1,1\nb,3,4,1\nb,4,1,1\n"
+    )
+    (tmp_path / "mine.csv").write_text("input,score\n1,2\n2,1\n3,2\n4,1\n")
+    words = ["evaluate", "values.csv", "-s", "mine.csv", "--alpha", "0.5", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(words=words)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = done.stderr.splitlines()[-1].split()
+    packages = {name.split(".")[1] for name in modules}
+    assert not packages & set(ABOVE)
+    assert len(modules) <= MOST
