@@ -15,6 +15,7 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Bool, Float, PerDraw
 from deepval.errors import InputError
+from deepval.results import DrawsUsed
 
 MOST_EXACT_DRAWS = 50_000
 """Largest number of draws to enumerate: 9 units have 24,310, 10 units have 92,378."""
@@ -51,6 +52,11 @@ class Draws:
         if self.weights is None:
             return "drawn"
         return "exact"
+
+    @property
+    def used(self) -> DrawsUsed:
+        """How units were drawn, as a record of a result."""
+        return DrawsUsed(self.method, len(self), self.seed)
 
     def probability(self, marked: Bool[np.ndarray, "draw"]) -> float:
         """Probability of the marked draws."""

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quote
+from deepval.judging.additions import Additions, additions_of
 from deepval.judging.allocators import all_policies, own_allowances, policy_of
 from deepval.judging.allowances import (
     Allowance,
@@ -28,30 +29,26 @@ from deepval.judging.allowances import (
 )
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.deployment import thresholds as thresholds_of
-from deepval.judging.draws import Draws, make_draws
+from deepval.judging.draws import make_draws
 from deepval.judging.extras.curves import curves
-from deepval.judging.extras.deciding_units import deciding_units
 from deepval.judging.extras.gaps import gaps
 from deepval.judging.extras.groups import groups
 from deepval.judging.extras.half_widths import half_widths
-from deepval.judging.extras.next_units import jackknife_opinions, next_units
 from deepval.judging.extras.notes import notes_in_memory
 from deepval.judging.extras.optima import optima
 from deepval.judging.extras.recovery import Fresh
 from deepval.judging.extras.setting import setting
-from deepval.judging.extras.simultaneous import simultaneous
 from deepval.judging.extras.table_notes import table_notes
 from deepval.judging.extras.units import unit_parts
 from deepval.judging.judgement import Contest, judge
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
 from deepval.judging.pairs import Contender, contenders_of, samples_of
 from deepval.judging.policies import Ranking
-from deepval.judging.row_columns import Additions, rows_of
+from deepval.judging.row_columns import number_of_verdicts, rows_of
 from deepval.judging.stream_rows import Cap, streams, times
 from deepval.progress import Watch, unwatched
 from deepval.results import (
     BudgetKey,
-    DrawsUsed,
     Inputs,
     Provenance,
     Result,
@@ -188,7 +185,10 @@ def evaluate(
     contests = _contests(bootstrap, judged_scores, stated)
 
     # What follows adds to the rows and changes none of them.
-    additions = _additions(bootstrap, contests, at_once=at_once)
+    is_estimated = judged_on.estimated is not None
+    additions = additions_of(
+        bootstrap, contests, at_once=at_once, is_estimated=is_estimated
+    )
     rows = rows_of(bootstrap, contests, additions)
     sliced: list[Row] = []
     for column in columns:
@@ -256,21 +256,6 @@ def _contests(
     return judge(bootstrap, policies, allowances)
 
 
-def _additions(
-    bootstrap: Bootstrap, contests: Sequence[Contest], *, at_once: bool
-) -> Additions:
-    """What extras know about the rows."""
-    table = bootstrap.rows
-    is_estimated = table is not None and table.estimated is not None
-    return Additions(
-        deciding_units=deciding_units(bootstrap, contests),
-        # Estimated losses say nothing about single units.
-        next_units={} if is_estimated else next_units(bootstrap, contests),
-        second_opinions=jackknife_opinions(bootstrap, contests),
-        simultaneous=simultaneous(bootstrap, contests) if at_once else {},
-    )
-
-
 def _sliced(
     bootstrap: Bootstrap,
     scores: Sequence[Scores],
@@ -317,11 +302,6 @@ def _rankings(contests: Sequence[Contest]) -> list[Ranking]:
         for entry in contests[0].entries
         if isinstance(entry.policy, Ranking)
     ]
-
-
-def number_of_verdicts(rows: Iterable[Row]) -> int:
-    """Number of comparisons with random."""
-    return sum(row.verdict in ("better", "worse", "unresolved") for row in rows)
 
 
 def _read_table(
@@ -437,13 +417,8 @@ def _provenance(
         table=bootstrap.table.digest,
         scores=used,
         costs=cost_figures(allowances, bootstrap.table),
-        draws=draws_used(bootstrap.draws),
+        draws=bootstrap.draws.used,
         units=bootstrap.unit_ids,
         calibration_units=calibration_units,
         role="all" if is_whole else "chosen",
     )
-
-
-def draws_used(draws: Draws) -> DrawsUsed:
-    """How units were drawn, as a record of a result."""
-    return DrawsUsed(draws.method, len(draws), draws.seed)

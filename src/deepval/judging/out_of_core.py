@@ -20,6 +20,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Slots
 from deepval.errors import InputError, InputWarning
+from deepval.judging.additions import additions_of
 from deepval.judging.allowances import (
     LEVELS,
     Allowance,
@@ -33,13 +34,10 @@ from deepval.judging.bootstrap import Bootstrap, UnitSums, resample_counts
 from deepval.judging.deployment import thresholds_on_disk
 from deepval.judging.draws import make_draws
 from deepval.judging.extras.concentration import Concentration, concentration
-from deepval.judging.extras.deciding_units import deciding_units
 from deepval.judging.extras.gaps import gaps
 from deepval.judging.extras.half_widths import half_widths
-from deepval.judging.extras.next_units import jackknife_opinions, next_units
 from deepval.judging.extras.notes import notes_on_disk
 from deepval.judging.extras.setting import spread
-from deepval.judging.extras.simultaneous import simultaneous
 from deepval.judging.extras.table_notes import TableFacts, notes_on
 from deepval.judging.extras.units import unit_parts
 from deepval.judging.judgement import judge
@@ -47,11 +45,10 @@ from deepval.judging.kernel import Sieve
 from deepval.judging.oracle import RowInts, Rows
 from deepval.judging.pairs import contenders_of, samples_of
 from deepval.judging.policies import Always, Never, Oracle, Policy, Random, Ranking
-from deepval.judging.row_columns import Additions, rows_of
+from deepval.judging.row_columns import number_of_verdicts, rows_of
 from deepval.judging.sieve import QUANTILES, WIDEST, SiftedScores, Sifting
 from deepval.progress import Watch
 from deepval.results import (
-    DrawsUsed,
     OracleAt,
     Provenance,
     Result,
@@ -364,13 +361,11 @@ def evaluate_on_disk(
     ]
     contests = judge(bootstrap, scan.policies(allocators), allowances)
     is_estimated = table.estimated is not None
-    additions = Additions(
-        deciding_units=deciding_units(bootstrap, contests),
-        next_units={} if is_estimated else next_units(bootstrap, contests),
-        second_opinions=jackknife_opinions(bootstrap, contests),
-        simultaneous=simultaneous(bootstrap, contests)
-        if simultaneous_intervals
-        else {},
+    additions = additions_of(
+        bootstrap,
+        contests,
+        at_once=simultaneous_intervals,
+        is_estimated=is_estimated,
     )
     rows = rows_of(bootstrap, contests, additions)
     notes = [
@@ -383,7 +378,6 @@ def evaluate_on_disk(
     threshold_rows = ()
     if thresholds:
         threshold_rows = thresholds_on_disk(bootstrap, allocators, allowances)
-    verdicts = sum(row.verdict in ("better", "worse", "unresolved") for row in rows)
     return Result(
         provenance=Provenance(
             deepval=__version__,
@@ -392,13 +386,13 @@ def evaluate_on_disk(
                 item.name: ScoresUsed(item.digest, item.covered) for item in score_files
             },
             costs=cost_figures(allowances),
-            draws=DrawsUsed(drawn.method, len(drawn), drawn.seed),
+            draws=drawn.used,
             units=bootstrap.unit_ids,
             calibration_units=None,
             role="all" if units is None else "chosen",
         ),
         setting=_setting(scan, bootstrap),
-        comparisons=verdicts,
+        comparisons=number_of_verdicts(rows),
         half_widths=half_widths(contests),
         rows=rows,
         gaps=gaps(bootstrap, contests, {}),

@@ -6,35 +6,15 @@ This module is the only place where one becomes the other, so that a field can b
 renamed without a change of the file format.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from deepval.judging.additions import Additions
 from deepval.judging.bootstrap import Bootstrap, Totals
 from deepval.judging.differences import Comparison, Figure, unit_shown
-from deepval.judging.extras.deciding_units import DecidingUnit
-from deepval.judging.extras.next_units import NextUnit
-from deepval.judging.extras.simultaneous import Simultaneous
 from deepval.judging.intervals import Interval
 from deepval.judging.judgement import Contest, Judgement
 from deepval.results import Row, answer, in_words
-
-
-@dataclass(frozen=True)
-class Additions:
-    """What extras know about rows, by judgement.
-
-    Attributes:
-        deciding_units: The unit that a decided verdict rests on.
-        next_units: What the units say about one more.
-        second_opinions: The second opinion where there are no draws.
-        simultaneous: Intervals that hold for all rows at once.
-    """
-
-    deciding_units: Mapping[Judgement, DecidingUnit] = field(default_factory=dict)
-    next_units: Mapping[Judgement, NextUnit] = field(default_factory=dict)
-    second_opinions: Mapping[Judgement, Interval] = field(default_factory=dict)
-    simultaneous: Mapping[Judgement, Simultaneous] = field(default_factory=dict)
 
 
 def rows_of(
@@ -59,6 +39,11 @@ def rows_of(
             columns = row_columns(bootstrap, entry.judgement, additions, unit)
             rows.append(Row.of_columns(shared | columns))
     return tuple(rows)
+
+
+def number_of_verdicts(rows: Iterable[Row]) -> int:
+    """Number of comparisons with random."""
+    return sum(row.verdict in ("better", "worse", "unresolved") for row in rows)
 
 
 def row_columns(

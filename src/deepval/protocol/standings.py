@@ -27,6 +27,7 @@ from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
 from deepval.judging import pooled
+from deepval.judging.additions import Additions
 from deepval.judging.allocators import all_policies, policy_of
 from deepval.judging.allowances import (
     Allowance,
@@ -44,7 +45,7 @@ from deepval.judging.intervals import estimate
 from deepval.judging.judgement import judge
 from deepval.judging.pairs import Basis, Contender, contenders_of, reasons
 from deepval.judging.policies import Outcome, Policy, Stored, refused
-from deepval.judging.row_columns import Additions, rows_of
+from deepval.judging.row_columns import rows_of
 from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
