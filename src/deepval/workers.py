@@ -8,6 +8,7 @@ lost worker costs time only: what is missing is computed again by new workers.
 
 import logging
 import os
+import signal
 import time
 import traceback
 import warnings
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, NamedTuple
 
 from deepval.errors import InputError, InputWarning, UnfinishedError, library, reason
@@ -112,6 +113,7 @@ class _Pool:
             yield from parallel()(calls[: SHARE * self.workers])
             return
 
+        _start_processes(self.workers)
         outcomes = parallel(return_as="generator_unordered")(calls)
         try:
             # no `yield from`: it would close the generator before `finally`
@@ -220,6 +222,26 @@ def _processes(workers: int) -> Iterator[_Pool]:
     finally:
         pool = loky.get_reusable_executor(workers, reuse=True)
         pool.shutdown(kill_workers=True)
+
+
+def _start_processes(workers: int) -> None:
+    """Start joblib's processes, so that they ignore the interrupts of a terminal.
+
+    Ctrl-C reaches every process of a command. The command itself ends its workers; one
+    that is still starting would print a traceback of its own.
+    """
+    joblib = library("joblib")
+    nothing = [joblib.delayed(int)() for _ in range(workers)]
+    # Only the main thread may say what a signal does; processes inherit it.
+    in_main_thread = current_thread() is main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    if in_main_thread:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        joblib.Parallel(workers, backend=LOCAL, max_nbytes=None)(nothing)
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -204,7 +204,7 @@ def test_a_signal_finds_what_the_score_does_not():
     assert [by_loss.shadows(0.0, i, 4.0) for i in range(50)] != [
         by_loss.shadows(0.0, i, 2.0) for i in range(50)
     ]
-    with pytest.raises(InputError, match="one score and signal"):
+    with pytest.raises(InputError, match="one finite score and signal"):
         deepval.shadow_plan(table, score, 0.03, coming=score, signal=loss)
 
 
@@ -257,8 +257,8 @@ def test_plans_that_cannot_be_are_refused():
     table, score = earlier_table(np.random.default_rng(5))
     for options, sentence in (
         ({"share": 1.5}, "share"),
-        ({"coming": [np.nan]}, "one score and"),
-        ({"coming": []}, "one score and"),
+        ({"coming": [np.nan]}, "one finite score and"),
+        ({"coming": []}, "one finite score and"),
     ):
         with pytest.raises(InputError, match=sentence):
             deepval.shadow_plan(table, score, **({"share": 0.03} | options))

@@ -9,7 +9,6 @@ import os
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -37,6 +36,7 @@ from deepval.progress import unwatched
 from deepval.protocol import store as digests
 from deepval.protocol.cell_builds import cell_sources, find_cells
 from deepval.protocol.store import REFUSED
+from deepval.tables.split import Split
 from deepval.tables.values import ValueTable
 from worker_tasks import losing
 
@@ -323,8 +323,7 @@ def cell_of(inputs: str, units: str, values: list[float]) -> MadeCell:
     """A cell of inputs with one letter each in units with one letter each."""
     losses = {"cheap": np.ones(len(values)), "full": 1.0 - np.array(values)}
     table = ValueTable.from_columns(unit=list(units), input=list(inputs), losses=losses)
-    roles = {"train": ("w",), "validation": (), "fit": ("w",), "test": ("u", "v")}
-    split = SimpleNamespace(units=("u", "v", "w"), **roles)
+    split = Split("made", train=("w",), validation=(), test=("u", "v"))
     return MadeCell(table.with_units(split.units), split)
 
 
