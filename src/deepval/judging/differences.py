@@ -18,7 +18,6 @@ from deepval.arrays import (
     DrawRows,
     Float,
     Int,
-    PerDraw,
     PerResample,
     PerRow,
     ResampleRows,
@@ -274,11 +273,3 @@ def why_undefined(totals: Totals) -> list[Reason]:
     elif not totals.has_intervals:
         reasons.append(Reason.SINGLE_UNIT)
     return reasons
-
-
-def paired_draws(totals: Totals, samples: PerResample) -> PerDraw:
-    """The draws of a figure in every resample; all NaN where there is no interval."""
-    drawn = samples[totals.drawn]
-    if totals.has_intervals:
-        return drawn
-    return np.full(len(drawn), np.nan)

@@ -151,6 +151,8 @@ def spreads(samples: DrawRows, draws: Draws) -> PerRow:
     if samples.shape[1] == 0:
         return np.full(len(samples), np.nan)
     used = ~np.isnan(samples)
+    if draws.weights is None and used.all():
+        return samples.std(axis=1)  # mostly so, and several times faster
     weights = used.astype(np.float64)
     if draws.weights is not None:
         weights = weights * draws.weights

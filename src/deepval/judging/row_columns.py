@@ -11,10 +11,10 @@ from typing import Any
 
 from deepval.judging.additions import Additions
 from deepval.judging.bootstrap import Bootstrap, Totals
-from deepval.judging.differences import Comparison, Figure, unit_shown
-from deepval.judging.intervals import Interval
+from deepval.judging.differences import Comparison, unit_shown
+from deepval.judging.intervals import Interval, bounds_of, estimate
 from deepval.judging.judgement import Contest, Judgement
-from deepval.results import Row, answer, in_words
+from deepval.results import Bounds, Row, answer, in_words
 
 
 def rows_of(
@@ -36,8 +36,8 @@ def rows_of(
     rows = []
     for contest in contests:
         for entry in contest.entries:
-            columns = row_columns(bootstrap, entry.judgement, additions, unit)
-            rows.append(Row.of_columns(shared | columns))
+            columns = row_fields(bootstrap, entry.judgement, additions, unit)
+            rows.append(Row(**shared, **columns))
     return tuple(rows)
 
 
@@ -46,10 +46,10 @@ def number_of_verdicts(rows: Iterable[Row]) -> int:
     return sum(row.verdict in ("better", "worse", "unresolved") for row in rows)
 
 
-def row_columns(
+def row_fields(
     totals: Totals, row: Judgement, additions: Additions, unit: str
 ) -> dict[str, Any]:
-    """A judgement as the flat columns of the published schema.
+    """A judgement as the fields of a row of the published schema.
 
     Args:
         totals: The resamples.
@@ -108,12 +108,12 @@ def _figure_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
         "versus_random_spread": figures.random.share.spread,
         "versus_random_dropped": figures.random.dropped,
     }
-    columns |= comparison_columns("random", figures.random)
+    columns |= comparison_fields("random", figures.random)
     if figures.never is not None:
-        columns |= comparison_columns("never", figures.never)
+        columns |= comparison_fields("never", figures.never)
     if figures.always is not None:
-        columns |= comparison_columns("always", figures.always)
-    columns |= second_columns(figures.random)
+        columns |= comparison_fields("always", figures.always)
+    columns |= second_fields(figures.random)
     # A reference is a yardstick: it has differences, and no verdict on them.
     if not row.is_reference:
         columns["second_verdict"] = figures.random.second_verdict
@@ -123,7 +123,7 @@ def _figure_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
     # Without draws the second opinion comes from the samples without one unit.
     if row in additions.second_opinions:
         second = additions.second_opinions[row]
-        columns |= bounds_columns("versus_random_second", second)
+        columns["versus_random_second"] = bounds_of(second)
         columns["second_verdict"] = second.verdict
     return columns
 
@@ -132,15 +132,16 @@ def _ndg_columns(row: Judgement) -> dict[str, Any]:
     if row.figures is None or row.figures.ndg is None:
         return {}
     ndg = row.figures.ndg
-    columns = {
-        "ndg": ndg.value,
+    value = None
+    if ndg.value is not None:
+        value = estimate(ndg.value, ndg.interval)
+    return {
+        "ndg": value,
+        "ndg_without": bounds_of(ndg.without),
         "ndg_without_unit": ndg.without_unit,
         "draws_dropped": ndg.draws_dropped,
         "weight_dropped": ndg.weight_dropped,
     }
-    columns |= bounds_columns("ndg", ndg.interval)
-    columns |= bounds_columns("ndg_without", ndg.without)
-    return columns
 
 
 def _unit_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
@@ -151,34 +152,30 @@ def _unit_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
         columns["units_left_out"] = deciding.units
     if row in additions.simultaneous:
         at_once = additions.simultaneous[row]
-        columns |= bounds_columns("versus_random_simultaneous", at_once.share)
-        columns |= bounds_columns("versus_random_loss_simultaneous", at_once.loss)
+        columns["versus_random_simultaneous"] = bounds_of(at_once.share)
+        columns["versus_random_loss_simultaneous"] = bounds_of(at_once.loss)
     if row in additions.next_units:
         next_unit = additions.next_units[row]
-        columns["next_unit_lo"] = next_unit.worst
-        columns["next_unit_hi"] = next_unit.best
+        columns["next_unit"] = Bounds(next_unit.worst, next_unit.best)
         columns["units_compared"] = next_unit.units
         columns["break_even_unit"] = next_unit.break_even
     return columns
 
 
-def comparison_columns(name: str, comparison: Comparison) -> dict[str, Any]:
-    """A comparison with `name` as columns: as a share, and in units of the loss."""
-    columns = _figure(f"versus_{name}", comparison.share)
-    return columns | _figure(f"versus_{name}_loss", comparison.loss)
+def comparison_fields(name: str, comparison: Comparison) -> dict[str, Any]:
+    """A comparison with `name`: as a share, and in units of the loss."""
+    return {
+        f"versus_{name}": comparison.share.estimate,
+        f"versus_{name}_loss": comparison.loss.estimate,
+    }
 
 
-def second_columns(comparison: Comparison) -> dict[str, Any]:
-    """The second opinion on the difference with random as columns."""
-    columns = bounds_columns("versus_random_second", comparison.share.second)
-    loss = bounds_columns("versus_random_loss_second", comparison.loss.second)
-    return columns | loss
-
-
-def _figure(name: str, figure: Figure) -> dict[str, Any]:
-    if figure.value is None:
-        return {name: None} | bounds_columns(name, None)
-    return {name: figure.value} | bounds_columns(name, figure.interval)
+def second_fields(comparison: Comparison) -> dict[str, Any]:
+    """The second opinion on the difference with random."""
+    return {
+        "versus_random_second": bounds_of(comparison.share.second),
+        "versus_random_loss_second": bounds_of(comparison.loss.second),
+    }
 
 
 def bounds_columns(name: str, bounds: Interval | None) -> dict[str, Any]:

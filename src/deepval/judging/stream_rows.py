@@ -33,13 +33,12 @@ from deepval.judging.differences import (
     why_undefined,
 )
 from deepval.judging.gains import Gains, gains_of_choices
-from deepval.judging.intervals import interval_over
+from deepval.judging.intervals import estimate, interval_over
 from deepval.judging.pairs import Contender
 from deepval.judging.policies import Oracle, Random, Ranking
 from deepval.judging.row_columns import (
-    bounds_columns,
-    comparison_columns,
-    second_columns,
+    comparison_fields,
+    second_fields,
 )
 from deepval.judging.streaming import (
     AdaptiveThreshold,
@@ -427,7 +426,7 @@ def _stream(
     if not prize[0] > 0:
         benefit = float(bootstrap.full_benefit[0])
         reasons.insert(0, no_prize(allowance, int(bootstrap.inputs[0]), benefit))
-    columns = dict(start) | {
+    fields: dict[str, Any] = {
         "policy": accepted.policy,
         "parameter": accepted.parameter,
         "target_rate": rate,
@@ -447,26 +446,26 @@ def _stream(
         "draws": len(bootstrap.draws),
         "reason": joined(reasons),
     }
-    columns |= comparison_columns("random", random)
-    columns |= second_columns(random)
-    columns |= _against_ranking(bootstrap, gains, ranked, prize)
-    return Contender(Stream.of_columns(columns), gains, prize)
+    fields |= comparison_fields("random", random)
+    fields |= second_fields(random)
+    fields |= _against_ranking(bootstrap, gains, ranked, prize)
+    return Contender(replace(start, **fields), gains, prize)
 
 
 def _against_ranking(
     bootstrap: Bootstrap, gains: Gains, ranked: PerResample, prize: PerResample
 ) -> dict[str, Any]:
-    """The difference in nDG from the same scores ranked in hindsight, as columns."""
+    """The difference in nDG from the same scores ranked in hindsight, as fields."""
     behind = ndg(gains.gain, prize) - ndg(ranked, prize)
     # A draw in which the oracle gains nothing has no nDG; if both gains are equal
     # there, their difference is 0.
     same = (prize <= 0) & is_equal(bootstrap, gains.gain, ranked)
     drawn = np.where(same, 0.0, behind)[bootstrap.drawn]
     if not (bootstrap.has_intervals and prize[0] > 0):
-        return {"versus_ranking": known(behind[0]), "versus_ranking_dropped": 0}
+        point = estimate(float(behind[0]), None)
+        return {"versus_ranking": point, "versus_ranking_dropped": 0}
     bounds = interval_over(drawn, bootstrap.draws)
     return {
-        "versus_ranking": known(behind[0]),
-        **bounds_columns("versus_ranking", bounds),
+        "versus_ranking": estimate(float(behind[0]), bounds),
         "versus_ranking_dropped": int(np.count_nonzero(np.isnan(drawn))),
     }

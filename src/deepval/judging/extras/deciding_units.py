@@ -7,6 +7,7 @@ absence may move a bound past 0 are tried.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -143,7 +144,7 @@ class JudgeWithout:
         default_factory=dict
     )
 
-    @property
+    @cached_property
     def misses(self) -> Float[np.ndarray, "draw unit"]:
         """Which draws miss each unit, as the probability of the draw.
 
