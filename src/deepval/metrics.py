@@ -46,7 +46,7 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Float
 from deepval.errors import InputError, quote
-from deepval.judging.oracle import oracle_gain
+from deepval.judging.extras.optimality import oracle_gain
 from deepval.judging.tie_expectations import cumulative_gain, inclusion
 from deepval.tables import columns, keys
 from deepval.tables.scores import align_all

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 import deepval
 from deepval.errors import InputError, InputWarning
-from deepval.judging import knapsack, mode_plans, oracle
+from deepval.judging import knapsack, mode_plans, purses
 from deepval.judging.allowances import allowance_on
 from deepval.judging.exact_plans import integer_budget, integer_input_prices
 from deepval.judging.mode_plans import steps
@@ -95,12 +95,12 @@ def test_a_ranking_spends_its_purse_exactly(seed):
         some_costs(rng, number, 2)[:, -1] - rng.integers(0, 2) * 0.5,
     )
     purse = float(rng.choice([0.0, 0.25, 0.5, 1.0])) * float(np.maximum(price, 0).sum())
-    found = oracle.shares(score, price, purse)
+    found = purses.shares(score, price, purse)
     np.testing.assert_allclose(found, walked(score, price, purse), atol=1e-12)
     assert found @ price <= purse + 1e-9
     if (price >= 0).all() and price.sum() > purse:
         assert found @ price == pytest.approx(purse)
-    sums = oracle.purse_sums(
+    sums = purses.purse_sums(
         score,
         [price, np.ones(number)],
         np.zeros(number, int),
@@ -120,7 +120,7 @@ def test_the_oracle_is_the_linear_programme_and_brackets_all_subsets(seed):
     # cascade; skipping, at times below 0
     for price in (costs[:, 1], costs[:, 1] - costs[:, 0]):
         purse = float(rng.choice([0.0, 0.3, 0.6, 1.0])) * float(costs[:, 1].sum())
-        share = oracle.best_shares(values, price, purse)
+        share = purses.best_shares(values, price, purse)
         assert share @ price <= purse + 1e-9
         assert ((share >= -1e-12) & (share <= 1 + 1e-12)).all()
         assert share @ values == pytest.approx(relaxed(values, price, purse), abs=1e-9)
@@ -143,7 +143,7 @@ def test_chance_escalates_all_alike_which_is_a_mean_over_subsets():
         np.array([1.0, 3.0, 2.0, 2.0]),
         3.0,
     )
-    (p,) = oracle.chance(np.array([price.sum()]), np.array([[purse]]))[0]
+    p = purse / price.sum()
     spent = gain = 0.0
     for taken in itertools.product([0, 1], repeat=4):
         chosen = np.array(taken)
@@ -155,8 +155,9 @@ def test_chance_escalates_all_alike_which_is_a_mean_over_subsets():
     assert spent == pytest.approx(purse)
     assert gain == pytest.approx(p * values.sum())
     # a score that knows nothing
-    assert oracle.shares(np.zeros(4), price, purse) == pytest.approx(np.full(4, p))
-    assert oracle.chance(np.array([2.0]), np.array([[3.0]])) == 1.0
+    assert purses.shares(np.zeros(4), price, purse) == pytest.approx(np.full(4, p))
+    # A purse that pays for all inputs pays for them once.
+    assert purses.shares(np.zeros(1), np.array([2.0]), 3.0).tolist() == [1.0]
 
 
 def draws_of(table, draws, seed):
@@ -303,7 +304,7 @@ def test_steps_are_the_linear_programme_over_modes(seed):
     purse = float(rng.integers(0, 8))
     found = steps(values, costs)
     begun = values[np.arange(inputs), found.start].sum()
-    gain = oracle.purse_sums(
+    gain = purses.purse_sums(
         found.slope,
         [found.slope * found.cost],
         np.zeros(len(found.input), int),

@@ -12,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
-from deepval.judging.oracle import (
+from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.draws import make_draws
+from deepval.judging.extras.optimality import (
     is_optimal_ranking,
     oracle_curve,
     oracle_gain,
-    oracle_sums,
-    oracle_weights,
     ranking_violation,
     regret,
 )
+from deepval.judging.policies import Oracle
 from reference import evaluation as slow
 from worlds import random_losses, random_scores, read_only, table_of
 
@@ -65,18 +66,20 @@ def test_every_form_of_the_oracle_is_one_number():
             unit=rng.choice(list("abc"), size),
             cheap=loss[:, 0],
         )
-        values, counts = table.decision_values, np.ones((1, len(table.unit_ids)))
+        values = table.decision_values
+        oracle = Oracle.of(table)
+        draws = make_draws(len(table.unit_ids), 0)
+        bootstrap = Bootstrap.of(table, draws, leave_out=False)
         for k in range(size + 1):
             best = oracle_gain(values, k)
-            weights = oracle_weights(values, k)
-            ((gain,),), ((taken,),) = oracle_sums(
-                values, table.unit, counts=counts, slots=np.array([[k]])
-            )
-            assert [gain, weights @ values, oracle_curve(values)[k]] == pytest.approx(
+            slots = np.array([[k]])
+            gain, benefit, taken = oracle.sums_of_slots(bootstrap, slots)[0, 0]
+            assert [gain, benefit, oracle_curve(values)[k]] == pytest.approx(
                 [best] * 3, rel=1e-12, abs=1e-12
             )
-            assert taken == pytest.approx(weights.sum())
             assert taken == min(k, np.count_nonzero(values > 0))
+            by_unit = oracle.helpful.gain_by_unit(int(taken))
+            assert by_unit.sum() == pytest.approx(best, rel=1e-12, abs=1e-12)
         summary = table.summary(1.0)
         if table.cheap_loss > 0:
             assert summary.oracle_share == pytest.approx(

@@ -28,7 +28,6 @@ from deepval.judging.draws import make_draws
 from deepval.judging.intervals import LEVEL, ROUNDING, Interval, spreads
 from deepval.judging.kernel import at_least
 from deepval.judging.ladders import price_of_modes
-from deepval.judging.oracle import shares
 from deepval.judging.policies import Ranking, purse_of_sample
 from deepval.judging.priced_policies import (
     ConformalHarm,
@@ -38,6 +37,7 @@ from deepval.judging.priced_policies import (
     safe_threshold,
 )
 from deepval.judging.prices import Price
+from deepval.judging.purses import shares
 from deepval.judging.routing import Routing
 from deepval.judging.sieve import SiftedScores
 from deepval.judging.stream_rows import (

@@ -27,7 +27,6 @@ from deepval.judging.exact_plans import (
 from deepval.judging.gains import Gains
 from deepval.judging.intervals import ROUNDING
 from deepval.judging.mode_plans import from_cheapest, steps
-from deepval.judging.oracle import purse_sums
 from deepval.judging.policies import (
     FULL_ONLY,
     Outcome,
@@ -37,6 +36,7 @@ from deepval.judging.policies import (
     refused,
     sums_of_best,
 )
+from deepval.judging.purses import purse_sums
 from deepval.tables.values import LARGEST_LOSS, ValueTable
 
 ModeResamples = Float[np.ndarray, "mode resample"]

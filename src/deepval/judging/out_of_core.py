@@ -42,9 +42,9 @@ from deepval.judging.extras.table_notes import TableFacts, notes_on
 from deepval.judging.extras.units import unit_parts
 from deepval.judging.judgement import judge
 from deepval.judging.kernel import Sieve
-from deepval.judging.oracle import RowInts, Rows
 from deepval.judging.pairs import contenders_of, samples_of
 from deepval.judging.policies import Always, Never, Oracle, Policy, Random, Ranking
+from deepval.judging.purses import RowInts, Rows
 from deepval.judging.row_columns import number_of_verdicts, rows_of
 from deepval.judging.sieve import QUANTILES, WIDEST, SiftedScores, Sifting
 from deepval.progress import Watch

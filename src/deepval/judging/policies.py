@@ -23,7 +23,7 @@ from deepval.arrays import (
     Purses,
     Slots,
 )
-from deepval.judging import oracle as purses
+from deepval.judging import purses
 from deepval.judging.allowances import Allowance
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.gains import Gains, gains_of_share

@@ -18,7 +18,7 @@ from deepval.judging.exact_plans import (
     integer_input_prices,
     integer_prices,
 )
-from deepval.judging.oracle import oracle_gain
+from deepval.judging.extras.optimality import oracle_gain
 from deepval.results import Optimum, Spending, share_of
 from deepval.tables import keys
 from deepval.tables.costs import CONVENTIONS, Convention

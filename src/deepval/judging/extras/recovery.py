@@ -16,8 +16,8 @@ from deepval.errors import InputError, suggestion
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.differences import compare_one, unit_shown, why_undefined
 from deepval.judging.intervals import ROUNDING, estimate, interval_over, verdict_of
-from deepval.judging.oracle import runs
 from deepval.judging.policies import Ranking
+from deepval.judging.purses import runs
 from deepval.results import Area, CallShare, Reason, Recovery, joined
 
 RECOVERED = (0.2, 0.5, 0.8)

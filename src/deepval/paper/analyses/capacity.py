@@ -16,7 +16,7 @@ import numpy as np
 
 from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import LEVELS
-from deepval.judging.oracle import oracle_gain
+from deepval.judging.extras.optimality import oracle_gain
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     CellName,

@@ -30,8 +30,8 @@ from deepval.judging.allowances import Latency, allowance
 from deepval.judging.concordance import pair_counts
 from deepval.judging.deadline_replay import DeadlineTrack, by_age, requests
 from deepval.judging.draws import Draws, make_draws
+from deepval.judging.extras.optimality import oracle_gain
 from deepval.judging.intervals import interval_over, verdict_of
-from deepval.judging.oracle import oracle_gain
 from deepval.judging.row_columns import bounds_columns
 from deepval.paper.analyses.contrasts import GATES
 from deepval.paper.analyses.out_of_fold import ALLOCATORS

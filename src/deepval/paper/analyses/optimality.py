@@ -2,7 +2,7 @@
 regret of its selection.
 
 The check with its witness and the regret (docs/definitions.md#selection-ties-gain-ndg)
-are `ranking_violation` and `regret` of judging/oracle.py.
+are `ranking_violation` and `regret` of judging/extras/optimality.py.
 
 Whether a ranking is optimal at every budget (Proposition 1), two inputs that prove the
 contrary, and the regret at a budget with its bound; for the decision value itself and,
@@ -20,7 +20,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell
 from deepval.checks import share_of_inputs
-from deepval.judging.oracle import ranking_violation, regret
+from deepval.judging.extras.optimality import ranking_violation, regret
 from deepval.paper.analyses.ties import RankingColumns, rankings
 from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import (

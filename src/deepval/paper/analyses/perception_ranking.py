@@ -20,7 +20,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.errors import InputWarning
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.concordance import pair_counts
-from deepval.judging.oracle import oracle_gain
+from deepval.judging.extras.optimality import oracle_gain
 from deepval.paper.analyses.selection_regret import (
     FEWEST_TEST,
     HEADLINES,

@@ -1,18 +1,15 @@
-"""Decision values -> the best that any allocation can reach, and how far a score is
-from it.
+"""Inputs with a price each -> what a purse buys, in every resample.
 
-The oracle has a capacity, not a quota: of at most k inputs it takes only those with
-V > 0. With K = #{V >= 0}, a score is optimal for every k <= K iff it ranks positive
-values first, in order, and zeros before negatives (Proposition 1 of the paper).
+With slots, every input costs one, and the kernel finds the cut by counting. With prices
+the cut depends on what was paid before it. A ranking goes down its scores and pays the
+cost of each input. Groups of equal scores before the purse runs out count in full. The
+group at which it runs out (a single input where scores differ) counts with the share
+that spends the rest: each of its inputs is escalated with that probability, so the
+purse is spent exactly in expectation.
 
-Where each input has its own cost, the budget is a purse: a total cost that may be
-spent. A ranking goes down its scores and pays the cost of each input. Groups of equal
-scores before the purse runs out count in full. The group at which it runs out (a single
-input where scores differ) counts with the share that spends the rest: each of its
-inputs is escalated with that probability, so the purse is spent exactly in expectation.
 The oracle is the best of all rules that keep the purse in expectation: the same fill in
-the order of value per cost, which is the relaxed (LP) optimum of the knapsack. Chance,
-the random baseline, escalates every input with the same probability.
+the order of value per cost, which is the relaxed (LP) optimum of the knapsack: Dantzig,
+"Discrete-variable extremum problems", Operations Research 5 (1957).
 
 Costs may be negative (a skipping router whose full mode is cheaper on an input). A
 ranking stops where the purse is first exceeded; the oracle also escalates an input that
@@ -21,85 +18,49 @@ frees money, if escalating it loses less than the freed money gains elsewhere.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, InputFlags, InputFloats, InputInts, Int
-from deepval.errors import InputError
-from deepval.judging.kernel import (
-    DrawCounts,
-    QuantitySums,
-    sums_before_blocks,
-    top_sums,
-)
-from deepval.judging.tie_expectations import cumulative_gain, inclusion
-from deepval.tables.values import most_helpful
+from deepval.arrays import Float, Int
+from deepval.judging.kernel import DrawCounts, QuantitySums, sums_before_blocks
 
 AT_ONCE = 1 << 21
 """Numbers in one piece of work."""
+
+
 BLOCK = 64
 """Rows in a block."""
 
+
 Rows = Float[np.ndarray, "row"]
+
+
 RowInts = Int[np.ndarray, "row"]
+
+
 Purses = Float[np.ndarray, "draw budget"]
 
 
-def oracle_gain(values: InputFloats, slots: int) -> float:
-    """OPT(k): the sum of the k largest positive values."""
-    return float(most_helpful(values, slots).sum())
-
-
-def oracle_curve(values: InputFloats) -> Float[np.ndarray, "slots"]:
-    """OPT(k) for every k = 0, 1, ..., N."""
-    best = np.sort(most_helpful(values))[::-1]
-    return np.cumsum(np.concatenate([[0.0], best, np.zeros(len(values) - len(best))]))
-
-
-def oracle_weights(values: InputFloats, slots: int) -> InputFloats:
-    """The probability that each input is among those that the oracle takes, equal
-    values alike.
-    """
-    return inclusion(values, len(most_helpful(values, slots)))
-
-
-def oracle_sums(
-    values: InputFloats,
-    unit: InputInts,
-    *,
-    counts: Float[np.ndarray, "resample unit"],
-    slots: Int[np.ndarray, "resample budget"],
-) -> tuple[Float[np.ndarray, "resample budget"], Float[np.ndarray, "resample budget"]]:
-    """OPT(k) and the number of inputs taken, in every resample of the units and for
-    each number of slots.
-    """
-    helpful = np.flatnonzero(values > 0)
-    values, unit = values[helpful], unit[helpful]
-    gain = top_sums(values, values[None], unit, counts=counts, slots=slots)[:, :, 0]
-    available = counts @ np.bincount(unit, minlength=counts.shape[1])
-    return gain, np.minimum(slots, available[:, None])
-
-
-class _Walk(NamedTuple):
+class Walk(NamedTuple):
     """Rows by descending score; tie groups start at `starts`."""
 
     order: RowInts
     starts: Int[np.ndarray, "group"]
 
 
-def _walk(score: Rows) -> _Walk:
+def walk(score: Rows) -> Walk:
+    """The rows by descending score; equal scores stay in the order of the table."""
     order = np.argsort(-score, kind="stable")
     ranked = score[order]
-    return _Walk(order, np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])))
+    return Walk(order, np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])))
 
 
 def shares(score: Rows, price: Rows, purse: float) -> Rows:
     """The probability that each input is escalated, in one sample."""
     share = np.zeros(len(score))
     if len(score):
-        order, starts = _walk(score)
+        order, starts = walk(score)
         group = np.add.reduceat(price[order], starts)
         # Prices may be negative, so the running maximum finds the first group that
         # exceeds the purse.
@@ -144,7 +105,7 @@ def purse_sums(
     sums = np.zeros((*purse.shape, len(quantities)))
     if not len(score):
         return sums
-    order, starts = _walk(score)
+    order, starts = walk(score)
     unit, price, quantities = (
         unit[order],
         price[order],
@@ -253,7 +214,7 @@ def runs(
     """
     if not len(score):
         return
-    order, starts = _walk(score)
+    order, starts = walk(score)
     unit, quantities = unit[order], [quantity[order] for quantity in quantities]
     for part in _pieces(len(counts), len(score)):
         weight = counts[part][:, unit]
@@ -334,173 +295,3 @@ def best_purse_sums(
         purse=purse + by_draw(np.abs(price))[:, None],
     )
     return begun[:, None, :] + more
-
-
-def chance(total: Float[np.ndarray, "draw"], purse: Purses) -> Purses:
-    """The probability with which chance escalates every input: it spends the purse in
-    expectation, and is at most 1.
-    """
-    whole = total[:, None]
-    return np.divide(purse, whole, out=np.ones(purse.shape), where=whole > purse)
-
-
-@dataclass(frozen=True)
-class Violation:
-    """Proof that a ranking is not optimal: at `slots` it may select `above` and may
-    leave out `below`.
-
-    Attributes:
-        above: Input that is selected (with some probability) and should not be; None
-            for a slot that abstention leaves empty.
-        below: Input of larger value that is left out (with some probability); None if
-            an empty slot would be better.
-        slots: Smallest number of slots at which the expected gain falls short of the
-            oracle's.
-        shortfall: By how much it falls short there.
-    """
-
-    above: int | None
-    below: int | None
-    slots: int
-    shortfall: float
-
-
-def ranking_violation(
-    score: InputFloats, values: InputFloats, abstained: InputFlags | None = None
-) -> Violation | None:
-    """A proof that the score is not optimal; None iff it is optimal for every k <= K in
-    expectation over tie-breaks.
-
-    Args:
-        score: The score of each input.
-        values: Their decision values.
-        abstained: Inputs that are never selected, even if slots stay empty. If it is
-            passed, the score must be optimal at every k, also above K.
-    """
-    inputs = len(values)
-    if abstained is not None:
-        score, values = _with_empty_slots(score, values, abstained)
-    order, starts = _walk(score)
-    ranked, ends = values[order], np.append(starts[1:], len(order))
-    budget = np.arange(1, int(np.count_nonzero(values >= 0)) + 1)
-    group = np.searchsorted(starts, budget - 1, side="right") - 1
-    # At k, inputs up to the end of the group at the cut may be selected; those of a
-    # group that does not fit, and all after it, may be left out. The gain is the
-    # oracle's iff no value of the former is below one of the latter.
-    last = ends[group]
-    first = np.where(budget < last, starts[group], last)
-    least = np.minimum.accumulate(ranked)[last - 1]
-    most = np.append(np.maximum.accumulate(ranked[::-1])[::-1], -np.inf)[first]
-    wrong = np.flatnonzero(least < np.maximum(most, 0.0))
-    if not len(wrong):
-        return None
-    k, at = int(budget[wrong[0]]), wrong[0]
-    above = int(order[np.argmin(ranked[: last[at]])])
-    below = int(order[first[at] + np.argmax(ranked[first[at] :])])
-    lack = float(oracle_curve(values)[k] - cumulative_gain(score, values)[k])
-    return Violation(
-        above if above < inputs else None, below if below < inputs else None, k, lack
-    )
-
-
-def is_optimal_ranking(
-    score: InputFloats, values: InputFloats, abstained: InputFlags | None = None
-) -> bool:
-    """Whether the score is optimal at every k <= K, or with abstention at every k
-    (`ranking_violation`).
-    """
-    return ranking_violation(score, values, abstained) is None
-
-
-def _with_empty_slots(
-    score: InputFloats, values: InputFloats, abstained: InputFlags
-) -> tuple[Rows, Rows]:
-    """Abstention as a ranking: as many empty slots of value 0 as inputs, ranked above
-    the inputs abstained on.
-
-    No k <= N gets past the empty slots, so the order of the inputs after them is free:
-    harmful ones are the last.
-    """
-    rank = np.unique(score, return_inverse=True)[1] + 1.0
-    rank = np.where(abstained, np.where(values < 0, -2.0, -1.0), rank)
-    empty = np.zeros(len(values))
-    return np.concatenate([rank, empty]), np.concatenate([values, empty])
-
-
-@dataclass(frozen=True)
-class Regret:
-    """How a selection of k inputs falls short of the oracle's, in expectation over
-    tie-breaks.
-
-    Attributes:
-        regret: OPT(k) - gain, equal to the sum of (missed value - wrongly selected
-            value) over matched pairs.
-        swapped: u, the expected number of oracle inputs missed, which equals that of
-            inputs wrongly selected.
-        margin: delta, by how much the least missed value exceeds the largest wrongly
-            selected one (NaN for none).
-        bound: u * delta <= regret, where delta > 0 (NaN otherwise).
-    """
-
-    regret: float
-    swapped: float
-    margin: float
-    bound: float
-
-
-def regret(
-    score: InputFloats,
-    values: InputFloats,
-    slots: int,
-    abstained: InputFlags | None = None,
-) -> Regret:
-    """Regret of the k highest scores against an oracle selection of the same size, for
-    k <= #{V >= 0}.
-
-    Among equal values the oracle prefers what the score selects, so both sets differ
-    only where value is lost. Inputs that are abstained on are never selected; slots
-    that stay empty count as inputs of value 0, and k may be any number up to that of
-    the inputs.
-    """
-    if abstained is not None:
-        score, values = _with_empty_slots(score, values, abstained)
-    reachable = int(np.count_nonzero(values >= 0))
-    if slots > reachable:
-        raise InputError(
-            "The regret of a top-k mismatch needs "
-            f"k <= #{{V >= 0}} = {reachable}; found k = {slots}."
-        )
-    chosen = inclusion(score, slots)
-    ideal = _overlapping_oracle(values, chosen, slots)
-    missed, wrong = ideal - chosen > 1e-12, chosen - ideal > 1e-12
-    swapped = float((ideal - chosen)[missed].sum())
-    margin = (
-        float(values[missed].min() - values[wrong].max())
-        if missed.any() and wrong.any()
-        else float("nan")
-    )
-    lost = float((ideal - chosen) @ values)
-    return Regret(
-        lost, swapped, margin, swapped * margin if margin > 0 else float("nan")
-    )
-
-
-def _overlapping_oracle(
-    values: InputFloats, chosen: InputFloats, slots: int
-) -> InputFloats:
-    """Weights in [0, 1] of an oracle selection of total size k that shares as much as
-    it can with `chosen`.
-    """
-    if not slots:
-        return np.zeros(len(values))
-    cut = np.partition(values, len(values) - slots)[len(values) - slots]
-    ideal = (values > cut).astype(float)
-    tied = values == cut
-    left = slots - ideal.sum()
-    shared = chosen[tied].sum()
-    if shared >= left:
-        ideal[tied] = chosen[tied] * (left / shared if shared else 0.0)
-    else:
-        rest = 1.0 - chosen[tied]
-        ideal[tied] = chosen[tied] + rest * ((left - shared) / rest.sum())
-    return ideal
