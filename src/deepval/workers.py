@@ -9,6 +9,7 @@ lost worker costs time only: what is missing is computed again by new workers.
 import logging
 import os
 import signal
+import threading
 import time
 import traceback
 import warnings
@@ -18,7 +19,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from threading import Thread, current_thread, main_thread
 from typing import Any, NamedTuple
 
 from deepval.errors import InputError, InputWarning, UnfinishedError, library, reason
@@ -30,6 +30,8 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 TRIES = 3
 """How often workers may be lost in a row, without any result in between."""
 LOCAL = "loky"
+MANAGER = "ExecutorManagerThread"
+"""Name of the thread that hands units to joblib's processes."""
 LOOPBACK = "127.0.0.1"
 RAY_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -120,10 +122,30 @@ class _Pool:
             for outcome in outcomes:  # noqa: UP028
                 yield outcome
         finally:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _aborted_pool():
                 # joblib warns that units in work are cancelled
                 warnings.simplefilter("ignore")
                 outcomes.close()
+
+
+@contextmanager
+def _aborted_pool() -> Iterator[None]:
+    """While a pool is aborted: its manager may look for units that were just dropped.
+
+    It then ends by a KeyError, as it should end, and would print a traceback.
+    """
+    before = threading.excepthook
+
+    def hook(error: threading.ExceptHookArgs) -> None:
+        is_manager = error.thread is not None and error.thread.name == MANAGER
+        if not (is_manager and error.exc_type is KeyError):
+            before(error)
+
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = before
 
 
 def _results(
@@ -210,7 +232,7 @@ def _end_with(parent: int) -> None:
             time.sleep(0.5)
         os._exit(1)
 
-    Thread(target=wait, daemon=True).start()
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @contextmanager
@@ -233,7 +255,7 @@ def _start_processes(workers: int) -> None:
     joblib = library("joblib")
     nothing = [joblib.delayed(int)() for _ in range(workers)]
     # Only the main thread may say what a signal does; processes inherit it.
-    in_main_thread = current_thread() is main_thread()
+    in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT)
     if in_main_thread:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -66,9 +66,7 @@ def test_a_cluster_needs_two_workers():
 
 
 def test_units_of_lost_workers_are_computed_again(two, tmp_path):
-    with pytest.warns(
-        InputWarning, match=r"A worker was lost; \d+ units are computed by new workers"
-    ):
+    with pytest.warns(InputWarning, match="A worker was lost"):
         results = list(two(partial(killed_once, str(tmp_path)), ITEMS))
     assert results == SQUARES
     assert sorted(mark.name for mark in tmp_path.iterdir()) == ["0", "10", "5"]
