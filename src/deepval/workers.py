@@ -102,7 +102,7 @@ class _Pool:
         folder = str(Path.cwd())
         calls = [
             # the form of a call that joblib takes, as its `delayed` returns it
-            (_outcome, (parent, folder, work, number, unit), {})
+            (_outcome, (folder, work, number, unit), {})
             for number, unit in units.items()
         ]
         parallel = partial(
@@ -111,11 +111,14 @@ class _Pool:
             backend=self.backend,
             max_nbytes=None,  # else large arrays would be read-only in workers
         )
+        if local:
+            # Also a worker that never gets a unit must end with the command.
+            parallel = partial(parallel, initializer=_begin, initargs=(parent,))
         if not local:
             yield from parallel()(calls[: SHARE * self.workers])
             return
 
-        _start_processes(self.workers)
+        _start_processes(parallel, self.workers)
         outcomes = parallel(return_as="generator_unordered")(calls)
         try:
             # no `yield from`: it would close the generator before `finally`
@@ -194,16 +197,19 @@ def _check_losses(lost: int, missing: int, error: Exception) -> None:
     warnings.warn(InputWarning(note), stacklevel=3)
 
 
+def _begin(parent: int | None) -> None:
+    """What a process of this machine does first."""
+    if parent is not None:
+        _end_with(parent)
+
+
 def _outcome(
-    parent: int | None,
     folder: str,
     work: Callable[[Any], Any],
     number: int,
     unit: Any,
 ) -> _Outcome:
     """The outcome of a unit, computed in a worker."""
-    if parent is not None:
-        _end_with(parent)
     try:
         os.chdir(folder)  # relative paths are relative to the folder of the command
         return _Outcome(number, work(unit))
@@ -246,21 +252,20 @@ def _processes(workers: int) -> Iterator[_Pool]:
         pool.shutdown(kill_workers=True)
 
 
-def _start_processes(workers: int) -> None:
+def _start_processes(parallel: Callable[..., Any], workers: int) -> None:
     """Start joblib's processes, so that they ignore the interrupts of a terminal.
 
     Ctrl-C reaches every process of a command. The command itself ends its workers; one
     that is still starting would print a traceback of its own.
     """
-    joblib = library("joblib")
-    nothing = [joblib.delayed(int)() for _ in range(workers)]
+    nothing = [(int, (), {}) for _ in range(workers)]
     # Only the main thread may say what a signal does; processes inherit it.
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT)
     if in_main_thread:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        joblib.Parallel(workers, backend=LOCAL, max_nbytes=None)(nothing)
+        parallel()(nothing)
     finally:
         if in_main_thread:
             signal.signal(signal.SIGINT, before)
