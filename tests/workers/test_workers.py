@@ -77,10 +77,12 @@ def test_a_unit_that_ends_every_worker_stops_the_run(two, items):
     before = items[: items.index("3")]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
-        results = two(always_killed, items)
-        assert [next(results) for _ in before] == [int(item) for item in before]
+        results = []
+        arriving = iter(two(always_killed, items))
         with pytest.raises(InputError, match="Workers were lost 3 times in a row"):
-            next(results)
+            results.extend(arriving)
+    # How many units before the deadly one are done depends on how busy the machine is.
+    assert results == [int(item) for item in before][: len(results)]
     assert list(two(square, ITEMS)) == SQUARES
 
 
