@@ -96,9 +96,6 @@ class _Pool:
         The results of Ray come all at once, so it gets the first units only: what is
         finished is stored before the next call.
         """
-        local = self.backend == LOCAL
-        # On Windows the parent of a worker is not always the process that started it.
-        parent = os.getpid() if local and os.name == "posix" else None
         folder = str(Path.cwd())
         calls = [
             # the form of a call that joblib takes, as its `delayed` returns it
@@ -111,13 +108,14 @@ class _Pool:
             backend=self.backend,
             max_nbytes=None,  # else large arrays would be read-only in workers
         )
-        if local:
-            # Also a worker that never gets a unit must end with the command.
-            parallel = partial(parallel, initializer=_begin, initargs=(parent,))
-        if not local:
+        if self.backend != LOCAL:
             yield from parallel()(calls[: SHARE * self.workers])
             return
 
+        # On Windows the parent of a worker is not always the process that started it.
+        if os.name == "posix":
+            # Also a worker that never gets a unit must end with the command.
+            parallel = partial(parallel, initializer=_end_with, initargs=(os.getpid(),))
         _start_processes(parallel, self.workers)
         outcomes = parallel(return_as="generator_unordered")(calls)
         try:
@@ -195,12 +193,6 @@ def _check_losses(lost: int, missing: int, error: Exception) -> None:
     units = "1 unit is" if missing == 1 else f"{missing:,} units are"
     note = f"A worker was lost; {units} computed by new workers."
     warnings.warn(InputWarning(note), stacklevel=3)
-
-
-def _begin(parent: int | None) -> None:
-    """What a process of this machine does first."""
-    if parent is not None:
-        _end_with(parent)
 
 
 def _outcome(
