@@ -43,8 +43,16 @@ from deepval.judging.draws import Draws, child_seeds, make_draws, seeds_by_units
 from deepval.judging.gains import Gains
 from deepval.judging.intervals import estimate
 from deepval.judging.judgement import judge
+from deepval.judging.ladders import references_among
 from deepval.judging.pairs import Basis, Contender, contenders_of, reasons
-from deepval.judging.policies import Outcome, Policy, Stored, refused
+from deepval.judging.policies import (
+    FULL_ONLY,
+    Outcome,
+    Policy,
+    References,
+    Stored,
+    refused,
+)
 from deepval.judging.row_columns import rows_of
 from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
@@ -434,9 +442,14 @@ def judgements(
     for item in entered:
         key = keys[item.card.key]
         scores = replace(item.scores[cell.name], name=item.card.key)
-        policy = policy_of(table, on_part(table, scores, whole, "error"))
-        gains[key] = stored.get(key) or _numbers(policy, bootstrap, allowances)
-        policies.append(_stored(policy, allowances, gains[key]))
+        own = stored.get(key)
+        # Aligning and sorting scores is the costly part, which the cache saves.
+        if own is None:
+            policy = policy_of(table, on_part(table, scores, whole, "error"))
+            own = _numbers(policy, bootstrap, allowances)
+        gains[key] = own
+        references = references_among(table.modes) if scores.modes else FULL_ONLY
+        policies.append(_stored(scores.name, references, allowances, own))
     if path is not None and gains.keys() != stored.keys():
         _write_gains(path, gains)
     contests = judge(
@@ -462,12 +475,15 @@ def _numbers(
 
 
 def _stored(
-    policy: Policy, allowances: Sequence[Allowance], numbers: GainsByBudget
+    name: str,
+    references: References,
+    allowances: Sequence[Allowance],
+    numbers: GainsByBudget,
 ) -> Policy:
     """A policy that answers from the cache."""
     outcomes: dict[object, Outcome] = {}
     for allowance, own in zip(allowances, numbers, strict=True):
-        refusal = refused(policy.name, allowance)
+        refusal = refused(name, allowance)
         if own is None or refusal is not None:
             assert refusal is not None
             outcomes[allowance.key] = refusal
@@ -479,8 +495,8 @@ def _stored(
             benefit=np.broadcast_to(benefit, resamples),
             escalated=np.broadcast_to(escalated, resamples),
         )
-        outcomes[allowance.key] = Outcome(gains, allowance.charge(policy.name))
-    return Stored(policy.name, outcomes, policy.references)
+        outcomes[allowance.key] = Outcome(gains, allowance.charge(name))
+    return Stored(name, outcomes, references)
 
 
 def _keys(
