@@ -273,7 +273,7 @@ def test_a_price_in_a_result_by_hand():
     )
     scores = [[4, 6], [4, 6], [0, 0], [0, 0]]
     budgets = [deepval.Latency(0.375), deepval.Selection(0.25)]
-    result = judge(table, {"each": scores}, budgets, draws="exact")
+    result = judge(table, {"each": scores}, budgets, draws="exact", thresholds=True)
     found = result.threshold("each", kind="latency")
     # 0.375 * 6 = 2.25 ms an input, 9 in all: 6 go to the two steps of slope 4/3, 3 of 6
     # to those of slope 2/3.
@@ -322,7 +322,11 @@ def test_a_price_for_one_call_by_hand():
 
 
 def test_thresholds_are_kept_in_json_and_absent_where_nobody_asked(tmp_path):
-    result = judge(units_table(), {"mine": SCORES}, [deepval.Selection(0.3)], draws=100)
+    budgets = [deepval.Selection(0.3)]
+    unasked = judge(units_table(), {"mine": SCORES}, budgets, draws=100)
+    assert not unasked.thresholds
+    result = judge(units_table(), {"mine": SCORES}, budgets, draws=100, thresholds=True)
+    assert unasked.threshold("mine") == result.threshold("mine")
     result.save(tmp_path / "r.json")
     loaded = Result.load(tmp_path / "r.json")
     assert loaded == result
@@ -333,7 +337,7 @@ def test_thresholds_are_kept_in_json_and_absent_where_nobody_asked(tmp_path):
     content = json.loads((tmp_path / "r.json").read_text())
     del content["thresholds"]
     (tmp_path / "r.json").write_text(json.dumps(content))
-    with pytest.raises(InputError, match="no thresholds: take it fresh from evaluate"):
+    with pytest.raises(InputError, match="take the result fresh from evaluate"):
         Result.load(tmp_path / "r.json").threshold("mine")
 
 

@@ -41,7 +41,9 @@ def both() -> deepval.Result:
         deepval.Selection(0.5),
     ]
     scores = {"light": rng.normal(size=60), "free": rng.normal(size=60)}
-    return judge(table, scores, budgets, draws=20, calibration=["a", "b"])
+    return judge(
+        table, scores, budgets, draws=20, calibration=["a", "b"], thresholds=True
+    )
 
 
 def labels(table) -> list[str]:

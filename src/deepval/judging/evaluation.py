@@ -12,6 +12,7 @@ This module only composes, from top to bottom:
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, get_args
 
 from deepval import checks
@@ -82,7 +83,7 @@ def evaluate(
     missing_costs: MissingCosts = "error",
     simultaneous_intervals: bool = False,
     curve_points: int = 0,
-    thresholds: bool = True,
+    thresholds: bool = False,
     terms: Any = None,
     weights: Mapping[str, float] | None = None,
     memory: int | str | None = None,
@@ -114,8 +115,9 @@ def evaluate(
             table at once.
         curve_points: Number of shares at which to compute the gain curve of every
             allocator.
-        thresholds: Whether to compute the score from which each allocator escalates,
-            and its expected rate.
+        thresholds: Whether the result also contains the score from which each allocator
+            escalates, and its expected rate. `Result.threshold` finds them where asked
+            later.
         terms: Loss terms of every input (a terms file, or columns as in one): the
             result then contains the terms of every loss.
         weights: New weights of some terms: the losses are computed again from the
@@ -213,14 +215,12 @@ def evaluate(
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)
-    threshold_rows = ()
-    if with_thresholds:
-        calibrated = None
-        if calibrated_on is not None and calibration_scores is not None:
-            calibrated = (calibrated_on, calibration_scores)
-        threshold_rows = thresholds_of(
-            bootstrap, rankable, stated, calibration=calibrated
-        )
+    calibrated = None
+    if calibrated_on is not None and calibration_scores is not None:
+        calibrated = (calibrated_on, calibration_scores)
+    find_thresholds = partial(
+        thresholds_of, bootstrap, rankable, stated, calibration=calibrated
+    )
     rankings = _rankings(contests)
     contenders = contenders_of(rows, contests)
     return Result(
@@ -232,14 +232,14 @@ def evaluate(
         slices=tuple(sliced),
         gaps=gaps(bootstrap, contests, caps),
         streams=tuple(one.row for one in streamed if isinstance(one.row, Stream)),
-        thresholds=threshold_rows,
+        thresholds=find_thresholds() if with_thresholds else (),
         units=unit_parts(bootstrap, contests),
         curves=curves(bootstrap, rankings, points) if points else (),
         ladder=tuple(optima(judged_on, stated)),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, rankable),
         samples=samples_of(bootstrap, contenders, streamed),
-        fresh=Fresh(bootstrap, tuple(rankings)),
+        fresh=Fresh(bootstrap, tuple(rankings), find_thresholds),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from deepval.arrays import BudgetSums, Counts, InputFloats, InputInts, PerUnit, Slots
 from deepval.judging.kernel import top_sums
-from deepval.judging.tie_expectations import SORT_UP_TO, inclusion, tie_audits
+from deepval.judging.tie_expectations import SORT_UP_TO, cuts, inclusion, tie_audits
 
 
 class Highest(ABC):
@@ -67,6 +67,13 @@ class RankedScores(Highest):
         # Any order within a group of equal scores will do: it is taken in proportion.
         return np.argsort(-self.score)
 
+    @cached_property
+    def valued(self) -> tuple[InputInts, InputInts]:
+        """Places in the order of inputs with a value, and these inputs."""
+        assert self.order is not None
+        place = np.flatnonzero(self.value[self.order])
+        return place, self.order[place]
+
     def sums(self, counts: Counts, slots: Slots) -> BudgetSums:
         """Expected gain, and benefit where values are signed."""
         amounts = [self.value]
@@ -86,7 +93,15 @@ class RankedScores(Highest):
 
     def gain_by_unit(self, slots: int) -> PerUnit:
         """The gain in each unit of the sample over the highest scores."""
-        return summed(self.chances(slots) * self.value, self.unit, self.units)
+        if self.order is None or not 0 < slots < len(self.score):
+            return summed(self.chances(slots) * self.value, self.unit, self.units)
+        (cut,) = cuts(self.score, [slots], self.order)
+        # Inputs without value add nothing, and mostly they are most of all.
+        place, moved = self.valued
+        above, upto = np.searchsorted(place, [cut.above, cut.above + cut.tied])
+        gain = self.value[moved[:upto]]
+        gain[above:] *= (slots - cut.above) / cut.tied
+        return summed(gain, self.unit[moved[:upto]], self.units)
 
 
 def summed(amount: InputFloats, unit: InputInts, units: int) -> PerUnit:

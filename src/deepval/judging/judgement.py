@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from deepval.arrays import PerUnit, ResampleRows
+from deepval.arrays import Float, ResampleRows
 from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.differences import (
@@ -373,10 +373,11 @@ def _ndgs(bootstrap: Bootstrap, gain: ResampleRows, prize: ResampleRows) -> list
     is_used = has_large_prize(bootstrap, prize) & bootstrap.has_intervals
     drawn = np.where(is_used, samples[:, bootstrap.drawn], np.nan)
     bounds = percentiles(drawn, bootstrap.draws)
+    without_units = _without_units(bootstrap, samples[:, bootstrap.left_out])
     ndgs = []
     for row, (low, high) in enumerate(bounds.tolist()):
         is_dropped = ~is_used[row] & has_prize[row]
-        without, unit = _without_units(bootstrap, samples[row, bootstrap.left_out])
+        without, unit = without_units[row]
         ndgs.append(
             Ndg(
                 value=known(samples[row, 0]),
@@ -392,16 +393,25 @@ def _ndgs(bootstrap: Bootstrap, gain: ResampleRows, prize: ResampleRows) -> list
 
 
 def _without_units(
-    bootstrap: Bootstrap, left_out: PerUnit
-) -> tuple[Interval | None, str | None]:
-    """The range of nDG without one unit, and the unit without which it is lowest."""
-    if np.isnan(left_out).all():
-        return None, None
-    bounds = Interval(float(np.nanmin(left_out)), float(np.nanmax(left_out)))
+    bootstrap: Bootstrap, left_out: Float[np.ndarray, "row unit"]
+) -> list[tuple[Interval | None, str | None]]:
+    """The range of each nDG without one unit, and the unit without which it is
+    lowest.
+    """
+    is_defined = ~np.isnan(left_out)
+    lowest = np.where(is_defined, left_out, np.inf).min(axis=1, initial=np.inf)
+    highest = np.where(is_defined, left_out, -np.inf).max(axis=1, initial=-np.inf)
     # Of units that differ by rounding only, the first is named: otherwise the last
     # digits of a sum would name another unit when more scores are judged beside.
-    lowest = int(np.argmax(left_out <= bounds.low + ROUNDING))
-    return bounds, bootstrap.unit_ids[lowest]
+    is_lowest = left_out <= lowest[:, None] + ROUNDING
+    ranges = []
+    for row, low in enumerate(lowest.tolist()):
+        if np.isinf(low):  # without any unit, the oracle gains nothing
+            ranges.append((None, None))
+            continue
+        unit = bootstrap.unit_ids[int(np.argmax(is_lowest[row]))]
+        ranges.append((Interval(low, float(highest[row])), unit))
+    return ranges
 
 
 def gain_share(bootstrap: Bootstrap, gain: float) -> float | None:

@@ -116,15 +116,17 @@ def samples_of(
     if streamed:
         arrays |= _stacked("stream_", streamed, resamples)
         arrays["stream_prize"] = np.stack([item.prize for item in streamed])
-    undefined = np.full(resamples, np.nan)
-    versus_random = []
-    for item in judged:
-        if item.gains is None or item.chance is None:
-            versus_random.append(undefined)
-            continue
-        gain = item.gains.gain[None]
-        difference = paired_difference(totals, gain, item.chance[None])
-        versus_random.append(difference.loss[0])
+    versus_random = np.full((len(judged), resamples), np.nan)
+    chances = {
+        index: item.chance
+        for index, item in enumerate(judged)
+        if item.chance is not None
+    }
+    if chances:
+        able = list(chances)
+        chance = np.stack(list(chances.values()))
+        difference = paired_difference(totals, arrays["gain"][able], chance)
+        versus_random[able] = difference.loss
     return Samples(
         unit_ids=totals.unit_ids,
         counts=totals.draws.counts,
@@ -134,7 +136,7 @@ def samples_of(
         full_gain=totals.full_gain,
         full_benefit=totals.full_benefit,
         prize=np.stack([item.prize for item in judged]),
-        versus_random=np.stack(versus_random),
+        versus_random=versus_random,
         **arrays,
     )
 

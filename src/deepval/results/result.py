@@ -328,8 +328,8 @@ class Result(Printable):
         slices: The same within groups of inputs, where asked for.
         gaps: Where each allocator's gap to the oracle goes.
         streams: Causal policies, where calibration units are given.
-        thresholds: Where each allocator escalates from; of results of the command where
-            asked for, absent else.
+        thresholds: Where each allocator escalates from, where asked for; absent
+            else.
         units: Per unit at the headline budget.
         curves: Gain against budget, where asked for.
         ladder: Multi-fidelity optima, where the table has more than two modes and costs
@@ -400,18 +400,14 @@ class Result(Printable):
         Name a budget as for `row`. `deepval.Router.from_scores` applies the threshold
         input by input.
         """
-        if not self.thresholds:
-            raise InputError(
-                "The result has no thresholds: take it fresh from evaluate(), or save "
-                "it with `deepval evaluate --thresholds --out`."
-            )
+        found = self.thresholds or self._fresh("A threshold").thresholds()
         requested = {
             "kind": kind,
             "alpha": alpha,
             "convention": convention,
             "accounting": accounting,
         }
-        return _record_under(self.thresholds, allocator, requested)
+        return _record_under(found, allocator, requested)
 
     def apgr(self, levels: Sequence[float] | None = None) -> tuple[Recovery, ...]:
         """RouteLLM's average performance gap recovered of every allocator, and

@@ -5,7 +5,7 @@ share of inputs escalated. It is linear within a group of equal scores, so its a
 its first crossing of a level are exact in every draw.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from deepval.judging.differences import compare_one, unit_shown, why_undefined
 from deepval.judging.intervals import ROUNDING, estimate, interval_over, verdict_of
 from deepval.judging.policies import Ranking
 from deepval.judging.purses import runs
-from deepval.results import Area, CallShare, Reason, Recovery, joined
+from deepval.results import Area, CallShare, Reason, Recovery, Threshold, joined
 
 RECOVERED = (0.2, 0.5, 0.8)
 """Parts of the gap at which the share of calls is reported, as in RouteLLM."""
@@ -28,10 +28,17 @@ ORACLE = "oracle"
 
 @dataclass(frozen=True, eq=False)
 class Fresh:
-    """What whole curves need of a fresh result: the resamples and the rankings."""
+    """What is computed only where asked for needs of a fresh result.
+
+    Attributes:
+        bootstrap: The resamples.
+        rankings: The allocators with one score per input.
+        thresholds: Finds the threshold of every allocator under every budget.
+    """
 
     bootstrap: Bootstrap
     rankings: tuple[Ranking, ...]
+    thresholds: Callable[[], tuple[Threshold, ...]]
 
     @property
     def has_gap(self) -> Bool[np.ndarray, "resample"]:
