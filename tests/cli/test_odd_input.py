@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import deepval
-from cli_functions import declarations, parameters
+from cli_functions import of_kinds
 from commands import call
 from deepval.allocators.models.trees import Trees
-from deepval.cli.commands import EXACT, check_number
+from deepval.cli.words import EXACT, check_number
 from deepval.datasets import kitti
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
@@ -50,22 +50,20 @@ NAMED = {
 
 def test_every_option_that_is_a_path_is_tried():
     """An option of that name is read by the same function in every command."""
-    found = {option for _, option in parameters((Path,)) if option.startswith("--")}
+    found = {
+        next(name for name in option.names if name.startswith("--"))
+        for _, option in of_kinds(Path)
+    }
     # A base that is not there is an empty board; an engine cache is made, and refused
     # without TensorRT.
     assert found <= NAMED | {"--figure", "--base", "--engine-cache"}
 
 
-NUMBERS = [
-    (words, option, info)
-    for words, option, info in declarations((int, float))
-    if option.startswith("--")
-]
-
-
 def test_every_option_that_is_a_number_declares_its_limits():
+    numbers = list(of_kinds(int, float))
+    assert len(numbers) > 40
     assert [
-        (words, option) for words, option, info in NUMBERS if info.callback is None
+        (words, option.names) for words, option in numbers if not option.is_limited
     ] == []
 
 

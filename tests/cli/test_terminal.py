@@ -209,7 +209,7 @@ def test_exchanged_files_are_recognised(folder):
     [
         (
             ("evaluate", "v.csv"),
-            "deepval.cli.options.read_evaluation_data",
+            "deepval.judging.cases.read_evaluation_data",
             AFTER_STOP_ELSEWHERE,
         ),
         (

@@ -514,14 +514,7 @@ def check_options(words: list[str], page: str) -> None:
         line, (name, *words) = " ".join(words), words
         command = command.get_command(None, name)
         assert command is not None, f"{page}: {line}"
-    options = {
-        "--help",
-        *(
-            option
-            for part in command.params
-            for option in (*part.opts, *part.secondary_opts)
-        ),
-    }
+    options = {"--help", *(name for part in command.declared for name in part.names)}
     assert [
         word for word in words if re.match("--?[a-zA-Z]", word) and word not in options
     ] == [], f"{page}: {line}"

@@ -537,7 +537,7 @@ def test_a_plain_install_judges_csv_files(tmp_path):
         env=clean,
     )
     names = {package["name"].lower() for package in json.loads(done.out)}
-    assert {"numpy", "typer", "rich", "deepval"} <= names
+    assert {"numpy", "cyclopts", "typer", "rich", "deepval"} <= names
     assert not names & {
         "pyarrow",
         "scikit-learn",

@@ -29,6 +29,7 @@ HEAVY = (
     "polars",
     "rich",
     "typer",
+    "cyclopts",
     "jaxtyping",
 )
 

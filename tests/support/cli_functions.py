@@ -1,64 +1,87 @@
-"""Every command of the command line, by its words, and the function that it calls with
-the types of its parameters.
+"""Every command of the command line, by its words, and its arguments and options,
+whichever library reads them.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from deepval.cli.commands import COMMANDS, flatten
+from deepval.cli.commands import COMMANDS, FUNCTIONS
+from deepval.cli.functions import Command
+from deepval.cli.typer_commands import flatten
 from deepval.paper.analysis import ANALYSES, REPORT_ONLY
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument or an option of a command."""
+
+    names: tuple[str, ...]
+    """Of an option: --out, -o."""
+    kinds: set[type]
+    """The plain types of its values."""
+    is_limited: bool
+    """Whether it declares the limits of a number."""
 
 
 def functions() -> Iterator[tuple[str, Any]]:
     """Words and function of each command."""
-    for names, prefix in (
-        (COMMANDS, ""),
-        ({name: "analyse" for name in ANALYSES if name not in REPORT_ONLY}, "analyse "),
-    ):
+    analyses = {name: "analyse" for name in ANALYSES if name not in REPORT_ONLY}
+    for names, prefix in ((COMMANDS, ""), (analyses, "analyse ")):
         for name, module in names.items():
             made = getattr(
                 import_module(f"deepval.cli.{module}"), name.replace("-", "_")
             )
             if callable(made) and hasattr(made, "__name__"):
                 yield f"{prefix}{name}", made
-            else:
-                for inner in getattr(made, "registered_commands", []):
-                    yield (
-                        f"{name} {inner.name or inner.callback.__name__}",
-                        inner.callback,
-                    )
 
 
-def parameters(kinds: tuple[type, ...]) -> Iterator[tuple[str, str]]:
-    """Command and option (or argument) of every parameter that takes one of these
-    types, or several of them.
-    """
-    for words, option, _ in declarations(kinds):
-        yield words, option
+def parameters(words: str, function: Any) -> list[Parameter]:
+    """The arguments and options of a command."""
+    if COMMANDS.get(words) in FUNCTIONS:
+        return [
+            Parameter(
+                argument.names or (argument.field_info.name,),
+                kinds_of(argument.hint),
+                is_limited=bool(argument.parameter.validator),
+            )
+            for argument in Command(words, function).arguments
+        ]
+    hints = get_type_hints(flatten(function), include_extras=True)
+    found = []
+    for name, hint in hints.items():
+        kind, *rest = get_args(hint) or (hint,)
+        if not rest:
+            continue
+        (info, *_) = rest
+        texts = (
+            getattr(info, "default", None),
+            *(getattr(info, "param_decls", None) or ()),
+        )
+        names = [
+            text for text in texts if isinstance(text, str) and text.startswith("-")
+        ]
+        found.append(
+            Parameter(
+                tuple(names) or (name,),
+                kinds_of(kind),
+                is_limited=getattr(info, "callback", None) is not None,
+            )
+        )
+    return found
 
 
-def declarations(kinds: tuple[type, ...]) -> Iterator[tuple[str, str, Any]]:
-    """Command, option (or argument) and declaration of every parameter that takes one
-    of these types.
+def of_kinds(*kinds: type) -> Iterator[tuple[str, Parameter]]:
+    """Command and option of every option that takes one of these types, or several of
+    them.
     """
     for words, function in functions():
-        for name, hint in get_type_hints(
-            flatten(function), include_extras=True
-        ).items():
-            parts = get_args(hint)
-            if len(parts) > 1 and kinds_of(parts[0]) & set(kinds):
-                texts = (
-                    getattr(parts[1], "default", None),
-                    *(getattr(parts[1], "param_decls", None) or ()),
-                )
-                flags = [
-                    text
-                    for text in texts
-                    if isinstance(text, str) and text.startswith("--")
-                ]
-                yield words, flags[0] if flags else name, parts[1]
+        for parameter in parameters(words, function):
+            is_option = parameter.names[0].startswith("-")
+            if is_option and parameter.kinds & set(kinds):
+                yield words, parameter
 
 
 def kinds_of(hint: Any) -> set[type]:

@@ -17,9 +17,21 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
 from deepval.cells.spec import CellSpec
 from deepval.cli import options
-from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits, option
-from deepval.cli.options import DrawOptions, Workers
+from deepval.cli.commands import LOOK, lazy_group
 from deepval.cli.terminal import ENDLESS, as_json, look, step_bar, watch
+from deepval.cli.typer_commands import (
+    Alphas,
+    CostFile,
+    DataFolder,
+    Json,
+    OptionGroup,
+    Rails,
+    TyperDraws,
+    Workers,
+    WorkFolder,
+    limits,
+    option,
+)
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
@@ -66,8 +78,8 @@ class Cells(OptionGroup):
             )
         ),
     ]
-    data: options.DataFolder = None
-    work: options.WorkFolder = WORK
+    data: DataFolder = None
+    work: WorkFolder = WORK
     specs: dict[str, CellSpec] = field(default_factory=dict, init=False, repr=False)
 
     def by_path(self) -> dict[str, BuiltCell]:
@@ -209,8 +221,8 @@ class ReadAgain(OptionGroup):
 class Charges(OptionGroup):
     """The measured budgets that an analysis judges under."""
 
-    costs: options.CostFile = None
-    alpha: options.Alphas = None
+    costs: CostFile = None
+    alpha: Alphas = None
     budget: Annotated[
         list[str] | None,
         option(
@@ -218,7 +230,7 @@ class Charges(OptionGroup):
             "selection, latency, energy or money; measured budgets charge. Repeatable.",
         ),
     ] = None
-    rails: options.Rails = None
+    rails: Rails = None
 
     @property
     def own_costs(self) -> Costs | None:
@@ -261,10 +273,12 @@ class Shown(OptionGroup):
     out: Annotated[
         Path | None, option("--out", "File to write instead of printing.", short="-o")
     ] = None
-    json: options.Json = False
+    json: Json = False
 
     def __post_init__(self) -> None:
-        options.format_name(self.form, json=self.json, allowed=FORMS, usual="text")
+        if self.form is not None:
+            options.one_of(self.form, FORMS, "--format")
+        options.format_name(self.form, json=self.json, usual="text")
         if self.out is not None:
             check_writable(self.out)
 
@@ -393,7 +407,7 @@ SCORE_FILES = Option(
     "Scores of values files: FILE, or NAME=FILE. Repeatable.", ("--score-file", "-s")
 )
 PART_GROUPS: dict[str, tuple[str, type[OptionGroup]]] = {
-    "draws": ("drawn", DrawOptions),
+    "draws": ("drawn", TyperDraws),
     "charges": ("charges", Charges),
     "data": ("again", ReadAgain),
 }
@@ -411,7 +425,7 @@ def command(declared: Analysis) -> Callable[..., None]:
         if name not in SUPPLIED
     }
     if {"draws", "seed"} <= declared.parameters.keys():
-        groups["drawn"] = DrawOptions
+        groups["drawn"] = TyperDraws
     if "map_fits" in declared.parameters:
         groups["workers"] = Workers
     saved = next((part.saved for part in parts if part.saved), None)

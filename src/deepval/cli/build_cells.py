@@ -12,9 +12,8 @@ from typing import Annotated, Any, NamedTuple
 from deepval import plugins
 from deepval.cells import sources, spec
 from deepval.cli import options, terminal
-from deepval.cli.commands import OptionGroup, option
-from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
+from deepval.cli.typer_commands import Json, OptionGroup, Units, Workers, option
 from deepval.datasets import DATASETS, Dataset, open_dataset, own_dataset
 from deepval.errors import InputError, InputWarning, library, suggestion
 from deepval.files import reading
@@ -46,7 +45,7 @@ class DataFiles(OptionGroup):
 
     dataset: DatasetName = None
     root: Root = None
-    units: options.Units = None
+    units: Units = None
 
     @property
     def kind(self) -> str:

@@ -2,100 +2,45 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-import typer
+from cyclopts import Parameter
 
 from deepval.cli import options, terminal
-from deepval.cli.commands import option
-from deepval.cli.terminal import say
 from deepval.errors import InputError
-from deepval.files.writing import check_writable, write_atomically
-from deepval.judging import pairs
-from deepval.judging.cases import (
-    EvaluationData,
-    judge,
-    note,
-    note_unknown_fits,
-)
-from deepval.judging.draws import seeds_by_units
-from deepval.judging.pairs import POLICIES, STATISTICS, Named, parse_name
-from deepval.judging.pooled import compare_over
-from deepval.report.comparisons import (
-    GATES,
-    AnyComparison,
-    Gate,
-    area_table,
-    comparison_table,
-)
-from deepval.report.forms import escape_markdown, table_markdown
-from deepval.report.result_tables import units_judged, with_units
-from deepval.results import Area, Result, Row
-from deepval.tables.scores import Scores
+
+if TYPE_CHECKING:
+    from deepval.judging.cases import EvaluationData
+    from deepval.judging.pairs import Named
+    from deepval.report.comparisons import AnyComparison, Gate
+    from deepval.results import Result, Row
+    from deepval.tables.scores import Scores
 
 FAILED_GATE = 3
 """Exit code of `--fail-if` if the gate fails; 2 is bad input."""
-AREA = "area"
-FORMATS = ("console", "markdown", "json")
+Statistic = Literal["gain", "benefit", "harm", "area"]
+GateName = Literal["worse", "not-better"]
+Format = Literal["console", "markdown", "json"]
 
 
 def compare(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TABLE... CANDIDATE BASELINE",
-            help=(
-                "Cell folders or values files (several: the mean over them is "
-                "compared), then the scores of the candidate and of the baseline: "
-                "FILE, NAME=FILE, or a name in the cell's folder scores. NAME@POLICY "
-                f"compares under a causal policy: {', '.join(POLICIES)}."
-            ),
-        ),
-    ] = None,
+        tuple[str, ...], Parameter(metavar="TABLE... CANDIDATE BASELINE")
+    ] = (),
+    /,
     *,
-    subject: options.SubjectOptions,
-    budgets: options.ChargedBudgets,
-    draws: options.DrawOptions,
+    subject: options.SubjectOptions = options.SUBJECT_DEFAULTS,
+    budgets: options.ChargedBudgets = options.CHARGED_DEFAULTS,
+    draws: options.DrawOptions = options.DRAWS_DEFAULTS,
     calibrate: options.Calibration = None,
-    of: Annotated[
-        str,
-        option(
-            "--of",
-            "What to compare: gain, its parts benefit and harm, or area (between the "
-            "whole gain curves).",
-            words=(*STATISTICS, AREA),
-            panel=options.SUBJECT,
-        ),
-    ] = "gain",
-    fail_if: Annotated[
-        str | None,
-        option(
-            "--fail-if",
-            "Exit with 3 if the candidate is 'worse' or 'not-better' anywhere, or "
-            "cannot pay for itself.",
-            words=GATES,
-            panel=options.OUTPUT,
-        ),
-    ] = None,
-    junit: Annotated[
-        Path | None,
-        option(
-            "--junit",
-            "Also write the outcome of --fail-if as JUnit XML, a test case per budget.",
-            panel=options.OUTPUT,
-        ),
-    ] = None,
+    of: Annotated[Statistic, Parameter(group=options.SUBJECT)] = "gain",
+    fail_if: Annotated[GateName | None, Parameter(group=options.OUTPUT)] = None,
+    junit: Annotated[Path | None, Parameter(group=options.OUTPUT)] = None,
     form: Annotated[
-        str | None,
-        option(
-            "--format",
-            f"Output format: {', '.join(FORMATS)}. Default: console.",
-            words=FORMATS,
-            panel=options.OUTPUT,
-        ),
+        Format | None, Parameter(name="--format", group=options.OUTPUT)
     ] = None,
     json: options.Json = False,
-) -> None:
+) -> int:
     """Compare two allocators on the same units, or gate a change.
 
     Differences are paired within every draw of units. Over several cells the mean is
@@ -104,27 +49,44 @@ def compare(
     others.
 
     Example: deepval compare values.parquet new.csv old.csv --alpha 0.2 --fail-if worse
+
+    Args:
+        names: Cell folders or values files (several: the mean over them is compared),
+            then the scores of the candidate and of the baseline: FILE, NAME=FILE, or a
+            name in the cell's folder scores. NAME@POLICY compares under a causal
+            policy: frozen-threshold, causal-cap, adaptive-threshold, token-bucket.
+        of: What to compare: gain, its parts benefit and harm, or area (between the
+            whole gain curves).
+        fail_if: Exit with 3 if the candidate is 'worse' or 'not-better' anywhere, or
+            cannot pay for itself.
+        junit: Also write the outcome of --fail-if as JUnit XML, a test case per budget.
+        form: Output format. Default: console.
     """
-    if names is None or len(names) < 3:
+    from deepval.files.writing import check_writable, write_atomically
+    from deepval.judging.cases import note
+    from deepval.judging.pairs import parse_name
+    from deepval.report.comparisons import Gate
+    from deepval.report.result_tables import units_judged
+
+    if len(names) < 3:
         raise InputError(
             "compare needs a table, a candidate and a baseline: deepval compare TABLE "
             "CANDIDATE BASELINE."
         )
     *tables, candidate, baseline = names
-    gate_name = None if fail_if is None else options.one_of(fail_if, GATES, "--fail-if")
-    output_form = options.format_name(form, json=json, allowed=FORMATS, usual="console")
+    output_form = options.format_name(form, json=json, usual="console")
     if junit is not None:
-        if gate_name is None:
+        if fail_if is None:
             raise InputError(
                 "--junit writes the outcome of a gate: add --fail-if worse."
             )
         check_writable(junit)
-    options.one_of(of, (*STATISTICS, AREA), "--of")
     sides = [parse_name(text) for text in (candidate, baseline)]
     if sides[0] == sides[1]:
         raise InputError(
             f"Candidate and baseline must differ; {candidate!r} is given twice."
         )
+
     cases = _cases(tables, subject)
     judged = _judge(cases, sides, subject, budgets, draws, calibrate)
     results = {name: item.result for name, item in judged.items()}
@@ -134,7 +96,8 @@ def compare(
     rows = _rows(results, one, other, of=of)
     for name, item in judged.items():
         note(cases[name].cell, by="compare", units=item.units, scores=item.scores)
-    gate = None if gate_name is None else Gate(gate_name, rows)
+
+    gate = None if fail_if is None else Gate(fail_if, rows)
     provenance = {"provenance": {name: case.provenance for name, case in cases.items()}}
     both = [
         row
@@ -142,64 +105,67 @@ def compare(
         for row in result.rows
         if row.allocator in (one, other)
     ]
-    _print(output_form, rows, gate, provenance, both, units_judged(*results.values()))
-    if gate is not None:
-        _close(gate, junit)
+    units = units_judged(*results.values())
+    _print(output_form, rows, gate, provenance, both, units)
+
+    if gate is None:
+        return 0
+    if junit is not None:
+        write_atomically(junit, gate.junit())
+    if not gate.failures:
+        return 0
+    terminal.say(f"deepval: {gate.sentence}", err=True)
+    return FAILED_GATE
 
 
 def _print(
     form: str,
-    rows: Sequence[AnyComparison],
-    gate: Gate | None,
+    rows: "Sequence[AnyComparison]",
+    gate: "Gate | None",
     provenance: dict[str, Any],
-    judged: Sequence[Row],
+    judged: "Sequence[Row]",
     units: str,
 ) -> None:
     """Print comparisons over these units, with notes on `judged` rows not worth it;
     Markdown begins with the gate.
     """
+    from deepval.report.comparisons import area_table, comparison_table
+    from deepval.report.forms import escape_markdown, table_markdown
+    from deepval.report.result_tables import with_units
+    from deepval.results import Area
+
     records = [dict(row) | provenance for row in rows]
     areas = [row for row in rows if isinstance(row, Area)]
     if form == "json":
         terminal.print_json(records[0] if areas else records)
         return
-    pairs = [row for row in rows if not isinstance(row, Area)]
-    table = with_units(
-        area_table(areas[0]) if areas else comparison_table(pairs, judged), units
-    )
+    if areas:
+        table = area_table(areas[0])
+    else:
+        pairs = [row for row in rows if not isinstance(row, Area)]
+        table = comparison_table(pairs, judged)
+    table = with_units(table, units)
     if form == "console":
         terminal.print_tables([table])
         return
-    outcome = (
-        []
-        if gate is None
-        else [f"Gate {'failed' if gate.failures else 'passed'}: {gate.sentence}"]
-    )
-    typer.echo("\n\n".join([*map(escape_markdown, outcome), table_markdown(table)]))
-
-
-def _close(gate: Gate, junit: Path | None) -> None:
-    """Write the outcome of a gate to a file, if one is named, and exit with 3 if the
-    gate fails.
-    """
-    if junit is not None:
-        write_atomically(junit, gate.junit())
-    if gate.failures:
-        say(f"deepval: {gate.sentence}", err=True)
-        raise typer.Exit(FAILED_GATE)
+    parts = [table_markdown(table)]
+    if gate is not None:
+        outcome = "failed" if gate.failures else "passed"
+        parts.insert(0, escape_markdown(f"Gate {outcome}: {gate.sentence}"))
+    terminal.write("\n\n".join(parts) + "\n")
 
 
 class _Judged(NamedTuple):
     """The result on one table, and the units and scores behind it."""
 
-    result: Result
+    result: "Result"
     units: list[str] | None
-    scores: Mapping[str, Scores]
+    scores: "Mapping[str, Scores]"
 
 
 def _judge(
-    cases: Mapping[str, EvaluationData],
-    sides: Sequence[Named],
+    cases: "Mapping[str, EvaluationData]",
+    sides: "Sequence[Named]",
     subject: options.SubjectOptions,
     budgets: options.ChargedBudgets,
     draws: options.DrawOptions,
@@ -208,6 +174,9 @@ def _judge(
     """Both sides judged on every table; tables with the same units share their
     draws.
     """
+    from deepval.judging.cases import judge, note_unknown_fits
+    from deepval.judging.draws import seeds_by_units
+
     causal = any(side.policy for side in sides)
     scores = {name: case.scores(_files(sides)) for name, case in cases.items()}
     calibration_units = {
@@ -236,13 +205,13 @@ def _judge(
         result = judge(
             case,
             scores[name],
-            budgets.of(case, scores[name], every=True),
+            budgets.charged(case, scores[name], every=True),
             command=None,
             draws=draws.number,
             seed=seeds[name],
             units=units[name],
             calibration=calibration_units[name],
-            missing=subject.missing_rule,
+            missing=subject.missing,
             watch=terminal.watch,
         )
         judged[name] = _Judged(result, units[name], scores[name])
@@ -250,27 +219,27 @@ def _judge(
 
 
 def _rows(
-    results: Mapping[str, Result], one: str, other: str, *, of: str
-) -> Sequence[AnyComparison]:
+    results: "Mapping[str, Result]", one: str, other: str, *, of: Statistic
+) -> "Sequence[AnyComparison]":
     """Differences on the one table, or of the means over several; the area between gain
     curves is of one table.
     """
-    statistic: Any = of
-    if len(results) > 1:
-        if of == AREA:
-            raise InputError(f"--of area compares on one table; found {len(results)}.")
-        return compare_over(results, one, other, of=statistic)
-    (result,) = results.values()
-    return (
-        [result.area(one, other)]
-        if of == AREA
-        else pairs.compare(result, one, other, of=statistic)
-    )
+    from deepval.judging import pairs
+    from deepval.judging.pooled import compare_over
+
+    if len(results) == 1:
+        (result,) = results.values()
+        if of == "area":
+            return [result.area(one, other)]
+        return pairs.compare(result, one, other, of=of)
+    if of == "area":
+        raise InputError(f"--of area compares on one table; found {len(results)}.")
+    return compare_over(results, one, other, of=of)
 
 
 def _cases(
     paths: Sequence[str], subject: options.SubjectOptions
-) -> dict[str, EvaluationData]:
+) -> "dict[str, EvaluationData]":
     """The cells or values files to compare on, by path."""
     cases = {str(path): subject.case(path) for path in map(Path, paths)}
     if len(cases) < len(paths):
@@ -278,7 +247,7 @@ def _cases(
     return cases
 
 
-def _files(sides: Iterable[Named]) -> dict[str, Path]:
+def _files(sides: "Iterable[Named]") -> dict[str, Path]:
     """Score files of the two sides, which may be one file under two policies."""
     return options.named_files(dict.fromkeys(side.allocator for side in sides))
 

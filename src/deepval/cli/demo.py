@@ -13,10 +13,9 @@ from deepval.cells import build, fitting, sources
 from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
 from deepval.cli import terminal
-from deepval.cli.commands import option
-from deepval.cli.options import Json, Seed
 from deepval.cli.report_page import page_text, read_result
 from deepval.cli.terminal import say
+from deepval.cli.typer_commands import Json, Seed, option
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputWarning, library
 from deepval.files import reading

@@ -32,9 +32,16 @@ from deepval.cells.spec import ModeSpec
 from deepval.cells.unit import mode_report, used_detections
 from deepval.cli import options, terminal
 from deepval.cli.build_cells import DataFiles
-from deepval.cli.commands import OptionGroup, option
-from deepval.cli.options import OUTPUT, SUBJECT, DrawOptions, Json, Workers
+from deepval.cli.options import OUTPUT, SUBJECT
 from deepval.cli.terminal import say
+from deepval.cli.typer_commands import (
+    CostFile,
+    Json,
+    OptionGroup,
+    TyperDraws,
+    Workers,
+    option,
+)
 from deepval.datasets import DATASETS
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.replay import perception_at, replay_from
@@ -243,7 +250,7 @@ class LoopOptions(OptionGroup):
             panel=SUBJECT,
         ),
     ] = None
-    costs: options.CostFile = None
+    costs: CostFile = None
     out: Annotated[
         Path | None,
         option("--out", "CSV file with a row per drive.", short="-o", panel=OUTPUT),
@@ -318,7 +325,7 @@ def drive(
         ),
     ] = None,
     loop: LoopOptions,
-    draws: DrawOptions,
+    draws: TyperDraws,
     workers: Workers,
     json: Json = False,
 ) -> None:
@@ -430,7 +437,7 @@ def _drive_world(
 
 
 def _report(
-    rows: Sequence[dict[str, Any]], loop: LoopOptions, draws: DrawOptions, *, json: bool
+    rows: Sequence[dict[str, Any]], loop: LoopOptions, draws: TyperDraws, *, json: bool
 ) -> None:
     """Write the rows per drive, and print the means per allocator."""
     if loop.out is not None:

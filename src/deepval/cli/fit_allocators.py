@@ -30,9 +30,8 @@ from deepval.cells import fitting
 from deepval.cells.fitting import allocator_named
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cli import options, terminal
-from deepval.cli.commands import option
-from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
+from deepval.cli.typer_commands import Json, Workers, option
 from deepval.errors import InputError
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past, frames_of

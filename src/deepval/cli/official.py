@@ -11,9 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from deepval.cli import options, terminal
-from deepval.cli.commands import option
-from deepval.cli.options import DataFolder, Json, Workers, WorkFolder
+from deepval.cli.options import INTERVALS
 from deepval.cli.terminal import say
+from deepval.cli.typer_commands import (
+    DataFolder,
+    Json,
+    Seed,
+    Workers,
+    WorkFolder,
+    option,
+)
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.writing import check_writable
@@ -349,10 +356,10 @@ def leaderboard(
             "--draws",
             "Number of bootstrap draws of units.",
             within=(0, options.MOST_DRAWS),
-            panel=options.INTERVALS,
+            panel=INTERVALS,
         ),
     ] = 1000,
-    seed: options.Seed = 0,
+    seed: Seed = 0,
     strict: Annotated[
         bool,
         option(

@@ -15,8 +15,8 @@ import numpy as np
 import typer
 
 from deepval.cli import options, terminal
-from deepval.cli.commands import option
 from deepval.cli.terminal import say
+from deepval.cli.typer_commands import option
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST, SCORES

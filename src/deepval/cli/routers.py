@@ -7,58 +7,37 @@ public router -> a values file.
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import numpy as np
-import typer
+from cyclopts import Parameter
 
 from deepval.cli import options, terminal
-from deepval.cli.commands import option
 from deepval.cli.terminal import say
 from deepval.errors import InputError, few
-from deepval.files.canonical import plain
-from deepval.files.writing import check_writable, write_atomically
-from deepval.judging import diagnosis
-from deepval.judging.cases import note, note_unknown_fits
-from deepval.judging.deployment import BEST, BOUND, deployment
-from deepval.judging.routing import POLICIES, file_text
-from deepval.judging.shadow import shadow_plan
-from deepval.report.comparisons import (
-    certificate_table,
-    diagnosis_sentence,
-    diagnosis_tables,
-)
-from deepval.report.result_tables import threshold_table
-from deepval.report.text_tables import quantity
-from deepval.tables import columns
-from deepval.tables.off_policy import METHODS
-from deepval.tables.router_logs import (
-    import_router_log,
-    values_from_log,
-    write_scores,
-    write_values,
-)
-from deepval.tables.scores import on_part
 
-NAMES = tuple(name.replace(" ", "-") for name in POLICIES)
-"""Policies as an option names them."""
+Policy = Literal[
+    "best",
+    "frozen-threshold",
+    "causal-cap",
+    "adaptive-threshold",
+    "token-bucket",
+    "dual-price",
+    "replay-threshold",
+    "conformal-harm",
+]
+Method = Literal["doubly-robust", "ipw", "self-normalised"]
+"""Words that an option takes; the library has the same ones (tests/cli)."""
 
 
 def diagnose(
     values: options.Values,
+    /,
     *,
-    scores: options.ScoreFiles = None,
-    subject: options.SubjectOptions,
-    budgets: options.Budgets,
-    draws: options.DrawOptions,
-    resolve: Annotated[
-        float,
-        option(
-            "--resolve",
-            "Report how many units resolve this share of the all-cheap loss.",
-            within=(-1e9, 1e9),
-        ),
-    ] = diagnosis.DIFFERENCE,
+    scores: options.ScoreFiles = (),
+    subject: options.SubjectOptions = options.SUBJECT_DEFAULTS,
+    budgets: options.Budgets = options.BUDGETS_DEFAULTS,
+    draws: options.DrawOptions = options.DRAWS_DEFAULTS,
+    resolve: Annotated[float, Parameter(validator=options.Between(-1e9, 1e9))] = 0.01,
     json: options.Json = False,
 ) -> None:
     """Check what a cell can show: budgets, ties, power.
@@ -68,7 +47,15 @@ def diagnose(
     if no scores were fitted. Scores are optional.
 
     Example: deepval diagnose cells/braking-monocular --resolve 0.02
+
+    Args:
+        resolve: Report how many units resolve this share of the all-cheap loss.
     """
+    from deepval.files.canonical import plain
+    from deepval.judging import diagnosis
+    from deepval.judging.cases import note
+    from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
+
     if not 0 < abs(resolve) < math.inf:
         raise InputError(
             f"--resolve must be a difference other than 0; found {resolve:g}."
@@ -85,7 +72,7 @@ def diagnose(
         units=units,
         draws=draws.number,
         seed=draws.seed,
-        missing=subject.missing_rule,
+        missing=subject.missing,
         missing_costs=case.missing_costs(
             scored, levels, requested=bool(budgets.budget)
         ),
@@ -100,90 +87,45 @@ def diagnose(
     terminal.print_tables(list(diagnosis_tables(result)))
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
 class CalibratedSubject(options.SubjectOptions):
-    """The subject of a threshold, whose units differ from those that set it."""
+    """The subject of a threshold, whose units differ from those that set it.
 
-    units: Annotated[
-        str | None,
-        option(
-            "--units",
-            "Units whose rate is predicted. Default: those of --calibrate.",
-            panel=options.SUBJECT,
-        ),
-    ] = None
+    Attributes:
+        units: Units whose rate is predicted. Default: those of --calibrate.
+    """
+
+    units: Annotated[str | None, Parameter(group=options.SUBJECT)] = None
+
+
+CALIBRATED_DEFAULTS = CalibratedSubject()
+CERTIFICATE = "--harm-at-most"
 
 
 def threshold(
     values: options.Values,
+    /,
     *,
-    scores: options.ScoreFiles = None,
-    subject: CalibratedSubject,
+    scores: options.ScoreFiles = (),
+    subject: CalibratedSubject = CALIBRATED_DEFAULTS,
     calibrate: options.Calibration = None,
     alpha: Annotated[
-        float,
-        option(
-            "--alpha",
-            "Share of the inputs to escalate, in (0, 1].",
-            within=(-math.inf, math.inf),
-            panel=options.BUDGETS,
-        ),
+        float, Parameter(validator=options.Between(), group=options.BUDGETS)
     ] = 0.2,
     budget: Annotated[
-        str,
-        option(
-            "--budget",
-            "selection, or latency, energy, money: then --alpha "
-            "is a share of that cost.",
-            panel=options.BUDGETS,
-        ),
+        options.BudgetKind, Parameter(group=options.BUDGETS)
     ] = "selection",
     rails: options.Rails = None,
     skipping: options.Skipping = False,
-    draws: options.DrawOptions,
-    policy: Annotated[
-        str,
-        option(
-            "--policy",
-            f"What the router runs: {', '.join(NAMES)}, or best: that of the first "
-            "four that gains most in a replay within 2 points of the rate.",
-            words=(BEST, *NAMES),
-            panel=options.OUTPUT,
-        ),
-    ] = BEST,
+    draws: options.DrawOptions = options.DRAWS_DEFAULTS,
+    policy: Annotated[Policy, Parameter(group=options.OUTPUT)] = "best",
     harm: Annotated[
-        str | None,
-        option(
-            "--harm-at-most",
-            "Certify that a new unit is harmed by at most: 1%.",
-            panel=options.OUTPUT,
-        ),
+        str | None, Parameter(name=CERTIFICATE, group=options.OUTPUT)
     ] = None,
-    bound: Annotated[
-        str | None,
-        option(
-            "--bound",
-            "Largest harm of a unit that counts. Default: 10%.",
-            panel=options.OUTPUT,
-        ),
-    ] = None,
-    one_stream: Annotated[
-        bool,
-        option(
-            "--one-stream",
-            "All inputs are one stream: the policy never restarts.",
-            panel=options.OUTPUT,
-        ),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "Write the router (.json) to this file.",
-            short="-o",
-            panel=options.OUTPUT,
-        ),
-    ] = None,
+    bound: Annotated[str | None, Parameter(group=options.OUTPUT)] = None,
+    one_stream: Annotated[bool, Parameter(group=options.OUTPUT)] = False,
+    out: options.Out = None,
     json: options.Json = False,
 ) -> None:
     """Choose the score threshold for a budget; write a router.
@@ -193,10 +135,27 @@ def threshold(
     replay. `deepval.Router.load` reads the file.
 
     Example: deepval threshold values.csv -s mine.csv --alpha 0.2 --out router.json
+
+    Args:
+        alpha: Share of the inputs to escalate, in (0, 1].
+        budget: Selection, or a measured cost: then --alpha is a share of that cost.
+        policy: What the router runs, or best: that of the next four that gains most in
+            a replay within 2 points of the rate.
+        harm: Certify that a new unit is harmed by at most: 1%.
+        bound: Largest harm of a unit that counts. Default: 10%.
+        one_stream: All inputs are one stream: the policy never restarts.
+        out: Write the router (.json) to this file.
     """
+    from deepval.files.canonical import plain
+    from deepval.files.writing import check_writable, write_atomically
+    from deepval.judging.cases import note_unknown_fits
+    from deepval.judging.deployment import BOUND, deployment
+    from deepval.judging.routing import file_text
+    from deepval.report.comparisons import certificate_table
+    from deepval.report.result_tables import threshold_table
+
     if out is not None:
         check_writable(out)
-    options.one_of(policy, (BEST, *NAMES), "--policy")
     if bound is not None and harm is None:
         raise InputError(
             "--bound applies only to --harm-at-most: give it too, or leave --bound out."
@@ -212,7 +171,7 @@ def threshold(
     if case.table.estimated is not None:
         say(f"deepval: note: {case.table.estimated}", err=True)
     ((name, own),) = scored.items()
-    (level,) = options.ChargedBudgets([alpha], [budget], rails, skipping).of(
+    (level,) = options.ChargedBudgets((alpha,), (budget,), rails, skipping).charged(
         case, scored
     )
     deployed = deployment(
@@ -225,9 +184,9 @@ def threshold(
         units=case.units(options.unit_list(subject.units, case.roles)),
         policy=policy,
         reset=not one_stream,
-        harm_at_most=None if harm is None else options.share(harm, "--harm-at-most"),
+        harm_at_most=None if harm is None else options.share(harm, CERTIFICATE),
         bound=BOUND if bound is None else options.share(bound, "--bound"),
-        missing=subject.missing_rule,
+        missing=subject.missing,
         draws=draws.number,
         seed=draws.seed,
     )
@@ -277,59 +236,21 @@ def threshold(
 
 def shadow(
     values: options.Values,
+    /,
     *,
-    scores: options.ScoreFiles = None,
-    subject: options.SubjectOptions,
+    scores: options.ScoreFiles = (),
+    subject: options.SubjectOptions = options.SUBJECT_DEFAULTS,
     share: Annotated[
-        float,
-        option(
-            "--share",
-            "Share of the inputs to run both modes on.",
-            within=(0, 1),
-            panel=options.BUDGETS,
-        ),
+        float, Parameter(validator=options.Between(0, 1), group=options.BUDGETS)
     ] = 0.03,
     alpha: Annotated[
-        float,
-        option(
-            "--alpha",
-            "Share of escalated inputs at which to judge.",
-            within=(0, 0.999),
-            panel=options.BUDGETS,
-        ),
+        float, Parameter(validator=options.Between(0, 0.999), group=options.BUDGETS)
     ] = 0.2,
-    escalating: Annotated[
-        bool,
-        option(
-            "--escalating",
-            "The system escalates --alpha by this score: both modes run there.",
-            panel=options.BUDGETS,
-        ),
-    ] = False,
-    by_loss: Annotated[
-        bool,
-        option(
-            "--by-loss",
-            "Full runs follow once the cheap loss is known: propensities "
-            "depend on it, too.",
-        ),
-    ] = False,
-    coming: Annotated[
-        Path | None,
-        option(
-            "--coming",
-            "Scores of the coming inputs (input, score; with --by-loss: loss).",
-        ),
-    ] = None,
+    escalating: Annotated[bool, Parameter(group=options.BUDGETS)] = False,
+    by_loss: bool = False,
+    coming: Path | None = None,
     seed: options.Seed = 0,
-    out: Annotated[
-        Path,
-        option(
-            "--out",
-            "Write the plan (.json), or propensities by input (.csv).",
-            short="-o",
-        ),
-    ],
+    out: Annotated[Path, Parameter(alias="-o")],
     json: options.Json = False,
 ) -> None:
     """Plan which inputs run both modes, to judge a running system.
@@ -339,7 +260,24 @@ def shadow(
     `deepval.ShadowPlan.load` reads the file, and `deepval.ShadowLog` logs the runs.
 
     Example: deepval shadow values.csv -s mine.csv --share 0.03 --out plan.json
+
+    Args:
+        share: Share of the inputs to run both modes on.
+        alpha: Share of escalated inputs at which to judge.
+        escalating: The system escalates --alpha by this score: both modes run there.
+        by_loss: Full runs follow once the cheap loss is known: propensities depend on
+            it, too.
+        coming: Scores of the coming inputs (input, score; with --by-loss: loss).
+        out: Write the plan (.json), or propensities by input (.csv).
     """
+    import numpy as np
+
+    from deepval.files.canonical import plain
+    from deepval.files.writing import check_writable, write_atomically
+    from deepval.judging.shadow import shadow_plan
+    from deepval.tables import columns
+    from deepval.tables.scores import on_part
+
     check_writable(out)
     if out.suffix not in (".csv", ".json"):
         raise InputError(
@@ -356,7 +294,7 @@ def shadow(
             f"found {few(list(scored))}: name one with -s."
         )
     (own,) = scored.values()
-    past = on_part(table, own, case.table, subject.missing_rule)
+    past = on_part(table, own, case.table, subject.missing)
     raw, names = (
         None if coming is None else columns.read(coming),
         ("score", "loss")[: 1 + by_loss],
@@ -407,89 +345,21 @@ def shadow(
 
 
 def import_log(
-    log: Annotated[
-        Path,
-        typer.Argument(
-            help=(
-                "A table (.csv, .parquet, .json, .jsonl) in the format of RouterBench, "
-                "RouteLLM, RouterDC, RouterArena, LLMRouterBench, FrugalML or NAVSIM, "
-                "or a folder of LLMRouterBench's results."
-            )
-        ),
-    ],
+    log: Path,
+    /,
     *,
-    out: Annotated[
-        Path, option("--out", "The values file to write: .parquet or .csv.", short="-o")
-    ],
-    modes: Annotated[
-        str | None,
-        option(
-            "--modes",
-            "Models to keep, cheap first: small,large. Default: all, by rising cost.",
-        ),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        option(
-            "--unit",
-            "Column with the units. Default: the log, group or "
-            "data set; else each row.",
-        ),
-    ] = None,
-    prices: Annotated[
-        Path | None,
-        option(
-            "--prices",
-            "CSV with dataset, model, cost_per_10k. Default: the one beside LOG, if "
-            "it lists its models.",
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        option(
-            "--dataset",
-            "Data set of LOG in that CSV. Default: the one that LOG's name contains.",
-        ),
-    ] = None,
-    scores_out: Annotated[
-        Path | None,
-        option(
-            "--scores-out",
-            "Folder to write a scores file per attribute to: low "
-            "confidence, prompt length, ...",
-        ),
-    ] = None,
+    out: Annotated[Path, Parameter(alias="-o")],
+    modes: str | None = None,
+    unit: str | None = None,
+    prices: Path | None = None,
+    dataset: str | None = None,
+    scores_out: Path | None = None,
     best: Annotated[
-        float | None,
-        option(
-            "--best",
-            "Highest possible quality: loss = best - quality. Default: 1.",
-            within=(-1e12, 1e12),
-        ),
+        float | None, Parameter(validator=options.Between(-1e12, 1e12))
     ] = None,
-    off_policy: Annotated[
-        str | None,
-        option(
-            "--off-policy",
-            "For a log with one mode per input (unit, input, mode, loss, propensity): "
-            f"estimate the other losses by {', '.join(METHODS)}.",
-            words=METHODS,
-        ),
-    ] = None,
-    feature: Annotated[
-        list[str] | None,
-        option(
-            "--feature", "Column that predicts losses, for doubly-robust. Repeatable."
-        ),
-    ] = None,
-    clip: Annotated[
-        float | None,
-        option(
-            "--clip",
-            "Raise smaller propensities to this value; adds bias.",
-            within=(0, 1),
-        ),
-    ] = None,
+    off_policy: Method | None = None,
+    feature: tuple[str, ...] = (),
+    clip: Annotated[float | None, Parameter(validator=options.Between(0, 1))] = None,
     json: options.Json = False,
 ) -> None:
     """Turn a public table of models into a values file.
@@ -500,7 +370,34 @@ def import_log(
 
     Example: deepval import routerbench_0shot.parquet --modes
     mixtral-8x7b-chat,gpt-4-1106-preview -o values.parquet
+
+    Args:
+        log: A table (.csv, .parquet, .json, .jsonl) in the format of RouterBench,
+            RouteLLM, RouterDC, RouterArena, LLMRouterBench, FrugalML or NAVSIM, or a
+            folder of LLMRouterBench's results.
+        out: The values file to write: .parquet or .csv.
+        modes: Models to keep, cheap first: small,large. Default: all, by rising cost.
+        unit: Column with the units. Default: the log, group or data set; else each row.
+        prices: CSV with dataset, model, cost_per_10k. Default: the one beside LOG, if
+            it lists its models.
+        dataset: Data set of LOG in that CSV. Default: the one that LOG's name contains.
+        scores_out: Folder to write a scores file per attribute to: low confidence,
+            prompt length, ...
+        best: Highest possible quality: loss = best - quality. Default: 1.
+        off_policy: For a log with one mode per input (unit, input, mode, loss,
+            propensity): how to estimate the other losses.
+        feature: Column that predicts losses, for doubly-robust. Repeatable.
+        clip: Raise smaller propensities to this value; adds bias.
     """
+    from deepval.files.writing import check_writable
+    from deepval.report.text_tables import quantity
+    from deepval.tables.router_logs import (
+        import_router_log,
+        values_from_log,
+        write_scores,
+        write_values,
+    )
+
     check_writable(out)
     if scores_out is not None:
         check_writable(scores_out, folder=True)
@@ -515,7 +412,6 @@ def import_log(
             log, models=names, unit=unit, best=best, prices=prices, dataset=dataset
         )
     else:
-        method: str = options.one_of(off_policy, METHODS, "--off-policy")
         if modes is None or any(
             value is not None for value in (unit, best, prices, dataset)
         ):
@@ -525,7 +421,7 @@ def import_log(
             )
         names = options.name_list(modes) or []
         table = values_from_log(
-            log, names, method=method, features=feature or (), clip=clip
+            log, names, method=off_policy, features=feature, clip=clip
         )
     write_values(table, out)
     score_files = [] if scores_out is None else write_scores(table, scores_out)

@@ -8,9 +8,8 @@ import typer
 
 from deepval.cli import options, terminal
 from deepval.cli.build_cells import DataFiles
-from deepval.cli.commands import option
-from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
+from deepval.cli.typer_commands import Json, Workers, option
 from deepval.errors import InputError, InputWarning
 from deepval.files.writing import check_writable
 from deepval.metering.energy import rails

@@ -38,9 +38,14 @@ def say(text: str, *, err: bool = False) -> None:
     columns = _columns(err=err)
     if columns < ENDLESS:
         text = "\n".join(_fold(line, columns) for line in text.split("\n"))
-    import typer
+    write(f"{text}\n", err=err)
 
-    typer.echo(text, err=err)
+
+def write(text: str, *, err: bool = False) -> None:
+    """Write text as it is, at once."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write(text)
+    stream.flush()
 
 
 _waiting: list[list[str]] = []
@@ -79,18 +84,14 @@ def _fold(line: str, columns: int) -> str:
 
 def print_tables(tables: Sequence["Table"], *, err: bool = False) -> None:
     """Print tables at the width of the terminal."""
-    import typer
-
     from deepval.report.console import render_tables
 
-    typer.echo(render_tables(tables, **look(err=err)), nl=False, err=err)
+    write(render_tables(tables, **look(err=err)), err=err)
 
 
 def print_json(content: Any) -> None:
     """Print content as JSON."""
-    import typer
-
-    typer.echo(as_json(content), nl=False)
+    write(as_json(content))
 
 
 def as_json(content: Any) -> str:

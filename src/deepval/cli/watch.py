@@ -13,9 +13,9 @@ import numpy as np
 import typer
 
 from deepval.cli import options, terminal
-from deepval.cli.commands import option
 from deepval.cli.compare import FAILED_GATE
 from deepval.cli.terminal import say
+from deepval.cli.typer_commands import Json, option
 from deepval.errors import InputError, InputWarning, few
 from deepval.files import reading
 from deepval.files.writing import check_writable, lock, write_atomically
@@ -89,7 +89,7 @@ def watch(
         Path | None,
         option("--page", "Draw the path of the evidence in this HTML file."),
     ] = None,
-    json: options.Json = False,
+    json: Json = False,
 ) -> None:
     """Watch a running router: alarm when a claim fails.
 
