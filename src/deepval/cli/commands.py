@@ -39,7 +39,7 @@ from deepval.version import __version__
 GROUPS: dict[str, dict[str, str]] = {
     "Judge scores": {
         "evaluate": "evaluate",
-        "report": "report_page",
+        "report": "report",
         "threshold": "routers",
         "compare": "compare",
         "watch": "watch",
@@ -67,7 +67,7 @@ GROUPS: dict[str, dict[str, str]] = {
 }
 """The module of this package that defines each command, by heading of the help."""
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
-FUNCTIONS = ("evaluate", "compare", "routers")
+FUNCTIONS = ("evaluate", "report", "routers", "compare", "watch")
 """Modules whose commands are plain functions."""
 
 LOOK: dict[str, Any] = {

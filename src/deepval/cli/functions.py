@@ -205,7 +205,7 @@ def _declared(argument: Argument) -> Declared:
     is_argument = argument.field_info.is_positional
     names = argument.names
     if is_argument:
-        names = (argument.parameter.metavar or argument.field_info.names[0].upper(),)
+        names = (argument.parameter.metavar or argument.field_info.names[0],)
     return Declared(
         names,
         text=_text(argument),

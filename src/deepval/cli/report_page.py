@@ -1,35 +1,27 @@
-"""`deepval report`: cells or saved results, and frames -> one HTML page, or figures for
-a paper.
-"""
+"""Cells or saved results, and frames -> one HTML page, or figures for a paper."""
 
 import warnings
-import webbrowser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import typer
 
 from deepval.cli import options, terminal
 from deepval.cli.terminal import say
-from deepval.cli.typer_commands import option
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST, SCORES
-from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.cases import judge, read_evaluation_data, with_note
-from deepval.report.text_tables import quantity
 from deepval.results import Provenance, Result
 from deepval.tables.scores import align, on_part
 from deepval.tables.values import ValueTable, read_values
 
 RESULT, FRAMES = "result", "frames"
 """Files of these names are named after their folder."""
-PAGE = Path("report.html")
 PERCEPTION_LOSS = "E5"
 """The combined error; the paper compares its gain with decision value."""
 CURVE_POINTS = 20
@@ -61,97 +53,6 @@ def _of_cell(folder: Path, result: Result) -> Result:
         return result
     files = {**(result.provenance.files or {}), "values": str(folder)}
     return replace(result, provenance=replace(result.provenance, files=files))
-
-
-def report(
-    results: Annotated[
-        list[str],
-        typer.Argument(
-            help="Folders of cells, or saved results: CELL, FILE or NAME=FILE."
-        ),
-    ],
-    *,
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "HTML file. Default: report.html; no page with --figures.",
-            short="-o",
-        ),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        option(
-            "--figures",
-            "Folder for figures (PDF, PNG): gap to the oracle, budget curves, sign "
-            "scatter, bird's-eye views, allocators with and without their own cost "
-            "(also from two results of a cell).",
-        ),
-    ] = None,
-    frames: Annotated[
-        list[str] | None,
-        option(
-            "--frames",
-            "Frames of a cell: FILE or NAME=FILE. Default: frames.json in its folder.",
-        ),
-    ] = None,
-    images: Annotated[
-        bool, option("--images", "Include the pictures of the frames.")
-    ] = False,
-    image_root: Annotated[
-        Path | None,
-        option("--image-root", "Folder of the data set that the pictures lie in."),
-    ] = None,
-    open_page: Annotated[
-        bool, option("--open", "Open the page in the browser when it is written.")
-    ] = False,
-) -> None:
-    """Write an HTML page of results, or figures for a paper.
-
-    The page has verdicts, charts, tables and frames, and opens from disk. For a cell,
-    it has the results in its folder (result*.json), or else the judgement of the scores
-    there. With --figures, figures for a paper are written instead, or too if --out is
-    given.
-
-    Example: deepval report demo/braking-monocular/result.json
-    demo/braking-oracle/result.json --out report.html
-    """
-    files = _files_by_cell(results, RESULT)
-    page = PAGE if out is None and figures is None else out
-    if images and page is None:
-        raise InputError(
-            "--images puts pictures into the page, and --figures alone writes no "
-            "page: give --out too."
-        )
-    if image_root is not None and not images:
-        raise InputError(
-            "--image-root applies only to --images: give --images too, or leave it out."
-        )
-    if open_page and page is None:
-        raise InputError(
-            "--open opens the page, and --figures alone writes no page: give --out too."
-        )
-    if page is not None:
-        check_writable(page)
-    if figures is not None:
-        check_writable(figures, folder=True)
-    loaded = results_by_name(files)
-    frame_files = _frame_files(frames, list(loaded))
-    # Rendered before figures are written: a fault of the page is reported before any
-    # file exists.
-    text = (
-        None
-        if page is None
-        else page_text(loaded, frames=frame_files, images=images, image_root=image_root)
-    )
-    if figures is not None:
-        _write_figures(figures, loaded, frames=frame_files)
-    if page is not None and text is not None:
-        write_atomically(page, text)
-        cells = quantity(len(loaded), "cell")
-        say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
-    if open_page and page is not None:
-        webbrowser.open(page.absolute().as_uri())
 
 
 def results_by_name(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
@@ -227,21 +128,22 @@ def page_text(
     return html.render(loaded, frames_by_cell, images=pictures, dates=dates)
 
 
-def _write_figures(
+def write_figures(
     folder: Path, results: Mapping[str, ResultInFolder], *, frames: Mapping[str, Path]
 ) -> None:
-    from deepval.report.figures import write_figures
+    """Write figures for a paper and print their names."""
+    from deepval.report import figures
 
     loaded = {name: item.result for name, item in results.items()}
     gains = {
         name: _gains(path)
         for name, path in _beside(results, "evidence.parquet").items()
     }
-    written, left_out = write_figures(
+    written, left_out = figures.write_figures(
         folder, loaded, _frames_by_cell(results, frames), gains=gains
     )
     for path in written:
-        typer.echo(str(path))
+        terminal.write(f"{path}\n")
     for name, why in left_out.items():
         say(f"Left out {name}: {why}.")
 
@@ -319,7 +221,7 @@ def _scores_beside(
     return scores
 
 
-def _files_by_cell(texts: list[str], usual: str) -> dict[str, Path]:
+def files_by_cell(texts: Sequence[str], usual: str) -> dict[str, Path]:
     """Files by cell: NAME=FILE, or the name of the file, or of its folder where the
     file has the usual name.
     """
@@ -356,8 +258,9 @@ def _distinct_names(paths: list[Path]) -> list[str]:
     ]
 
 
-def _frame_files(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
-    files = _files_by_cell(texts or [], FRAMES)
+def frame_files(texts: Sequence[str], cells: list[str]) -> dict[str, Path]:
+    """The files of frames by cell; a single file belongs to a single cell."""
+    files = files_by_cell(texts, FRAMES)
     if len(files) == len(cells) == 1:
         return {cells[0]: next(iter(files.values()))}
     unknown = [name for name in files if name not in cells]

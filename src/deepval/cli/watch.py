@@ -4,34 +4,24 @@ an alarm where one fails.
 
 import math
 import warnings
-from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import typer
+from cyclopts import Parameter
 
 from deepval.cli import options, terminal
 from deepval.cli.compare import FAILED_GATE
 from deepval.cli.terminal import say
-from deepval.cli.typer_commands import Json, option
 from deepval.errors import InputError, InputWarning, few
 from deepval.files import reading
-from deepval.files.writing import check_writable, lock, write_atomically
-from deepval.judging.watching import HORIZON, RISK, Watch
-from deepval.report.forms import content_policy
 
-CLAIMS = (
-    "gain>=X over random, harm<=X (shares of the reference's all-cheap loss per "
-    "input), rate=X+-Y. Repeatable. Default: 0.8 of the reference's gain, 1.25 of its "
-    "harm, 2 points around its rate; wider if it has few units."
-)
-CAP = (
-    "The most that one unit counts for. Default: what 80 % of "
-    "the reference's units stay below."
-)
-first = partial(option, panel="To begin")
+if TYPE_CHECKING:
+    from deepval.judging.watching import Watch
+
+RISK = 0.01
+HORIZON = 1000
+"""Defaults of the library (tests/cli)."""
 TOP = 1.15
 """Height of a drawing, as a share of the way to an alarm."""
 STYLE = """body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -41,56 +31,29 @@ path { fill: none; stroke: #0072b2; stroke-width: 2; } svg { background: #fff; }
 
 
 def watch(
-    state: Annotated[
-        Path, typer.Argument(help="File with the state of the watch (.json).")
-    ],
-    rows: Annotated[
-        Path | None,
-        typer.Argument(
-            help=(
-                "New shadowed inputs (.csv, .parquet, .jsonl), in the order of "
-                "arrival: unit, input, loss_<mode>, escalated "
-                "(0 or 1) or score, [propensity]."
-            )
-        ),
-    ] = None,
+    state: Path,
+    rows: Path | None = None,
+    /,
     *,
-    reference: Annotated[
-        Path | None,
-        first("--reference", "Such rows from a good time; with -s a table."),
-    ] = None,
-    scores: Annotated[
-        str | None,
-        first("--scores", "Its scores: FILE, or a name of a cell.", short="-s"),
-    ] = None,
+    reference: Annotated[Path | None, Parameter(group=options.BEGIN)] = None,
+    scores: Annotated[str | None, Parameter(alias="-s", group=options.BEGIN)] = None,
     alpha: Annotated[
+        float | None, Parameter(validator=options.Between(0, 1), group=options.BEGIN)
+    ] = None,
+    claim: Annotated[tuple[str, ...], Parameter(group=options.BEGIN)] = (),
+    cap: Annotated[
         float | None,
-        first(
-            "--alpha", "Share that its scores escalate. Default: 0.2.", within=(0, 1)
-        ),
+        Parameter(validator=options.Between(1e-12, 1e12), group=options.BEGIN),
     ] = None,
-    claim: Annotated[list[str] | None, first("--claim", CLAIMS)] = None,
-    cap: Annotated[float | None, first("--cap", CAP, within=(1e-12, 1e12))] = None,
     risk: Annotated[
-        float,
-        first(
-            "--risk", "Chance of a false alarm within --horizon.", within=(1e-12, 0.5)
-        ),
+        float, Parameter(validator=options.Between(1e-12, 0.5), group=options.BEGIN)
     ] = RISK,
-    horizon: Annotated[
-        int, first("--horizon", "Number of units.", within=(1, 10**9))
-    ] = HORIZON,
-    end: Annotated[bool, option("--end", "The last unit is complete.")] = False,
-    skip_seen: Annotated[
-        bool,
-        option("--skip-seen", "Skip rows that were read before: the file has grown."),
-    ] = False,
-    page: Annotated[
-        Path | None,
-        option("--page", "Draw the path of the evidence in this HTML file."),
-    ] = None,
-    json: Json = False,
-) -> None:
+    horizon: Annotated[int, options.whole(1, 10**9, group=options.BEGIN)] = HORIZON,
+    end: bool = False,
+    skip_seen: bool = False,
+    page: Path | None = None,
+    json: options.Json = False,
+) -> int:
     """Watch a running router: alarm when a claim fails.
 
     Inputs on which both modes ran arrive unit by unit; a unit is complete when another
@@ -100,7 +63,28 @@ def watch(
     Begin: deepval watch state.json --reference values.csv -s mine.csv --alpha 0.2
 
     Example: deepval watch state.json new.csv --page watch.html
+
+    Args:
+        state: File with the state of the watch (.json).
+        rows: New shadowed inputs (.csv, .parquet, .jsonl), in the order of arrival:
+            unit, input, loss_<mode>, escalated (0 or 1) or score, [propensity].
+        reference: Such rows from a good time; with -s a table.
+        scores: Its scores: FILE, or a name of a cell.
+        alpha: Share that its scores escalate. Default: 0.2.
+        claim: gain>=X over random, harm<=X (shares of the reference's all-cheap loss
+            per input), rate=X+-Y. Repeatable. Default: 0.8 of the reference's gain,
+            1.25 of its harm, 2 points around its rate; wider if it has few units.
+        cap: The most that one unit counts for. Default: what 80 % of the reference's
+            units stay below.
+        risk: Chance of a false alarm within --horizon.
+        horizon: Number of units.
+        end: The last unit is complete.
+        skip_seen: Skip rows that were read before: the file has grown.
+        page: Draw the path of the evidence in this HTML file.
     """
+    from deepval.files.writing import check_writable, lock, write_atomically
+    from deepval.judging.watching import Watch
+
     check_writable(state)
     if rows is None and (skip_seen or (end and reference is not None)):
         raise InputError(
@@ -120,7 +104,7 @@ def watch(
                 )
             source = str(reference) if scores is None else _scored(reference, scores)
             now = Watch.begin(
-                source, claim or (), alpha=alpha, cap=cap, risk=risk, horizon=horizon
+                source, claim, alpha=alpha, cap=cap, risk=risk, horizon=horizon
             )
         elif (
             claim
@@ -156,12 +140,13 @@ def watch(
         for one in now.states:
             say(one.sentence)
         say(now.promise)
-    if now.alarm:
-        raise typer.Exit(FAILED_GATE)
+    return FAILED_GATE if now.alarm else 0
 
 
 def _scored(reference: Path, scores: str) -> dict[str, Any]:
     """The rows of a cell or a values file with the scores of one allocator."""
+    import numpy as np
+
     case = options.SubjectOptions().case(reference)
     ((name, own),) = case.scores(options.named_files([scores])).items()
     if own.modes:
@@ -188,8 +173,12 @@ def _scored(reference: Path, scores: str) -> dict[str, Any]:
     }
 
 
-def _page(now: Watch) -> str:
+def _page(now: "Watch") -> str:
     """The path of the evidence of every claim, drawn on a logarithmic scale."""
+    import numpy as np
+
+    from deepval.report.forms import content_policy
+
     parts = []
     for one in now.states:
         ways = [

@@ -1,0 +1,95 @@
+"""`deepval report`: cells or saved results, and frames -> one HTML page, or figures for
+a paper.
+"""
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from deepval.cli.terminal import say
+from deepval.errors import InputError
+
+PAGE = Path("report.html")
+
+
+def report(
+    results: tuple[str, ...],
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    figures: Path | None = None,
+    frames: tuple[str, ...] = (),
+    images: bool = False,
+    image_root: Path | None = None,
+    open_page: Annotated[bool, Parameter(name="--open")] = False,
+) -> None:
+    """Write an HTML page of results, or figures for a paper.
+
+    The page has verdicts, charts, tables and frames, and opens from disk. For a cell,
+    it has the results in its folder (result*.json), or else the judgement of the scores
+    there. With --figures, figures for a paper are written instead, or too if --out is
+    given.
+
+    Example: deepval report demo/braking-monocular/result.json
+    demo/braking-oracle/result.json --out report.html
+
+    Args:
+        results: Folders of cells, or saved results: CELL, FILE or NAME=FILE.
+        out: HTML file. Default: report.html; no page with --figures.
+        figures: Folder for figures (PDF, PNG): gap to the oracle, budget curves, sign
+            scatter, bird's-eye views, allocators with and without their own cost (also
+            from two results of a cell).
+        frames: Frames of a cell: FILE or NAME=FILE. Default: frames.json in its folder.
+        images: Include the pictures of the frames.
+        image_root: Folder of the data set that the pictures lie in.
+        open_page: Open the page in the browser when it is written.
+    """
+    from deepval.cli.report_page import (
+        RESULT,
+        files_by_cell,
+        frame_files,
+        page_text,
+        results_by_name,
+        write_figures,
+    )
+    from deepval.files.writing import check_writable, write_atomically
+    from deepval.report.text_tables import quantity
+
+    files = files_by_cell(results, RESULT)
+    page = PAGE if out is None and figures is None else out
+    if images and page is None:
+        raise InputError(
+            "--images puts pictures into the page, and --figures alone writes no "
+            "page: give --out too."
+        )
+    if image_root is not None and not images:
+        raise InputError(
+            "--image-root applies only to --images: give --images too, or leave it out."
+        )
+    if open_page and page is None:
+        raise InputError(
+            "--open opens the page, and --figures alone writes no page: give --out too."
+        )
+    if page is not None:
+        check_writable(page)
+    if figures is not None:
+        check_writable(figures, folder=True)
+    loaded = results_by_name(files)
+    named_frames = frame_files(frames, list(loaded))
+    # Rendered before figures are written: a fault of the page is reported before any
+    # file exists.
+    text = None
+    if page is not None:
+        text = page_text(
+            loaded, frames=named_frames, images=images, image_root=image_root
+        )
+    if figures is not None:
+        write_figures(figures, loaded, frames=named_frames)
+    if page is not None and text is not None:
+        write_atomically(page, text)
+        cells = quantity(len(loaded), "cell")
+        say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
+    if open_page and page is not None:
+        webbrowser.open(page.absolute().as_uri())
