@@ -16,7 +16,6 @@ from cyclopts import (
     Argument,
     ArgumentCollection,
     CycloptsError,
-    Group,
     Parameter,
 )
 from cyclopts.exceptions import (
@@ -87,14 +86,10 @@ class Command:
         return [_declared(argument) for argument in self.arguments]
 
     @property
-    def _pairs(self) -> list[tuple[Argument, Declared]]:
-        return list(zip(self.arguments, self.declared, strict=True))
-
-    @property
     def help(self) -> str:
         """What it does, and its arguments and options under their headings."""
         columns = max(NARROWEST, min(WIDEST, get_terminal_size().columns))
-        arguments = [_label(*pair) for pair in self._pairs if pair[1].is_argument]
+        arguments = [part.names[0] for part in self.declared if part.is_argument]
         parts = [f"Usage: {self.path} [OPTIONS] {' '.join(arguments)}"]
 
         description, _, _ = (getdoc(self.function) or "").partition("\n\nArgs:")
@@ -102,16 +97,15 @@ class Command:
             text = textwrap.fill(" ".join(paragraph.split()), columns - 2)
             parts.append(textwrap.indent(text, "  "))
 
-        rows_by_heading: dict[str, list[tuple[str, str]]] = {}
-        for argument, declared in self._pairs:
-            row = (_label(argument, declared), _line(argument))
-            rows_by_heading.setdefault(_heading(argument), []).append(row)
-        rows_by_heading.setdefault(options.OTHERS, []).append(
-            (", ".join(HELP), "Show this message and exit.")
-        )
+        groups = {group.name: group for group in self.arguments.groups}
         for heading in options.HEADINGS:
-            rows = rows_by_heading.get(heading)
-            if rows is not None:
+            rows = []
+            if heading in groups:
+                below = self.arguments.filter_by(group=groups[heading])
+                rows = [_row(argument) for argument in below]
+            if heading == options.OTHERS:
+                rows.append((", ".join(HELP), "Show this message and exit."))
+            if rows:
                 parts.append(f"{heading}:\n{_table(rows, columns)}")
         return "\n\n".join(parts)
 
@@ -201,14 +195,19 @@ def _kinds(hint: Any) -> Iterator[Any]:
 
 
 def _declared(argument: Argument) -> Declared:
+    """An argument or option; its text ends with the words that it may be."""
     _, takes_several = argument.token_count()
     is_argument = argument.field_info.is_positional
     names = argument.names
     if is_argument:
         names = (argument.parameter.metavar or argument.field_info.names[0],)
+    text = argument.parameter.help or ""
+    choices = argument.get_choices()
+    if choices:
+        text += f" [{', '.join(choices)}]"
     return Declared(
         names,
-        text=_text(argument),
+        text=text,
         is_argument=is_argument,
         is_flag=argument.is_flag(),
         is_repeatable=takes_several,
@@ -225,45 +224,24 @@ def _values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"--{name}", value
 
 
-def _heading(argument: Argument) -> str:
-    """The heading that an argument or option stands under."""
-    groups = argument.parameter.group
-    assert isinstance(groups, tuple)
-    assert isinstance(groups[0], Group)
-    return groups[0].name
+def _row(argument: Argument) -> tuple[str, str]:
+    """An argument or option in the help: its names and the kind of its value, and what
+    it does.
+    """
+    declared = _declared(argument)
+    label = ", ".join(sorted(declared.names, key=len))  # -o, --out
+    if not declared.is_argument and not declared.is_flag:
+        kind = next(_kinds(argument.hint), str)  # the words of a choice are text
+        label += f" {kind.__name__.upper()}{'...' * declared.is_repeatable}"
 
-
-def _label(argument: Argument, declared: Declared) -> str:
-    """The names of an argument or option in the help, and the kind of its value."""
-    names = ", ".join(sorted(declared.names, key=len))  # -o, --out
-    if declared.is_flag:
-        return names
-    if declared.is_argument:
-        return names
-    several = "..." * declared.is_repeatable
-    kind = next(_kinds(argument.hint), str)  # the words of a choice are text
-    return f"{names} {kind.__name__.upper()}{several}"
-
-
-def _text(argument: Argument) -> str:
-    """The help of an argument or option, and the words that it may be."""
-    text = argument.parameter.help or ""
-    choices = argument.get_choices()
-    if choices:
-        text += f" [{', '.join(choices)}]"
-    return text
-
-
-def _line(argument: Argument) -> str:
-    """What the help says about an argument or option."""
-    parts = [_text(argument)]
+    text = declared.text
     # Of a value that is left out, the text says what happens instead.
     default = argument.field_info.default
     if argument.required:
-        parts.append("[required]")
+        text += " [required]"
     elif default is not None and default is not False and default != ():
-        parts.append(f"[default: {default}]")
-    return " ".join(parts)
+        text += f" [default: {default}]"
+    return label, text
 
 
 def _table(rows: Sequence[tuple[str, str]], columns: int) -> str:
