@@ -151,8 +151,8 @@ def _judgements() -> Iterator[Step]:
         "thresholds and areas",
         f"evaluate {THREE} --thresholds --apgr --budget selection latency",
     )
-    yield case("diagnose", "stored scores", f"diagnose {BRAKING}")
-    yield case("diagnose", "no scores", f"diagnose {HORIZON}/values.parquet")
+    yield case("diagnose", "stored scores", f"evaluate {BRAKING} --diagnose")
+    yield case("diagnose", "no scores", f"evaluate {HORIZON}/values.parquet --diagnose")
 
 
 def _comparisons() -> Iterator[Step]:
@@ -291,7 +291,7 @@ def kitti(shared: Path) -> Iterator[Step]:
             yield Step(f"score {cell} {name}")
     for cell in KITTI.split():
         yield case("evaluate", Path(cell).name, f"evaluate {cell} --draws 200")
-        yield case("diagnose", Path(cell).name, f"diagnose {cell}")
+        yield case("diagnose", Path(cell).name, f"evaluate {cell} --diagnose")
     yield case("compare", "two cells", f"compare {KITTI} gate-ridge ego-speed")
     yield case("threshold", "lost", f"threshold {KITTI.split()[0]} -s lost")
     again = _data_again(shared)
@@ -412,7 +412,7 @@ def tables(shared: Path) -> Iterator[Step]:
     yield case(
         "evaluate", "pair", f"evaluate pair.parquet -s {length} --curve 10 --apgr"
     )
-    yield case("diagnose", "pair", f"diagnose pair.parquet -s {length}")
+    yield case("diagnose", "pair", f"evaluate pair.parquet -s {length} --diagnose")
     yield case("threshold", "pair", f"threshold pair.parquet -s {length}")
     yield case("compare", "pair", f"compare pair.parquet {length} pair-noise.csv")
     yield case(

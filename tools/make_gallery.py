@@ -149,18 +149,6 @@ END
 deepval import log.csv --out pair.csv""",
         more="llm-routing.md",
     ),
-    "diagnose": Entry(
-        "What can these data resolve, and how many units are enough?",
-        "deepval diagnose values.csv -s mine.csv --alpha 0.2",
-        (
-            "2,000 inputs",
-            "How wide",
-            "budget +allocator +vs random",
-            "Half-widths",
-            "No single unit",
-        ),
-        more="statistics.md",
-    ),
     "analyse": Entry(
         "How often does escalation harm, and how much? (One of the paper's analyses.)",
         f"deepval analyse signs {CELL}",

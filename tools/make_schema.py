@@ -15,6 +15,7 @@ from typing import Any, Union, get_args, get_origin
 
 from deepval import results
 from deepval.files.writing import write_atomically
+from deepval.results.result import ABSENT
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "result.schema.json"
 PLAIN = {
@@ -47,11 +48,7 @@ def schema() -> dict[str, Any]:
         "title": "A result of deepval",
         "type": "object",
         "properties": properties,
-        "required": [
-            name
-            for name in properties
-            if name not in ("inputs", "thresholds", "recovery")
-        ],
+        "required": [name for name in properties if name not in ABSENT],
         "additionalProperties": False,
         "$defs": {record.__name__: _record(record) for record in records},
     }

@@ -6,9 +6,10 @@ The flow, from losses and scores to a verdict, a picture and a page:
     table = deepval.read_values("values.parquet")          # or a DataFrame, or ValueTable.from_columns(...)
     print(table)                                            # what the expensive mode does, mode by mode
     result = deepval.evaluate(table, {"mine": scores}, 0.2) # escalate 20 %; or [0.1, 0.2], Latency(0.2, costs), ...
-    print(result)                                           # every allocator against random, with intervals
-    result.row("mine").verdict                              # better, worse or unresolved; a row has all figures
-    result.plot()                                           # gain against budget, and the forest against random
+    print(result)                                           # what to run, and what that rests on
+    result.answer(0.2).verdict                              # run, do not run or not settled, for the user's budget
+    result["mine"].versus_random.low                        # a row has all figures, with their intervals
+    result.plot()                                           # quality against cost, with the answer as title
     result.report("page.html")                              # one page with charts and tables, opens from disk
     result.threshold("mine", 0.2)                           # the score to escalate above, and the rate to expect
     deepval.Router.from_scores(scores, 0.2).decide(0.7)     # the mode to run, input by input; save, load

@@ -15,8 +15,10 @@ VIEWS = {
     "html": ("report.console", "brief_html"),
     "figure": ("report.figures.gain_figures", "figure"),
     "page": ("report.html", "write"),
+    "latex": ("report.forms", "result_latex"),
     "cell": ("cells.folder", "read_cell"),
     "recovery": ("judging.extras.recovery", "recoveries"),
+    "picture": ("judging.answers.picture", "picture"),
     "area": ("judging.extras.recovery", "area"),
 }
 """Module and function of each kind of view."""

@@ -12,15 +12,11 @@ units, and a verdict.
 With scikit-learn, for an estimator of the decision value, and for one that predicts
 both losses:
 
-    scoring = make_scorer(lambda value, score:
-        normalized_decision_gain(value, 0, score, budget=0.2))
+    scoring = scorer(normalized_decision_gain, budget=0.2)
     cross_val_score(model, X, loss_cheap - loss_full, groups=unit,
                     cv=GroupKFold(5), scoring=scoring)
-
-    both = make_scorer(lambda y, guess:
-        decision_gain_score(y[:, 0], y[:, 1], guess[:, 0] - guess[:, 1]))
     cross_val_score(model, X, np.stack([loss_cheap, loss_full], axis=1),
-                    groups=unit, cv=GroupKFold(5), scoring=both)
+                    groups=unit, cv=GroupKFold(5), scoring=scoring)
 
 `groups` is not about intervals. With groups, each group is ranked for itself and
 escalates the budget's share of its own inputs; gains, harms and losses are then summed
@@ -38,7 +34,8 @@ Formulas and relations to grf, maq and causalml: docs/definitions.md, Metrics of
 ranking.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -207,6 +204,44 @@ def qini(
         if definition == "grf"
         else part_of(between * inputs / (inputs + 1), abs(total))
     )
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A metric as scikit-learn's `scoring`: called with an estimator, X and y.
+
+    Attributes:
+        metric: One of the metrics of this module.
+        options: Its further arguments, such as `budget`.
+    """
+
+    metric: Callable[..., float]
+    options: Mapping[str, Any]
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """The metric of the estimator's predictions.
+
+        Args:
+            estimator: Predicts the decision value, or the losses of both modes.
+            X: The features of the inputs.
+            y: Their decision values, or the losses of both modes in two columns.
+        """
+        truth = np.asarray(y, dtype=np.float64)
+        guess = np.asarray(estimator.predict(X), dtype=np.float64)
+        score = guess if guess.ndim == 1 else guess[:, 0] - guess[:, -1]
+        if truth.ndim == 1:
+            return self.metric(truth, 0, score, **self.options)
+        return self.metric(truth[:, 0], truth[:, -1], score, **self.options)
+
+
+def scorer(metric: Callable[..., float], **options: Any) -> Scorer:
+    """A metric of this module as `scoring` of scikit-learn's cross_val_score.
+
+    Args:
+        metric: Such as `normalized_decision_gain`.
+        options: Its further arguments, such as `budget=0.2`.
+    """
+    return Scorer(metric, options)
 
 
 def _table(loss_cheap: Any, loss_full: Any, groups: Any = None) -> ValueTable:

@@ -61,7 +61,7 @@ def test_looks_at_test_units_are_counted_and_change_neither_cell_nor_result(
     assert openings(cell.folder, cell.id) == 1
     assert run(*judged) == first
     run("compare", cell.folder, "good", "bad", "--draws", "20")
-    run("diagnose", cell.folder, "--draws", "20")
+    run("evaluate", cell.folder, "--diagnose", "--draws", "20")
     assert openings(cell.folder, cell.id) == 4
     run(*judged, "--units", "validation")
     assert openings(cell.folder, cell.id) == 4, "other units are nobody's answer"
@@ -74,7 +74,7 @@ def test_looks_at_test_units_are_counted_and_change_neither_cell_nor_result(
         "evaluate",
         "evaluate",
         "compare",
-        "diagnose",
+        "evaluate",
     ]
     assert lines[0] == lines[1]
     assert lines[0]["test_units"] == list(cell.split.test)

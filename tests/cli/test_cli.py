@@ -129,7 +129,12 @@ def test_json_equals_the_python_call():
     assert done.code == 0, done.err
     scores = {"router": DEMO / "scores" / "router.csv"}
     same = deepval.evaluate(
-        DEMO / "values.csv", scores, [deepval.Selection(0.2)], draws=50, seed=3
+        DEMO / "values.csv",
+        scores,
+        [deepval.Selection(0.2)],
+        draws=50,
+        seed=3,
+        thresholds=True,
     )
     assert done.out == same.to_json()
 
@@ -252,21 +257,9 @@ def test_demo_writes_where_it_says(tmp_path):
         in effect
     )
     assert "3 test scenes" in effect
-    rows = {
-        row.allocator: row
-        for row in result.rows
-        if row.label == "selection 20%" and row.answer
-    }
-    name = re.match(r"At 20 %: (?:run|try|none .* best was) ([\w-]+)\. ", answer)[1]
-    best = rows[name]
-    assert (
-        f"{100 * best.versus_random:.1f} points [{100 * best.versus_random_lo:.1f}, "
-        in answer
-    )
-    assert best.answer in certainty
-    sure = best.second_verdict == best.verdict_words == "better"
-    assert ("a lead, not a proof" in certainty) != sure
-    assert ("run" in answer[:12]) == (sure and best.never_verdict == "better")
+    told = result.answer(0.2)
+    assert f"What to run: {told.sentence}" in answer
+    assert told.doubt in certainty
     # The command that the page prints under "What next" runs on the demo's own fitted
     # scores.
     cell = tmp_path / "here" / "braking-monocular"
@@ -392,13 +385,16 @@ def test_modes_in_another_order(tmp_path):
         == json.loads(evaluate(*words[2:], "--json").out)["rows"]
     )
     wrong = run_here("evaluate", tmp_path / "pivot.csv", *words)
-    # a note stands once: above the table, or on stderr where there is none
-    assert not wrong.err
+    # a note stands once: above the tables, or on stderr where there are none
+    question = "is 'cheap' really the full mode"
+    assert question in wrong.err
+    assert question not in wrong.out
     assert (
-        "is 'cheap' really the full mode"
-        in run_here("evaluate", tmp_path / "pivot.csv", *words, "--json").err
+        question in run_here("evaluate", tmp_path / "pivot.csv", *words, "--json").err
     )
-    assert "is 'cheap' really the full mode" in wrong.out
+    tables = run_here("evaluate", tmp_path / "pivot.csv", *words, "--all")
+    assert not tables.err
+    assert question in tables.out
     refused = run_here(
         "compare",
         tmp_path / "pivot.csv",
@@ -412,7 +408,8 @@ def test_modes_in_another_order(tmp_path):
 
 
 def test_simultaneous_intervals_are_on_the_console():
-    plain, wide = evaluate("--draws", "50"), evaluate("--draws", "50", "--simultaneous")
+    plain = evaluate("--draws", "50", "--all")
+    wide = evaluate("--draws", "50", "--simultaneous", "--all")
     assert "no correction for multiple comparisons" in plain.out
     assert "vs random, all rows" not in plain.out
     assert "none corrected" not in wide.out
@@ -426,7 +423,14 @@ def test_simultaneous_intervals_are_on_the_console():
 def test_without_draws_there_is_no_verdict_and_no_gate():
     done = evaluate("--draws", "0", "--alpha", "0.2")
     assert "unresolved" not in done.out
-    assert "router: no draws: no interval." in done.out
+    assert done.out.startswith("Not settled at 20 %: router ")
+    told = " ".join(done.out.split())
+    assert "[no interval]" in told
+    assert "draws are needed for an interval" in told
+    tables = evaluate("--draws", "0", "--alpha", "0.2", "--all")
+    assert "unresolved" not in tables.out
+    rows = json.loads(evaluate("--draws", "0", "--alpha", "0.2", "--json").out)["rows"]
+    assert not [row["verdict"] for row in rows if row["verdict"]]
     router = DEMO / "scores" / "router.csv"
     gate = run_here(
         "compare",

@@ -39,7 +39,7 @@ def test_defaults_in_the_help_are_those_of_the_library():
     assert ", ".join(map(str, LEVELS)) in " ".join(judging.split())
     for profile in costs.PROFILES:
         assert profile in judging
-    assert f"[default: {diagnosis.DIFFERENCE}]" in call("diagnose", "-h")
+    assert f"Default: {diagnosis.DIFFERENCE}." in " ".join(judging.split())
     watch = call("watch", "-h")
     assert f"[default: {watching.RISK}]" in watch
     assert f"[default: {watching.HORIZON}]" in watch

@@ -93,11 +93,11 @@ def test_numbers_beyond_the_limits_are_refused(within):
         ("evaluate values.csv -s x.csv --seed 1" + "0" * 30, "--seed"),
         ("evaluate values.csv -s x.csv --draws 1" + "0" * 20, "--draws"),
         ("evaluate values.csv -s x.csv --draws 1e20", "--draws"),
-        ("diagnose values.csv --resolve nan", "--resolve"),
+        ("evaluate values.csv --resolve nan", "--resolve"),
         ("evaluate values.csv -s x.csv --curve 1000000", "--curve"),
         ("evaluate values.csv -s x.csv --alpha nan", "alpha must be "),
         ("evaluate values.csv -s x.csv --weight a=inf", "--weight"),
-        ("diagnose values.csv --resolve inf", "--resolve"),
+        ("evaluate values.csv --resolve inf", "--resolve"),
         (
             "perceive images -w detector.onnx --size 64 --out c --samples -3",
             "--samples",

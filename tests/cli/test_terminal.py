@@ -4,6 +4,7 @@ files, a stop.
 
 import json
 import re
+import shlex
 import signal
 
 import numpy as np
@@ -64,7 +65,15 @@ def test_evaluate_keeps_names_difference_and_verdict_at_every_width(
         terminal, "look", lambda **_: {"width": columns, "color": False}
     )
     files = [folder / f"{name}.csv" for name in NAMES]
-    done = judged(folder, "-s", *files, "--by", "weather", "--simultaneous")
+    words = ("-s", *files, "--by", "weather", "--simultaneous")
+    answer = judged(folder, *words)
+    assert max(map(len, answer.splitlines())) <= columns
+    assert re.match(r"Run mine at 20 %: [\d.]+ % of the loss \[", answer)
+    for name in NAMES:
+        row = rf"(?m)^{name}\s.* -?[\d.]+ \[[\d.]+, [\d.]+\]  (run|not settled)$"
+        assert re.search(row, answer)
+    assert re.search(r"weather=heavy snow, selection 20%", answer)
+    done = judged(folder, *words, "--all")
     lines = done.splitlines()
     assert max(map(len, lines)) <= columns
     verdicts = lines[
@@ -76,12 +85,23 @@ def test_evaluate_keeps_names_difference_and_verdict_at_every_width(
         assert row.endswith(("better", "worse", "unresolved"))
     assert re.search(r"weather=heavy snow, selection 20%", done)
     assert "[low, high]: 95 % interval over units" in done
-    # The verdict is what is read last.
-    assert (
-        " ".join(done.split())
-        .rpartition("selection 20%, against random: ")[2]
-        .endswith(".")
-    )
+    # The answer is what is read last.
+    sentence = " ".join(answer.partition("\nIf ")[0].split())
+    assert " ".join(done.split()).endswith(sentence)
+
+
+def test_the_next_command_is_folded_so_that_a_shell_joins_it(folder, monkeypatch):
+    monkeypatch.setattr(terminal, "look", lambda **_: {"width": 80, "color": False})
+    (folder / "my files").mkdir()
+    scores = folder / "my files" / "mine.csv"
+    scores.write_bytes((folder / "mine.csv").read_bytes())
+    done = judged(folder, "-s", scores, "--column", "unit=unit")
+    folded = done.partition("\nNext: ")[2]
+    assert max(map(len, folded.splitlines())) <= 80
+    assert shlex.split(folded.replace("\\\n", "")) == [
+        *("deepval", "threshold", str(folder / "values.csv"), "--column=unit=unit"),
+        *("-s", str(scores), "--alpha", "0.2"),
+    ]
 
 
 def test_a_pipe_is_as_wide_as_columns_says_and_otherwise_endless(folder, monkeypatch):
@@ -104,7 +124,7 @@ def test_a_pipe_is_as_wide_as_columns_says_and_otherwise_endless(folder, monkeyp
 
 
 def test_a_pipe_gets_every_column_in_one_line(folder):
-    done = judged(folder, "-s", folder / "mine.csv", "--simultaneous")
+    done = judged(folder, "-s", folder / "mine.csv", "--simultaneous", "--all")
     assert terminal.look()["width"] > 1000
     assert "Left out" not in done
     head = [line for line in done.splitlines() if line.startswith("budget ")][-1]
@@ -250,40 +270,34 @@ def crowd(folder):
     return ["evaluate", folder / "values.csv", "--draws", "20", "-s", *files]
 
 
-def test_a_long_result_is_summarised_and_all_of_it_is_printed_on_request(
+def test_a_long_result_is_one_answer_and_all_of_it_is_printed_on_request(
     crowd, tmp_path
 ):
     done = call(*crowd, "--out", tmp_path / "result.json")
     whole = call(*crowd, "--all")
     result = deepval.Result.load(tmp_path / "result.json")
-    assert len(result.rows) == 4 * (70 + 4)
-    words = " ".join(done.split())
-    # 4 x (10 + 3 + 4) verdicts, 4 x (10 + 3) gaps
-    assert "This is a summary with 120 of 576 rows" in words
-    assert "--all prints every row" in words
-    assert "This is a summary" not in whole
-    at = [row for row in result.rows if row.budget.label == "selection 20%"]
-    entered = sorted(
-        (row for row in at if row.verdict), key=lambda row: row.gain or 0.0
-    )
-    for row in (*entered[:3], *entered[-10:]):
-        assert re.search(
-            rf"(?m)^ *(selection 20%)? +{row.allocator} .*{row.verdict}", done
-        )
-    counts = words.partition("selection 20%, against random: ")[2].partition(
-        ". selection 30%"
-    )[0]
-    for verdict in {row.verdict for row in entered}:
-        assert f"{sum(row.verdict == verdict for row in entered)} {verdict}" in counts
+    assert len(result.rows) == 4 * (70 + 4) + 4  # always cheap fits every budget
+    assert len(done.splitlines()) <= 20 < 572 < len(whole.splitlines())
+    assert "(66 more: --all)" in done
+    answer = result.answer(0.2)
+    assert " ".join(done.split()).startswith(answer.sentence)
+    for budget in result.answers:
+        assert f"{100 * budget.budget.alpha:g} % {budget.verdict}" in done
     for row in result.rows:
         assert row.name in whole
-    assert len(done.splitlines()) < 250 < 572 < len(whole.splitlines())
+    at = [row for row in result.rows if row.budget.label == "selection 20%"]
+    entered = [row for row in at if row.verdict]
+    assert len(entered) == 70
+    for row in entered:
+        assert re.search(
+            rf"(?m)^ *(selection 20%)? +{row.allocator} .*{row.verdict}", whole
+        )
 
 
 def test_a_long_result_in_files_and_as_csv_or_json_has_every_row(crowd):
     table = call(*crowd, "--format", "csv")
-    assert len(table.splitlines()) == 1 + 4 * (70 + 4)
-    assert len(json.loads(call(*crowd, "--json"))["rows"]) == 4 * (70 + 4)
+    assert len(table.splitlines()) == 1 + 4 * (70 + 4) + 4
+    assert len(json.loads(call(*crowd, "--json"))["rows"]) == 4 * (70 + 4) + 4
 
 
 ABSENT = "build --dataset kitti --root /no/where --mode a=b --mode c=d --out x"

@@ -72,6 +72,16 @@ def test_every_convention_is_one_that_there_is(tmp_path):
         record["convention"] = kept
 
 
+@pytest.mark.parametrize("part", ["verdict", "scale", "best_fixed"])
+def test_every_word_of_an_answer_is_one_that_there_is(tmp_path, part):
+    content = result_content()
+    content["answers"][-1][part] = "perhaps"
+    (tmp_path / "r.json").write_text(json.dumps(content), encoding="utf-8")
+    place = rf"answers\[{len(content['answers']) - 1}\]\.{part}"
+    with pytest.raises(InputError, match=f"{place} must be one of .*'perhaps'"):
+        Result.load(tmp_path / "r.json")
+
+
 def test_frames(tmp_path):
     (kept,) = write_cells(tmp_path, ("braking",))
     content = json.loads((kept.parent / "frames.json").read_text(encoding="utf-8"))

@@ -53,7 +53,7 @@ def test_readme_examples_print_what_the_readme_says(capsys):
     )
     exec(compile(code, "README.md", "exec"), {})
     shown = capsys.readouterr().out.strip()
-    assert shown.startswith("better than random and worth it")
+    assert shown.startswith("Run mine at 20 %: ")
     assert f"It prints `{shown}`" in page
     assert f"```python\n{code}```\n\nIt prints `{shown}`" in (
         ROOT / "docs" / "start.md"

@@ -67,7 +67,7 @@ JUDGING = (
     "report result.json --out page.html",
     "threshold values.csv -s mine.csv --alpha 0.2 --out router.json",
     "compare values.csv mine.csv old.csv --fail-if worse --json",
-    "diagnose values.csv --json",
+    "evaluate values.csv --diagnose --json",
 )
 COSTS = (
     "[modes.cheap]\nms = 10.0\n[modes.full]\nms = 40.0\n[allocators.mine]\nms = 0.5\n"

@@ -111,14 +111,6 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
             "--draws",
             20,
         ),
-        "diagnose": (
-            "diagnose",
-            world / "values.csv",
-            "-s",
-            world / "x.csv",
-            "--draws",
-            20,
-        ),
         "analyse": (
             *(
                 "analyse",

@@ -30,7 +30,7 @@ CHECKOUT = (
 )
 """What a checkout needs to be installed from."""
 OUTPUTS = (
-    "gain.png",
+    "answer.png",
     "three.png",
     "result.json",
     "page.html",
@@ -124,4 +124,4 @@ def test_the_first_pages_run_as_they_stand_in_a_fresh_environment(tmp_path):
     for name in OUTPUTS:
         assert (folder / name).is_file(), name
     assert list((folder / "figures").glob("*.pdf"))
-    assert done.out.count("than random") >= 4
+    assert done.out.count("Run mine at 20 %: ") >= 4

@@ -12,8 +12,8 @@ from deepval.judging.allowances import allowance
 from deepval.judging.differences import Comparison, Figure
 from deepval.judging.extras.break_even import break_even
 from deepval.judging.extras.gaps import split_gap
+from deepval.judging.gains import Cap
 from deepval.judging.judgement import Figures
-from deepval.judging.stream_rows import Cap
 from reference import evaluation as slow
 from worlds import (
     COSTS,

@@ -194,7 +194,7 @@ def test_the_command_tells_all_and_its_json_is_the_diagnosis(tmp_path):
     score = tmp_path / "light.csv"
     rows = [f"{i},{v}" for i, v in enumerate(scores["light"].values)]
     score.write_text("\n".join(["input,score", *rows]) + "\n")
-    words = ["diagnose", values, "-s", score, "--draws", "20", "--resolve", "0.05"]
+    words = ["evaluate", values, "-s", score, "--draws", "20", "--resolve", "0.05"]
     text = quietly(call, *words)
     for question in (
         "budget bind?",
@@ -204,10 +204,11 @@ def test_the_command_tells_all_and_its_json_is_the_diagnosis(tmp_path):
         "one unit decide?",
     ):
         assert question in text
-    content = json.loads(quietly(call, *words, "--json"))
+    content = json.loads(quietly(call, *words, "--json"))["diagnosis"]
     assert list(content)[:3] == ["inputs", "units", "affected"]
     assert content["difference"] == 0.05
     assert len(content["budgets"]) == 4
     with pytest.raises(InputError):
         call(*words[:-1], "0")
-    assert "Does the budget bind?" in quietly(call, "diagnose", values, "--draws", "20")
+    bare = quietly(call, "evaluate", values, "--diagnose", "--draws", "20")
+    assert "Does the budget bind?" in bare

@@ -16,8 +16,7 @@ from scipy import stats
 
 import deepval
 from deepval.judging.extras.next_units import break_even_unit, jackknife, units_for
-from deepval.report.console import closing_sentences
-from deepval.results import Bounds, Result, Row
+from deepval.results import Result
 from worlds import quietly, table_of
 
 
@@ -152,9 +151,6 @@ def test_without_draws_there_is_a_second_opinion_and_the_next_unit():
     drawn = row_of(deepval.evaluate(table, scores, 0.25, draws=20))
     assert row.next_unit == drawn.next_unit
     assert row.break_even_unit == drawn.break_even_unit
-    (first, _) = closing_sentences([row])
-    assert f"Second opinion, against random: {row.second_verdict}: light." in first
-    assert "Worst of these 6 units" in first
 
 
 def test_estimated_losses_promise_nothing_about_the_next_unit():
@@ -189,54 +185,3 @@ def test_a_table_on_disk_says_the_same_of_the_next_unit(tmp_path):
             assert one[name] == pytest.approx(other[name])
         assert one.versus_random_second == pytest.approx(other.versus_random_second)
         assert one.second_verdict == other.second_verdict
-
-
-def sentences_row(**fields):
-    """A decided row of 6 units; the worst is -0.31 of a mean loss of 10."""
-    row = Row(
-        "light",
-        "selection",
-        0.2,
-        verdict="better",
-        verdict_words="better",
-        second_verdict="better",
-        cheap_loss=60.0,
-        units_compared=6,
-        next_unit=Bounds(-0.31, 2.0),
-        break_even_unit=1.25,
-    )
-    return replace(row, **fields)
-
-
-def test_the_sentences_of_the_next_unit():
-    row = sentences_row()
-    first, last = closing_sentences([row])
-    for number in ("-3.10%", "1/7", "1.2."):
-        assert number in first
-    assert "39 units, 19 for one side" in last
-    dark = sentences_row(allocator="dark", break_even_unit=2.0)
-    both, _ = closing_sentences([row, dark])
-    for number in ("light -3.10%", "dark -3.10%", "light 1.2", "dark 2."):
-        assert number in both
-
-
-def test_of_many_allocators_the_sentences_name_the_range():
-    multiples = {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0}
-    rows = [
-        sentences_row(allocator=name, break_even_unit=multiple)
-        for name, multiple in multiples.items()
-    ]
-    many, _ = closing_sentences(rows)
-    assert "Worst of" not in many
-    assert "2 to 5." in many
-
-
-def test_the_units_that_certainty_takes_are_named_until_there_are_as_many():
-    _, enough_for_one_side = closing_sentences([sentences_row(units_compared=19)])
-    assert "39 units on both sides" in enough_for_one_side
-    assert len(closing_sentences([sentences_row(units_compared=39)])) == 1
-
-
-def test_a_row_of_an_old_result_has_no_sentence_of_the_next_unit():
-    old = sentences_row(units_compared=0, next_unit=None, break_even_unit=None)
-    assert closing_sentences([old]) == ["selection 20%. Better, against random: light."]

@@ -512,20 +512,38 @@ def test_python_costs_that_cannot_be_are_refused():
             )
 
 
-def test_an_allocator_without_a_price_is_an_error_and_never_free():
+def test_an_allocator_without_a_price_is_charged_nothing_and_a_note_says_so():
     table = priced(np.random.default_rng(0), inputs=5)
-    with pytest.raises(InputError, match="'usd'"):
-        judge(table, {"other": np.arange(5.0)}, [deepval.Money(0.2)])
     bare = quietly(
         deepval.ValueTable.from_columns,
         unit=table.unit,
+        input=table.input,
         losses=dict(zip(table.modes, table.losses.T, strict=True)),
         input_costs=dict(zip(table.modes, table.input_costs["usd"].T, strict=True)),
     )
-    with pytest.raises(InputError, match="'usd'"):
-        judge(bare, {"mine": np.arange(5.0)}, [deepval.Money(0.2)])
+    score, budget = np.arange(5.0), [deepval.Money(0.2)]
+    note = "No cost of {} is stated: 0 is charged"
+    free = judge(table, {"mine": score}, budget)
+    assert not [text for text in free.warnings if "is stated" in text]
+    for of, name in ((table, "other"), (bare, "mine")):
+        found = judge(of, {name: score}, budget)
+        (told,) = [text for text in found.warnings if "is stated" in text]
+        assert told.startswith(note.format(name))
+        own = [dict(row) | {"allocator": "mine"} for row in (found[name], free["mine"])]
+        assert own[0] == own[1]
+    both = judge(table, {"mine": score, "other": score}, budget).warnings
+    (told,) = [text for text in both if "is stated" in text]
+    assert told.startswith(note.format("other"))
     with pytest.raises(InputError, match=r"A latency budget needs costs"):
-        judge(bare, {"mine": np.arange(5.0)}, [deepval.Latency(0.2)])
+        judge(bare, {"mine": score}, [deepval.Latency(0.2)])
+
+
+def test_an_allocator_without_a_price_in_a_file_with_modes_is_an_error():
+    """There is a file of costs, in which that of the allocator was forgotten."""
+    table = priced(np.random.default_rng(0), inputs=5)
+    costs = {"modes": {mode: {"usd": 1.0 + m} for m, mode in enumerate(table.modes)}}
+    with pytest.raises(InputError, match="'usd'"):
+        judge(table, {"mine": np.arange(5.0)}, [deepval.Money(0.2, costs)])
 
 
 def test_streams_say_that_they_keep_rates():
@@ -589,8 +607,12 @@ def test_the_kinds_that_columns_of_costs_allow(tmp_path):
     scores = tmp_path / "mine.csv"
     scores.write_text("input,score\n1,1\n2,2\n3,3\n")
     case = read_evaluation_data(path)
+    assert case.kinds(case.scores({"mine": scores}), "mj") == ["money"]
+    timed = tmp_path / "timed.csv"
+    timed.write_text(path.read_text().replace("cost_", "ms_"))
+    case = read_evaluation_data(timed)
     with pytest.warns(
-        InputWarning, match=r"No money budgets: the cost of mine is unknown"
+        InputWarning, match=r"No latency budgets: the cost of mine is unknown"
     ):
         assert case.kinds(case.scores({"mine": scores}), "mj") == ["selection"]
     costs = tmp_path / "costs.toml"

@@ -462,7 +462,8 @@ def test_plain_scores_keep_random_and_every_row_says_what_it_is_measured_by():
         draws=20,
     )
     named = {
-        (row.allocator, row.accounting): (row.oracle, row.chance) for row in result.rows
+        (row.allocator, row.accounting): (row.oracle, row.chance)
+        for row in result.choosers
     }
     full_only, ladder = ("oracle", "random"), ("oracle-ladder", "random-ladder")
     assert [name for name, how in named if how == "cascade"] == [

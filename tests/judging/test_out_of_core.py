@@ -352,6 +352,34 @@ def test_rewards_order_and_how_they_were_estimated_are_read(tmp_path):
     assert "by a model" in found.warnings
 
 
+@pytest.mark.parametrize("name", ["loss", "reward"])
+@pytest.mark.parametrize("kind", ["right or wrong", "both signs", "one in part"])
+def test_answers_have_the_unit_of_the_table_in_memory(tmp_path, name, kind):
+    source = world(tmp_path)
+    table = pq.read_table(source)
+    rng = np.random.default_rng(4)
+    for at, column in enumerate(table.column_names):
+        if column.startswith("loss_"):
+            values = rng.integers(0, 2, INPUTS).astype(float)
+            # Every piece of the rows is right or wrong; all together are not.
+            if kind == "both signs" and column == "loss_full":
+                values = -values
+            if kind == "one in part":
+                values[-1] = 0.5
+            table = table.set_column(at, column, pa.array(values))
+    names = [column.replace("loss", name) for column in table.column_names]
+    pq.write_table(table.rename_columns(names), source)
+    found = assert_judged_alike(
+        source, scores(tmp_path), draws=5, modes=["cheap", "full"]
+    )
+    graded = {"loss": "right", "reward": "right"}
+    others = {"loss": "share", "reward": "reward"}
+    expected = (graded if kind == "right or wrong" else others)[name]
+    assert {answer.scale for answer in found.answers} == {expected}
+    shows_quality = expected in ("right", "reward")
+    assert (found.row("whole", alpha=0.2).quality is not None) == shows_quality
+
+
 def test_huge_losses_do_not_overflow(tmp_path):
     source = world(tmp_path)
     table = pq.read_table(source)

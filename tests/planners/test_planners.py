@@ -15,7 +15,7 @@ from commands import PYTHON, run_process
 from deepval.errors import InputError, install_command
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import routes
-from deepval.planners.idm import Idm, Lead
+from deepval.planners.idm import Idm, Leader
 from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, EgoState
 from deepval.planners.pdm_closed import PdmClosed, braking_mps, proposals_of
 from deepval.planners.roads import (
@@ -314,9 +314,9 @@ def test_idm_s_acceleration_by_hand():
     wanted = 1 + 15 + 40 / (2 * 3**0.5)
     expected = 1 - (10 / 13) ** 4 - (wanted / 30) ** 2
     assert Idm().acceleration(
-        10.0, Lead("", 30.0, 6.0, 0.0), target_mps=13.0
+        10.0, Leader("", 30.0, 6.0, 0.0), target_mps=13.0
     ) == pytest.approx(expected)
-    assert Idm().acceleration(10.0, Lead("", 2.0, 0.0, 1.5), target_mps=13.0) == -3.0
+    assert Idm().acceleration(10.0, Leader("", 2.0, 0.0, 1.5), target_mps=13.0) == -3.0
 
 
 def test_the_brake_s_signed_speed():

@@ -106,7 +106,7 @@ def test_the_command_writes_what_the_library_draws_and_no_page(paper, parts, tmp
     results, frames, gains = parts
     folder, said = paper
     written, left_out = write_figures(tmp_path, results, frames, gains=gains)
-    kinds = ("birds-eye", "curves", "dumbbells", "gap", "sign")
+    kinds = ("answer", "birds-eye", "curves", "dumbbells", "gap", "sign")
     names = [f"{kind}-braking.{form}" for kind in kinds for form in ("pdf", "png")]
     assert (
         sorted(path.name for path in folder.iterdir())
@@ -152,7 +152,9 @@ def test_order_of_results_and_settings_of_the_user_do_not_matter(tmp_path):
             matplotlib.rcParams["axes.facecolor"],
         ) == (20, "red")
     assert [path.name for path in before] == [
+        "answer-x.png",
         "gap-x.png",
+        "answer-y.png",
         "gap-y.png",
         "dumbbells-x.png",
     ]
@@ -341,7 +343,7 @@ def test_what_cannot_be_drawn_is_left_out_with_a_reason(tmp_path):
     written, left_out = write_figures(
         tmp_path, {"c": judged()}, {"c": {"frames": [], "modes": []}}, formats=("png",)
     )
-    assert [path.name for path in written] == ["gap-c.png"]
+    assert [path.name for path in written] == ["answer-c.png", "gap-c.png"]
     assert left_out == {
         "curves-c": "the result holds no curves: evaluate with --curve 20",
         "sign-c": "the result holds no inputs: evaluate with --terms terms.parquet",
@@ -367,7 +369,7 @@ def test_nothing_to_gain_leaves_no_figure_and_no_file(tmp_path):
     )
     assert not (tmp_path / "paper").exists()
     assert (tmp_path / "page.html").exists()
-    assert len(re.findall(r"^Left out \S+: .+\.$", printed, re.MULTILINE)) == 5
+    assert len(re.findall(r"^Left out \S+: .+\.$", printed, re.MULTILINE)) == 6
 
 
 def test_names_are_text_and_stay_in_their_folder(tmp_path):
@@ -377,7 +379,8 @@ def test_names_are_text_and_stay_in_their_folder(tmp_path):
         {"../up $x$": judged(hostile, curve_points=3)},
         formats=("pdf",),
     )
-    assert [path.name for path in written] == ["gap-..-up-x.pdf", "curves-..-up-x.pdf"]
+    names = [f"{kind}-..-up-x.pdf" for kind in ("answer", "gap", "curves")]
+    assert [path.name for path in written] == names
     assert sorted(path.name for path in (tmp_path / "in").iterdir()) == sorted(
         path.name for path in written
     )
@@ -406,6 +409,25 @@ def test_the_budget_nearest_to_the_headline_is_drawn():
     assert at_one_budget(rows, ("latency",)) == []
 
 
+def test_a_plot_is_the_answer():
+    result = judged(budgets=[deepval.Selection(a) for a in (0.1, 0.2, 0.5)])
+    (axes,) = result.plot().axes
+    answer = result.answer()
+    assert axes.get_title(loc="left").replace("\n", " ") == answer.sentence
+    lines = lines_of(axes)
+    costs, qualities = lines[answer.candidate]
+    row = result.row(answer.candidate, alpha=0.2)
+    place = costs.index(pytest.approx(20.0))
+    assert qualities[place] == pytest.approx(100 * row.gain_share)
+    assert "best blind mixture" in lines
+    names = {text.get_text() for text in axes.texts}
+    assert {*result.setting.modes, answer.candidate} <= names
+    # One candidate is emphasised, and there is one band.
+    widths = {line.get_label(): line.get_linewidth() for line in axes.get_lines()}
+    assert max(widths, key=widths.get) == answer.candidate
+    assert len(axes.collections) == 1
+
+
 def test_a_plot_draws_the_references_of_the_verdict():
     rng = np.random.default_rng(3)
     cheap = rng.exponential(size=60)
@@ -417,7 +439,8 @@ def test_a_plot_draws_the_references_of_the_verdict():
     scores = {"each": np.column_stack([cheap, cheap * 1.1]), "mine": chosen}
     for points in (0, 5):
         result = judge(table, scores, [0.1, 0.2], draws=20, curve_points=points)
-        gain, forest = result.plot().axes[:2]
+        (gain,) = result.plot("gain").axes
+        (forest,) = result.plot("forest").axes
         labels = {line.get_label() for line in gain.get_lines()}
         assert {
             "random-ladder",
@@ -437,7 +460,7 @@ def test_a_plot_draws_the_references_of_the_verdict():
         assert names == ["each", f"mine (at {100 * own.alpha:.4g}%)", "never", "always"]
         assert "random-ladder" in forest.get_xlabel()
     both = judge(table, scores | {"plain": cheap}, [0.1, 0.2], draws=20)
-    labels = {line.get_label() for line in both.plot().axes[0].get_lines()}
+    labels = {line.get_label() for line in both.plot("gain").axes[0].get_lines()}
     assert {
         "random-ladder",
         "random (full mode only)",

@@ -63,7 +63,7 @@ def _empty_result():
 
 @pytest.fixture(scope="module")
 def whole():
-    return _result()
+    return _result(thresholds=True)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -222,16 +222,12 @@ def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_
     assert shown["each"] == ("ladder", "1.000")
     assert shown["oracle"] == ("full", "0.750")
     assert shown["oracle-ladder"] == ("ladder", "1.000")
-    assert closing_sentences(result.rows) == [
-        "latency 25% (ms). Shown neither to be better than random nor to be worth it: "
-        "one. Shown neither to be better than random-ladder nor to be worth it: each. "
-        "Worst of these 2 units against random: 0.00% of a unit's mean loss. A new "
-        "unit of this kind does worse than them all with probability at most 1/3.",
-        (
-            "95 % certainty about a new unit takes 39 units, 19 for one side "
-            "(docs/guarantees.md)."
-        ),
-    ]
+    # The best blind choice at 6 ms: m, and l for half an input, gains 8 2/3 of 20.
+    leads = [result.row(name).lead for name in ("each", "one")]
+    assert leads == pytest.approx([(8 - 26 / 3) / 20, (6 - 26 / 3) / 20])
+    assert closing_sentences(result) == [result.answer().sentence]
+    assert result.answer().verdict == "not settled"
+    assert result.answer().candidate == "each"
 
 
 def test_shares_of_an_almost_zero_loss_are_not_printed():

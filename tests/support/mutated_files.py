@@ -21,7 +21,7 @@ from worlds import judge, random_table
 
 
 def result_content() -> dict[str, Any]:
-    """A result with slices, streams, curves, a ladder, terms, infeasible rows and
+    """A result with slices, streams, curves, a ladder, thresholds, infeasible rows and
     nulls, as plain data.
     """
     rng = np.random.default_rng(1)
@@ -49,6 +49,7 @@ def result_content() -> dict[str, Any]:
         "curve_points": 3,
         "simultaneous_intervals": True,
         "draws": 15,
+        "thresholds": True,
     }
     return json.loads(
         judge(

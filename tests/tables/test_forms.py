@@ -66,7 +66,7 @@ def test_frames_are_renamed_too():
     assert table.digest == deepval.read_values(OURS).digest
 
 
-@pytest.mark.parametrize("command", ["evaluate", "threshold", "diagnose"])
+@pytest.mark.parametrize("command", ["evaluate", "threshold"])
 def test_commands_read_values_and_scores_of_another_form(command):
     words = (
         *WORDS,

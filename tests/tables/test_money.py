@@ -52,10 +52,18 @@ def test_a_money_budget_is_a_latency_budget_in_another_unit():
                 one, other = (result.row(name, kind.kind, alpha) for kind in kinds)
                 cost_ms, cost_usd = one.cost, other.cost
                 assert cost_ms is None or cost_ms == pytest.approx(1e5 * cost_usd)
+                spent_ms, spent_usd = one.spend, other.spend
+                assert spent_ms is None or spent_ms == pytest.approx(1e5 * spent_usd)
+                # Shares of prices in two units differ by a rounding.
+                for bound in ("lead", "lead_lo", "lead_hi"):
+                    exact = pytest.approx(other[bound], abs=1e-12)
+                    assert one[bound] == (None if other[bound] is None else exact)
                 told = {
+                    "lead": other.lead,
                     "kind": "money",
                     "convention": "usd",
                     "cost": other.cost,
+                    "spend": other.spend,
                     "reason": other.reason,
                 }
                 assert replace(one, **told) == other

@@ -43,6 +43,10 @@ class Router:
         score: The score of the last input; with one score per mode, the largest.
     """
 
+    def __repr__(self) -> str:
+        routing = self.routing
+        return f"Router({routing.policy_name}: {' or '.join(routing.modes)})"
+
     def __init__(
         self,
         allocator: Allocator | None,

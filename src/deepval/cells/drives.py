@@ -31,7 +31,7 @@ from deepval.perception.placing import merge, monocular_objects
 from deepval.perception.reported.detections import DONE, Detections
 from deepval.planners.closed_loop import blamed, meeting
 from deepval.planners.controllers import Actions
-from deepval.planners.idm import Idm, Lead
+from deepval.planners.idm import Idm, Leader
 from deepval.planners.observation import VEHICLE, Agents, agents_of, situation_at
 from deepval.planners.pdm_closed import BRAKE_MPS2, PdmClosed
 from deepval.systems import Braking, RecedingHorizon
@@ -106,7 +106,7 @@ class RoadIdm(Braking):
         )
         follow = partial(self.idm.acceleration, target_mps=self.target_mps)
         decelerations = -np.array(
-            [[follow(v, Lead("", gap, lead, EGO.front_m))] for v, gap, lead in leads]
+            [[follow(v, Leader("", gap, lead, EGO.front_m))] for v, gap, lead in leads]
         )
         # the last bits of an object depend on the number of egos
         return np.round(decelerations, 9)

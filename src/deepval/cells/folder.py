@@ -182,7 +182,15 @@ class BuiltCell(JudgedCell):
             if isinstance(system, Mapping)
             else None
         )
+        table = replace(table, nouns=("frame", self._unit_noun))
         return table if rule is None else replace(table, tolerance=rule.tolerance)
+
+    @property
+    def _unit_noun(self) -> str:
+        """What a reader calls a unit of the data set."""
+        dataset = self.definition.get("dataset")
+        name = dataset.get("name") if isinstance(dataset, Mapping) else None
+        return "drive" if name == "kitti" else "scene"
 
     @cached_property
     def terms(self) -> Columns:

@@ -55,7 +55,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "import": "routers",
     },
     "Analyse cells and reproduce the paper": {
-        "diagnose": "routers",
         "analyse": "analyse",
         "reproduce": "official",
         "drive": "drive",

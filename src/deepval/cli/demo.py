@@ -24,8 +24,8 @@ from deepval.judging.allowances import LEVELS, Latency, Selection
 from deepval.judging.cases import judge
 from deepval.report import forms
 from deepval.report.comparisons import overview
-from deepval.report.text_tables import interval, number, percent, quantity
-from deepval.results import HEADLINE, Result, Row
+from deepval.report.text_tables import percent, quantity
+from deepval.results import HEADLINE, Result
 from deepval.tables.columns import csv_text
 from deepval.tables.costs import PROFILES
 
@@ -119,48 +119,15 @@ def _closing(results: Mapping[str, Result], scenes: int, out: Path) -> list[str]
     setting = results[SHOWN].setting
     cheap, full = setting["modes"][0], setting["modes"][-1]
     affected, everything = setting["affected"], setting["all_full_share"]
-    rows = [
-        row
-        for row in results[SHOWN].rows
-        if row.budget.holds(kind="selection", alpha=HEADLINE) and row.answer
-    ]
-    best = max(rows, key=lambda row: (_is_shown(row), row.gain or 0.0), default=None)
     tests = quantity(setting["units"], "test scene")
-    answer, certainty = (
-        f"no allocator can be judged on {tests}.",
-        "not at all: run it with more --scenes.",
+    answer = results[SHOWN].answer(HEADLINE, kind="selection")
+    verdicts = [
+        result.answer(HEADLINE, kind="selection").verdict for result in results.values()
+    ]
+    told = ", ".join(
+        f"{verdict} in {quantity(verdicts.count(verdict), 'cell')}"
+        for verdict in dict.fromkeys(verdicts)
     )
-    if best is not None:
-        agrees = best.second_verdict == best.verdict_words == "better"
-        verb = (
-            ("run" if agrees else "try")
-            if _is_shown(best)
-            else "none is shown to be worth running; the best was"
-        )
-        answer = (
-            f"{verb} {best.allocator}. Escalating 20 % of the inputs, it lowers the "
-            f"loss by {percent(best.gain_share, 1)}, {_points(best.versus_random)} "
-            "points "
-            f"{interval(best.versus_random_lo, best.versus_random_hi, _points)} more "
-            "than a random choice (95 %)."
-        )
-        of_cells = [
-            any(
-                _is_shown(row)
-                for row in other.rows
-                if (row.allocator, row.budget) == (best.allocator, best.budget)
-            )
-            for other in results.values()
-        ]
-        strength = (
-            "agrees" if agrees else f"is {best.second_verdict}: a lead, not a proof"
-        )
-        certainty = (
-            f"the second opinion {strength}. {best.allocator} is {best.answer}. It is "
-            f"better than random and worth it in {sum(of_cells)} of "
-            f"{quantity(len(of_cells), 'cell')}; the best of "
-            f"{quantity(len(rows), 'allocator')} does less on new scenes."
-        )
     return [
         f"Simulated: {quantity(scenes, 'scene')} of invented road traffic, no real "
         f"data. A vehicle plans by what a detector sees, by the cheap mode ({cheap}) "
@@ -170,23 +137,12 @@ def _closing(results: Mapping[str, Result], scenes: int, out: Path) -> list[str]
         f"{percent(setting['harm_rate'], 1)} of those worse. Running it always "
         f"{'raises' if (everything or 0.0) < 0 else 'lowers'} the "
         f"loss by {percent(None if everything is None else abs(everything), 1)}.",
-        f"At 20 %: {answer}",
-        f"How certain: {certainty}",
+        f"What to run: {answer.sentence} {answer.instead}",
+        f"How certain: {answer.doubt} Over all cells: {told}.",
         f"Open next: {out / 'report.html'} in a browser (all cells, frames, sliders); "
         f"{out / 'results.md'} has all tables; `deepval evaluate {out / SHOWN}` "
         "prints this cell.",
     ]
-
-
-def _is_shown(row: Row) -> bool:
-    """Whether a row is shown to be better than random and than never escalating, and no
-    reference surpasses it.
-    """
-    return row.marked == "better" and row.never_verdict == "better"
-
-
-def _points(share: float | None) -> str:
-    return number(None if share is None else 100 * share, 1)
 
 
 def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
@@ -198,7 +154,11 @@ def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     for name, item in scored.items():
         text = csv_text(item.columns())
         write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)
-    settings: dict[str, Any] = {"curve_points": 20, "terms": cell.terms}
+    settings: dict[str, Any] = {
+        "curve_points": 20,
+        "terms": cell.terms,
+        "thresholds": True,
+    }
     free = judge(cell, scored, command=None, **settings)
     free.save(cell.folder / "result.json")
     charged = _judge_charged(cell, scored, **settings)

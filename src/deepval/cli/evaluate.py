@@ -1,14 +1,21 @@
 """`deepval evaluate`: a cell or a values file, and score files -> verdicts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from deepval.cli import options, terminal
 from deepval.errors import InputError
+
+if TYPE_CHECKING:
+    from deepval.judging.allowances import Budget
+    from deepval.judging.cases import EvaluationData
+    from deepval.judging.diagnosis import Diagnosis
+    from deepval.results import Result
+    from deepval.tables.scores import Scores
 
 Format = Literal["console", "csv", "markdown", "latex", "json"]
 KEPT = (
@@ -23,8 +30,6 @@ KEPT = (
     "decimal",
 )
 """Options that other commands on the same files need too."""
-MOST_ROWS = 200
-"""A longer table is summarised on the console."""
 
 
 def evaluate(
@@ -35,6 +40,7 @@ def evaluate(
     subject: options.SubjectOptions = options.SUBJECT_DEFAULTS,
     budgets: options.ChargedBudgets = options.CHARGED_DEFAULTS,
     draws: options.DrawOptions = options.DRAWS_DEFAULTS,
+    own: Annotated[tuple[str, ...], Parameter(group=options.SUBJECT)] = (),
     calibrate: options.Calibration = None,
     by: Annotated[tuple[str, ...], Parameter(group=options.TABLES)] = (),
     memory: Annotated[str | None, Parameter(group=options.SUBJECT)] = None,
@@ -42,6 +48,11 @@ def evaluate(
     curve: Annotated[int, options.whole(0, 10_000, group=options.TABLES)] = 0,
     thresholds: Annotated[bool, Parameter(group=options.TABLES)] = False,
     apgr: Annotated[bool, Parameter(group=options.TABLES)] = False,
+    diagnose: Annotated[bool, Parameter(group=options.TABLES)] = False,
+    resolve: Annotated[
+        float | None,
+        Parameter(validator=options.Between(-1e9, 1e9), group=options.TABLES),
+    ] = None,
     terms: Annotated[Path | None, Parameter(group=options.SUBJECT)] = None,
     weight: Annotated[tuple[str, ...], Parameter(group=options.SUBJECT)] = (),
     form: Annotated[
@@ -51,16 +62,20 @@ def evaluate(
     out: options.Out = None,
     whole: Annotated[bool, Parameter(name="--all", group=options.OUTPUT)] = False,
 ) -> None:
-    """Judge allocators: gain, intervals, a verdict against random.
+    """What to run: an allocator, one fixed mode, or not settled.
 
-    nDG is the normalized decision gain: the share of the oracle's gain. Intervals
-    resample units. For a cell, losses, terms, costs and scores come from its folder,
-    and the test units are judged; all units if no scores were fitted.
+    An allocator is worth running if it gains more than the best choice that spends as
+    much without looking at the inputs. Without scores: whether the dearer mode helps,
+    and where. Intervals resample units. For a cell, losses, terms, costs and scores
+    come from its folder, and the test units are judged; all units if no scores were
+    fitted.
 
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml
     --out result.json
 
     Args:
+        own: Your own allocators: only these are recommended, others are compared.
+            Repeatable. Default: all.
         by: Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there.
             Repeatable.
         memory: Memory limit, such as 1.5GB; larger Parquet files are read in pieces. 0:
@@ -69,14 +84,19 @@ def evaluate(
         curve: Add budget curves with this many points.
         thresholds: Add score thresholds and escalation rates.
         apgr: Add APGR and call-performance thresholds (RouteLLM's).
+        diagnose: Add what the data can show: does the budget bind, do ties or single
+            units decide, how many units are enough.
+        resolve: Add it, with the number of units that resolve this share of the
+            all-cheap loss. Default: 0.01.
         terms: Loss terms (.parquet, .csv) of the inputs, to store in the result.
             Default: the cell's.
         weight: NAME=NUMBER: weight of a loss term. Repeatable.
         form: Output format. Default: console.
         out: Also save the result as JSON.
-        whole: Print every row; default: at most 200 rows of a table.
+        whole: Print every table; default: the answer and what it rests on.
     """
     import deepval
+    from deepval.files.canonical import plain
     from deepval.files.writing import check_writable
     from deepval.judging.cases import (
         head_of,
@@ -85,16 +105,16 @@ def evaluate(
         note_unknown_fits,
         with_note,
     )
-    from deepval.judging.out_of_core import refuse
-    from deepval.report import FORMS, console
+    from deepval.report import FORMS
     from deepval.tables.chunks import on_disk
 
     output_form = options.format_name(form, json=json, usual="console")
     terminal.hold_notes(hold=output_form == "console")
-    if simultaneous and draws.number == 0:
-        raise InputError(
-            "--simultaneous adds intervals, which need draws: leave out --draws 0."
-        )
+    is_diagnosed = diagnose or resolve is not None
+    _check_options(
+        simultaneous=simultaneous and draws.number == 0,
+        diagnosed=is_diagnosed and output_form not in ("console", "json"),
+    )
     if out is not None:
         check_writable(out)
 
@@ -112,7 +132,7 @@ def evaluate(
     note = None
     if table_on_disk is None:
         case = subject.case(values)
-        scored = case.scores(files)
+        scored = case.scores(files, needed=False)
         calibration_units = None
         if calibrate is not None:
             calibration_units = case.units(options.unit_list(calibrate, case.roles))
@@ -125,7 +145,9 @@ def evaluate(
         chosen = options.unit_list(subject.units)
         calibration_units = options.unit_list(calibrate)
         scored = heads_of(case, files)
-        refuse(table_on_disk, {"--apgr": apgr})
+        from deepval.judging.out_of_core import refuse
+
+        refuse(table_on_disk, {"--apgr": apgr, "--diagnose": is_diagnosed})
 
     levels = budgets.charged(case, scored)
     settings: dict[str, Any] = {
@@ -134,6 +156,7 @@ def evaluate(
         "units": chosen,
         "calibration": calibration_units,
         "by": by,
+        "own": own,
         "missing": subject.missing,
         "missing_costs": case.missing_costs(
             scored, levels, requested=bool(budgets.budget)
@@ -155,16 +178,77 @@ def evaluate(
     result = with_note(result, note)
     if apgr:
         result = replace(result, recovery=result.apgr())
+    diagnosis = None
+    if is_diagnosed:
+        diagnosis = _diagnosis(case, scored, levels, settings, resolve)
 
+    named_files = _named(values, files, subject)
+    provenance = replace(result.provenance, files=named_files)
+    named_result = replace(result, provenance=provenance)
     if out is not None:
-        provenance = replace(result.provenance, files=_named(values, files, subject))
-        replace(result, provenance=provenance).save(out)
+        named_result.save(out)
     if output_form == "console":
-        terminal.print_notes(result.warnings)
-        most = None if whole else MOST_ROWS
-        terminal.write(console.render(result, **terminal.look(), most=most))
+        _print(named_result, diagnosis, whole=whole)
+    elif diagnosis is not None:
+        content = result.to_dict() | {"diagnosis": plain(dict(diagnosis))}
+        terminal.print_json(content)
     else:
         terminal.write(FORMS[output_form](result))
+
+
+def _check_options(*, simultaneous: bool, diagnosed: bool) -> None:
+    """Raise where options contradict each other."""
+    if simultaneous:
+        raise InputError(
+            "--simultaneous adds intervals, which need draws: leave out --draws 0."
+        )
+    if diagnosed:
+        raise InputError(
+            "--diagnose is printed on the console or as JSON: leave out --format."
+        )
+
+
+def _print(result: "Result", diagnosis: "Diagnosis | None", *, whole: bool) -> None:
+    """The answer, or all tables; then what the data can show."""
+    from deepval.report import console
+    from deepval.report.answers import Typed
+    from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
+
+    look = terminal.look()
+    if whole:
+        terminal.print_notes(result.warnings)
+        terminal.write(console.render(result, **look))
+    else:
+        typed = Typed.of(result)
+        terminal.write(console.render_answer(result, **look, typed=typed))
+        # Only the tables have the notes, too.
+        terminal.print_notes()
+    if diagnosis is not None:
+        terminal.say(diagnosis_sentence(diagnosis))
+        terminal.print_tables(list(diagnosis_tables(diagnosis)))
+
+
+def _diagnosis(
+    case: "EvaluationData",
+    scored: "Mapping[str, Scores]",
+    levels: "Sequence[Budget]",
+    settings: Mapping[str, Any],
+    resolve: float | None,
+) -> "Diagnosis":
+    """What the data can show, over the same units."""
+    from deepval.judging import diagnosis
+
+    difference = diagnosis.DIFFERENCE if resolve is None else abs(resolve)
+    if not difference > 0:
+        raise InputError("--resolve must be a difference other than 0; found 0.")
+    shared = ("units", "draws", "seed", "missing", "missing_costs", "watch")
+    return diagnosis.diagnose(
+        case.table,
+        scored,
+        levels,
+        difference=difference,
+        **{name: settings[name] for name in shared},
+    )
 
 
 def _named(
@@ -184,6 +268,8 @@ def _named(
             continue
         words = value if isinstance(value, tuple) else (value,)
         stated += [f"--{option}={word}" for word in words]
+    if subject.cheap_always_runs:
+        stated.append("--cheap-always-runs")
     return named | {"options": "\n".join(stated), "values": str(values)}
 
 

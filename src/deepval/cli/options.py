@@ -8,7 +8,7 @@ imported inside functions, so that help loads none of it.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -198,7 +198,9 @@ class Budgets:
                 "was requested: give --costs."
             )
 
-        accounting = "skipping" if skipping else "cascade"
+        # Prices in a table are those of calls: the one that runs is charged.
+        is_priced = not self.budget and case.table.costs is None and "money" in kinds
+        accounting = "skipping" if skipping or is_priced else "cascade"
         budgets: list[Budget] = []
         for kind in kinds:
             for share in self.alpha or LEVELS:
@@ -219,6 +221,12 @@ class ChargedBudgets(Budgets):
 
     rails: Rails = None
     skipping: Skipping = False
+
+    def first(self, case: "EvaluationData", scores: "Mapping[str, Scores]") -> "Budget":
+        """The one budget of a router: money where the table has prices, else
+        selection, unless another is stated.
+        """
+        return self.charged(case, scores)[0]
 
     def charged(
         self,
@@ -255,6 +263,8 @@ class SubjectOptions:
         rewards: The same with rewards, such as 1 for a right answer and 0.
         sep: Sign between cells, or tab; files without it have commas.
         decimal: Decimal sign of files with --sep.
+        cheap_always_runs: The cheap output is needed on every input, so that running
+            another mode alone saves nothing.
     """
 
     costs: Annotated[Path | None, Parameter(group=SUBJECT)] = None
@@ -266,6 +276,7 @@ class SubjectOptions:
     rewards: Annotated[str | None, Parameter(group=FILES)] = None
     sep: Annotated[str, Parameter(group=FILES)] = ","
     decimal: Annotated[str, Parameter(group=FILES)] = "."
+    cheap_always_runs: Annotated[bool, Parameter(group=SUBJECT)] = False
 
     @property
     def form(self) -> "Form":
@@ -290,9 +301,12 @@ class SubjectOptions:
         """The cell or values file with these costs and modes."""
         from deepval.judging.cases import read_evaluation_data
 
-        return read_evaluation_data(
+        case = read_evaluation_data(
             values, costs=self.costs, modes=name_list(self.modes), form=self.form
         )
+        if not self.cheap_always_runs:
+            return case
+        return replace(case, table=replace(case.table, cheap_always_runs=True))
 
 
 # The groups where no option of them is stated.

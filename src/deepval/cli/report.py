@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from deepval.cli import options
 from deepval.cli.terminal import say
 from deepval.errors import InputError
 
@@ -18,6 +19,7 @@ def report(
     results: tuple[str, ...],
     /,
     *,
+    scores: options.ScoreFiles = (),
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
     figures: Path | None = None,
     frames: tuple[str, ...] = (),
@@ -29,14 +31,16 @@ def report(
 
     The page has verdicts, charts, tables and frames, and opens from disk. For a cell,
     it has the results in its folder (result*.json), or else the judgement of the scores
-    there. With --figures, figures for a paper are written instead, or too if --out is
+    there; for a values file, the judgement of --scores, or whether the dearer mode
+    helps. With --figures, figures for a paper are written instead, or too if --out is
     given.
 
     Example: deepval report demo/braking-monocular/result.json
     demo/braking-oracle/result.json --out report.html
 
     Args:
-        results: Folders of cells, or saved results: CELL, FILE or NAME=FILE.
+        results: Folders of cells, values files (.csv, .parquet), or saved results:
+            CELL, FILE or NAME=FILE.
         out: HTML file. Default: report.html; no page with --figures.
         figures: Folder for figures (PDF, PNG): gap to the oracle, budget curves, sign
             scatter, bird's-eye views, allocators with and without their own cost (also
@@ -54,6 +58,7 @@ def report(
         results_by_name,
         write_figures,
     )
+    from deepval.files import reading
     from deepval.files.writing import check_writable, write_atomically
     from deepval.report.text_tables import quantity
 
@@ -68,6 +73,10 @@ def report(
         raise InputError(
             "--image-root applies only to --images: give --images too, or leave it out."
         )
+    if image_root is not None and not reading.is_folder(image_root):
+        raise InputError(
+            f"--image-root must be a folder of pictures; found {str(image_root)!r}."
+        )
     if open_page and page is None:
         raise InputError(
             "--open opens the page, and --figures alone writes no page: give --out too."
@@ -76,7 +85,7 @@ def report(
         check_writable(page)
     if figures is not None:
         check_writable(figures, folder=True)
-    loaded = results_by_name(files)
+    loaded = results_by_name(files, options.named_files(scores))
     named_frames = frame_files(frames, list(loaded))
     # Rendered before figures are written: a fault of the page is reported before any
     # file exists.

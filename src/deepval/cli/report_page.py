@@ -22,6 +22,8 @@ from deepval.tables.values import ValueTable, read_values
 
 RESULT, FRAMES = "result", "frames"
 """Files of these names are named after their folder."""
+TABLES = (".csv", ".parquet")
+"""Endings of values files."""
 PERCEPTION_LOSS = "E5"
 """The combined error; the paper compares its gain with decision value."""
 CURVE_POINTS = 20
@@ -38,12 +40,44 @@ class ResultInFolder(NamedTuple):
 
 
 def read_result(path: Path) -> ResultInFolder:
-    """The result in a file."""
+    """The result in a file, which is shown as it is, with a note where the table that
+    it names has changed.
+    """
     result = Result.load(path)
+    changed = _changed_table(path, result)
+    if changed is not None:
+        result = with_note(result, changed)
+        warnings.warn(InputWarning(changed), stacklevel=2)
     return ResultInFolder(
         path.parent,
         _of_cell(path.parent, result),
         date.fromtimestamp(path.stat().st_mtime).isoformat(),
+    )
+
+
+def _changed_table(path: Path, result: Result) -> str | None:
+    """What to say where the table that a saved result names is not what it judged."""
+    named = (result.provenance.files or {}).get("values")
+    options_of_files = (result.provenance.files or {}).get("options")
+    # With other names of columns or modes, only the command can read the table.
+    if named is None or options_of_files:
+        return None
+    places = [Path(named), path.parent / named]
+    values = next((place for place in places if reading.is_file(place)), None)
+    if values is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            table = read_values(values).restrict(result.provenance.units)
+        is_judged = table.digest == result.provenance.table
+    except InputError:  # other columns, or not its units
+        is_judged = False
+    if is_judged:
+        return None
+    return (
+        f"{path} is a saved result of another table than {values} holds now: its "
+        f"figures are shown as saved. `deepval evaluate {values}` judges anew."
     )
 
 
@@ -55,12 +89,18 @@ def _of_cell(folder: Path, result: Result) -> Result:
     return replace(result, provenance=replace(result.provenance, files=files))
 
 
-def results_by_name(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
+def results_by_name(
+    files: Mapping[str, Path], scores: Mapping[str, Path] | None = None
+) -> dict[str, ResultInFolder]:
     """Results by name; of a cell's folder all results in it, or else the judgement of
-    the scores beside the cell.
+    the scores beside the cell; of a values file, the judgement of these scores.
     """
     results: dict[str, ResultInFolder] = {}
     for name, path in files.items():
+        if path.suffix.lower() in TABLES or scores:
+            result = _of_cell(path, _judgement(path, scores or {}))
+            results[name] = ResultInFolder(path.parent, result)
+            continue
         saved = (
             sorted(reading.find(path, f"{RESULT}*.json"))
             if reading.is_folder(path)
@@ -77,7 +117,7 @@ def results_by_name(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
                 "is given twice. Write NAME=FILE."
             )
         results |= more or {
-            name: ResultInFolder(path, _of_cell(path, _judgement(path)))
+            name: ResultInFolder(path, _of_cell(path, _judgement(path, {})))
         }
     return results
 
@@ -88,12 +128,15 @@ def _title(cell: str, file: Path) -> str:
     return f"{cell}, {more}" if more else cell
 
 
-def _judgement(folder: Path) -> Result:
-    """The judgement of the scores in a cell's folder, with curves."""
-    case = read_evaluation_data(folder)
-    scores = case.scores({})
+def _judgement(source: Path, files: Mapping[str, Path]) -> Result:
+    """The judgement of scores on a values file or a cell, with curves; for a cell, of
+    the scores in its folder where no files are named.
+    """
+    case = read_evaluation_data(source)
+    scores = case.scores(files, needed=False)
     units, held_out_note = case.judged_units(None, scores)
     budgets = options.Budgets().of(case, scores)
+    named = {name: str(path) for name, path in files.items()}
     result = judge(
         case,
         scores,
@@ -105,7 +148,10 @@ def _judgement(folder: Path) -> Result:
         curve_points=CURVE_POINTS,
         watch=terminal.watch,
     )
-    return with_note(result, held_out_note)
+    provenance = replace(
+        result.provenance, files={**named, "options": "", "values": str(source)}
+    )
+    return with_note(replace(result, provenance=provenance), held_out_note)
 
 
 def page_text(

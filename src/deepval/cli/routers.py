@@ -1,19 +1,23 @@
-"""Commands about routers: `deepval threshold`, `diagnose`, `shadow` and `import`.
+"""Commands about routers: `deepval threshold`, `shadow` and `import`.
 
-A table and scores -> a router, or a report on what the data can show; the log of a
+A table and scores -> a router, or a plan of which inputs run both modes; the log of a
 public router -> a values file.
 """
 
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from deepval.cli import options, terminal
 from deepval.cli.terminal import say
 from deepval.errors import InputError, few
+
+if TYPE_CHECKING:
+    from deepval.judging.cases import EvaluationData
+    from deepval.results import Answer
+    from deepval.tables.scores import Scores
 
 Policy = Literal[
     "best",
@@ -27,64 +31,6 @@ Policy = Literal[
 ]
 Method = Literal["doubly-robust", "ipw", "self-normalised"]
 """Words that an option takes; the library has the same ones (tests/cli)."""
-
-
-def diagnose(
-    values: options.Values,
-    /,
-    *,
-    scores: options.ScoreFiles = (),
-    subject: options.SubjectOptions = options.SUBJECT_DEFAULTS,
-    budgets: options.Budgets = options.BUDGETS_DEFAULTS,
-    draws: options.DrawOptions = options.DRAWS_DEFAULTS,
-    resolve: Annotated[float, Parameter(validator=options.Between(-1e9, 1e9))] = 0.01,
-    json: options.Json = False,
-) -> None:
-    """Check what a cell can show: budgets, ties, power.
-
-    Does the budget bind? Do ties or single units decide? How many units are enough? For
-    a cell, the scores in its folder are read, and the test units are judged; all units
-    if no scores were fitted. Scores are optional.
-
-    Example: deepval diagnose cells/braking-monocular --resolve 0.02
-
-    Args:
-        resolve: Report how many units resolve this share of the all-cheap loss.
-    """
-    from deepval.files.canonical import plain
-    from deepval.judging import diagnosis
-    from deepval.judging.cases import note
-    from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
-
-    if not 0 < abs(resolve) < math.inf:
-        raise InputError(
-            f"--resolve must be a difference other than 0; found {resolve:g}."
-        )
-    case = subject.case(values)
-    files = options.named_files(scores)
-    scored = case.scores(files) if files or case.has_scores else {}
-    units, _ = case.judged_units(options.unit_list(subject.units, case.roles), scored)
-    levels = budgets.of(case, scored)
-    result = diagnosis.diagnose(
-        case.table,
-        scored,
-        levels,
-        units=units,
-        draws=draws.number,
-        seed=draws.seed,
-        missing=subject.missing,
-        missing_costs=case.missing_costs(
-            scored, levels, requested=bool(budgets.budget)
-        ),
-        difference=abs(resolve),
-        watch=terminal.watch,
-    )
-    note(case.cell, by="diagnose", units=units, scores=scored)
-    if json:
-        terminal.print_json(plain(dict(result)) | case.provenance)
-        return
-    say(diagnosis_sentence(result))
-    terminal.print_tables(list(diagnosis_tables(result)))
 
 
 @Parameter(name="*")
@@ -101,6 +47,8 @@ class CalibratedSubject(options.SubjectOptions):
 
 CALIBRATED_DEFAULTS = CalibratedSubject()
 CERTIFICATE = "--harm-at-most"
+DENIED = 3
+"""Exit code where the answer is not to run the router."""
 
 
 def threshold(
@@ -114,10 +62,11 @@ def threshold(
         float, Parameter(validator=options.Between(), group=options.BUDGETS)
     ] = 0.2,
     budget: Annotated[
-        options.BudgetKind, Parameter(group=options.BUDGETS)
-    ] = "selection",
+        options.BudgetKind | None, Parameter(group=options.BUDGETS)
+    ] = None,
     rails: options.Rails = None,
     skipping: options.Skipping = False,
+    base: Annotated[str | None, Parameter(group=options.BUDGETS)] = None,
     draws: options.DrawOptions = options.DRAWS_DEFAULTS,
     policy: Annotated[Policy, Parameter(group=options.OUTPUT)] = "best",
     harm: Annotated[
@@ -125,12 +74,15 @@ def threshold(
     ] = None,
     bound: Annotated[str | None, Parameter(group=options.OUTPUT)] = None,
     one_stream: Annotated[bool, Parameter(group=options.OUTPUT)] = False,
+    force: Annotated[bool, Parameter(group=options.OUTPUT)] = False,
     out: options.Out = None,
     json: options.Json = False,
-) -> None:
+) -> int:
     """Choose the score threshold for a budget; write a router.
 
-    The policy is replayed in time order on the calibration units (a cell's validation
+    The answer comes first, from the calibration units, because the units that judge
+    must not choose. Where it is `do not run`, nothing is written: exit code 3. The
+    policy is replayed in time order on the calibration units (a cell's validation
     units, or all units of a values file); rate, gain and interval are those of the
     replay. `deepval.Router.load` reads the file.
 
@@ -139,16 +91,20 @@ def threshold(
     Args:
         alpha: Share of the inputs to escalate, in (0, 1].
         budget: Selection, or a measured cost: then --alpha is a share of that cost.
+            Default: money where the table has prices, else selection.
+        base: Mode that runs where the score is low, instead of the cheap one.
         policy: What the router runs, or best: that of the next four that gains most in
             a replay within 2 points of the rate.
         harm: Certify that a new unit is harmed by at most: 1%.
         bound: Largest harm of a unit that counts. Default: 10%.
         one_stream: All inputs are one stream: the policy never restarts.
+        force: Write the router whatever the answer.
         out: Write the router (.json) to this file.
     """
     from deepval.files.canonical import plain
     from deepval.files.writing import check_writable, write_atomically
-    from deepval.judging.cases import note_unknown_fits
+    from deepval.judging.answers.routed import check_base, routed
+    from deepval.judging.cases import judge
     from deepval.judging.deployment import BOUND, deployment
     from deepval.judging.routing import file_text
     from deepval.report.comparisons import certificate_table
@@ -160,27 +116,44 @@ def threshold(
         raise InputError(
             "--bound applies only to --harm-at-most: give it too, or leave --bound out."
         )
-    case = subject.case(values)
-    scored = case.scores(options.named_files(scores))
-    if len(scored) != 1:
-        raise InputError(
-            "A threshold belongs to one allocator; "
-            f"found {few(list(scored))}: name one with -s."
-        )
-    note_unknown_fits(scored)
-    if case.table.estimated is not None:
-        say(f"deepval: note: {case.table.estimated}", err=True)
+    case, scored = _calibrated(subject, values, scores)
     ((name, own),) = scored.items()
-    (level,) = options.ChargedBudgets((alpha,), (budget,), rails, skipping).charged(
+    stated = () if budget is None else (budget,)
+    level = options.ChargedBudgets((alpha,), stated, rails, skipping).first(
         case, scored
     )
+    calibration = case.units(
+        options.unit_list(calibrate, case.roles), usual="validation"
+    )
+    if base is not None:
+        check_base(case.table, base)
+    # Nothing is counted in the ledger: no test unit is looked at.
+    judged = judge(
+        case,
+        scored,
+        [level],
+        command=None,
+        units=calibration or list(case.table.unit_ids),
+        missing=subject.missing,
+        draws=draws.number,
+        seed=draws.seed,
+    )
+    answer = judged.answers[0]
+    if not json:
+        say(_answer_words(answer, base))
+    if _is_denied(answer, base) and not force:
+        if json:
+            terminal.print_json({"answer": plain(answer), "router": None})
+        else:
+            say("No router is written; --force writes it.", err=True)
+        return DENIED
+    # Where each input has its own price, the router keeps the rate that the money buys.
+    table, level = routed(judged, case.table, level, base)
     deployed = deployment(
-        case.table,
+        table,
         own,
         level,
-        calibration=case.units(
-            options.unit_list(calibrate, case.roles), usual="validation"
-        ),
+        calibration=calibration,
         units=case.units(options.unit_list(subject.units, case.roles)),
         policy=policy,
         reset=not one_stream,
@@ -190,48 +163,76 @@ def threshold(
         draws=draws.number,
         seed=draws.seed,
     )
-    calibration_units, certificate = (
-        deployed.routing.about["calibration_units"],
-        deployed.certificate,
-    )
+    certificate = deployed.certificate
+    routing = deployed.routing
     if out is not None:
-        write_atomically(
-            out,
-            file_text(
-                replace(
-                    deployed.routing,
-                    about={**deployed.routing.about, **case.provenance},
-                )
-            ),
-        )
+        about = {**routing.about, **case.provenance}
+        write_atomically(out, file_text(replace(routing, about=about)))
+    units = [str(unit) for unit in calibration or case.table.unit_ids]
     if json:
         content = {
+            "answer": plain(answer),
             "threshold": plain(deployed.threshold),
             "replays": [replay._asdict() for replay in deployed.replays],
-        }
-        content |= {
             "certificate": certificate and certificate._asdict(),
             "router": None if out is None else str(out),
+            "calibration_units": units,
         }
-        terminal.print_json(
-            content | {"calibration_units": calibration_units} | case.provenance
-        )
-        return
-    tables = [
-        threshold_table([deployed.threshold], calibration_units=calibration_units)
-    ]
+        terminal.print_json(content | case.provenance)
+        return 0
+    tables = [threshold_table([deployed.threshold], calibration_units=units)]
     if certificate is not None:
         tables.append(certificate_table(certificate, deployed.replays))
     terminal.print_tables(tables)
     if out is not None:
-        streams = (
-            "all inputs are one stream" if one_stream else "call begin() at each unit"
-        )
-        answers = " or ".join(
-            [", ".join(deployed.routing.modes[:-1]), deployed.routing.modes[-1]]
-        )
-        runs = deployed.routing.policy_name.replace(" ", "-")
-        say(f"\n{out}: {name} under {runs} answers {answers}; {streams}.")
+        streams = "call begin() at each unit"
+        if one_stream:
+            streams = "all inputs are one stream"
+        reached = " or ".join([", ".join(routing.modes[:-1]), routing.modes[-1]])
+        runs = routing.policy_name.replace(" ", "-")
+        say(f"\n{out}: {name} under {runs} answers {reached}; {streams}.")
+    return 0
+
+
+def _calibrated(
+    subject: CalibratedSubject, values: Path, scores: tuple[str, ...]
+) -> "tuple[EvaluationData, dict[str, Scores]]":
+    """The data of a router, and the scores of its one allocator."""
+    from deepval.judging.cases import note_unknown_fits
+
+    case = subject.case(values)
+    scored = _only(
+        case.scores(options.named_files(scores)), "A threshold belongs to one allocator"
+    )
+    note_unknown_fits(scored)
+    if case.table.estimated is not None:
+        say(f"deepval: note: {case.table.estimated}", err=True)
+    return case, scored
+
+
+def _only(scored: "dict[str, Scores]", what: str) -> "dict[str, Scores]":
+    """The scores, which must be those of one allocator."""
+    if len(scored) != 1:
+        raise InputError(f"{what}; found {few(list(scored))}: name one with -s.")
+    return scored
+
+
+def _is_denied(answer: "Answer", base: str | None) -> bool:
+    """Whether a router is not written: on another base, unless it is worth running."""
+    if base is None:
+        return answer.verdict == "do not run"
+    return answer.on_top != base
+
+
+def _answer_words(answer: "Answer", base: str | None) -> str:
+    """The answer, about the score on another base where one was named."""
+    if base is None:
+        return f"{answer.sentence} {answer.instead}"
+    if answer.on_top == base and answer.hint is not None:
+        return answer.hint
+    return (
+        f"Not shown to be worth running on {base}: {answer.sentence} {answer.instead}"
+    )
 
 
 def shadow(
@@ -288,12 +289,7 @@ def shadow(
     scored = case.scores(options.named_files(scores))
     units, _ = case.judged_units(options.unit_list(subject.units, case.roles), scored)
     table = case.table if units is None else case.table.restrict(units)
-    if len(scored) != 1:
-        raise InputError(
-            "A shadow plan belongs to one score; "
-            f"found {few(list(scored))}: name one with -s."
-        )
-    (own,) = scored.values()
+    (own,) = _only(scored, "A shadow plan belongs to one score").values()
     past = on_part(table, own, case.table, subject.missing)
     raw, names = (
         None if coming is None else columns.read(coming),
@@ -351,6 +347,7 @@ def import_log(
     out: Annotated[Path, Parameter(alias="-o")],
     modes: str | None = None,
     unit: str | None = None,
+    right: str | None = None,
     prices: Path | None = None,
     dataset: str | None = None,
     scores_out: Path | None = None,
@@ -378,6 +375,8 @@ def import_log(
         out: The values file to write: .parquet or .csv.
         modes: Models to keep, cheap first: small,large. Default: all, by rising cost.
         unit: Column with the units. Default: the log, group or data set; else each row.
+        right: Column that says whether an answer is right (0/1, true/false,
+            correct/wrong) or how good it is (0 to 1, 85 %).
         prices: CSV with dataset, model, cost_per_10k. Default: the one beside LOG, if
             it lists its models.
         dataset: Data set of LOG in that CSV. Default: the one that LOG's name contains.
@@ -409,15 +408,21 @@ def import_log(
     if off_policy is None:
         names = options.name_list(modes)
         table = import_router_log(
-            log, models=names, unit=unit, best=best, prices=prices, dataset=dataset
+            log,
+            models=names,
+            unit=unit,
+            best=best,
+            prices=prices,
+            dataset=dataset,
+            right=right,
         )
     else:
         if modes is None or any(
-            value is not None for value in (unit, best, prices, dataset)
+            value is not None for value in (unit, right, best, prices, dataset)
         ):
             raise InputError(
                 "--off-policy needs --modes, cheap first, and takes no --unit, "
-                "--best, --prices or --dataset."
+                "--right, --best, --prices or --dataset."
             )
         names = options.name_list(modes) or []
         table = values_from_log(

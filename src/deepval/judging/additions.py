@@ -7,6 +7,7 @@ contests, and `row_columns` writes it into the flat rows of a result.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from deepval.judging.answers.told import RowAnswer
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.extras.deciding_units import DecidingUnit, deciding_units
 from deepval.judging.extras.next_units import NextUnit, jackknife_opinions, next_units
@@ -24,18 +25,21 @@ class Additions:
         next_units: What the units say about one more.
         second_opinions: The second opinion where there are no draws.
         simultaneous: Intervals that hold for all rows at once.
+        answers: Whether each allocator is worth running.
     """
 
     deciding_units: Mapping[Judgement, DecidingUnit] = field(default_factory=dict)
     next_units: Mapping[Judgement, NextUnit] = field(default_factory=dict)
     second_opinions: Mapping[Judgement, Interval] = field(default_factory=dict)
     simultaneous: Mapping[Judgement, Simultaneous] = field(default_factory=dict)
+    answers: Mapping[Judgement, RowAnswer] = field(default_factory=dict)
 
 
 def additions_of(
     bootstrap: Bootstrap,
     contests: Sequence[Contest],
     *,
+    answers: Mapping[Judgement, RowAnswer],
     at_once: bool,
     is_estimated: bool,
 ) -> Additions:
@@ -44,6 +48,7 @@ def additions_of(
     Args:
         bootstrap: The resamples.
         contests: The judged policies.
+        answers: Whether each allocator is worth running.
         at_once: Whether to add intervals that hold for all rows at once.
         is_estimated: Whether losses are estimates, which say nothing of single units.
     """
@@ -58,4 +63,5 @@ def additions_of(
         next_units=units,
         second_opinions=jackknife_opinions(bootstrap, contests),
         simultaneous=intervals,
+        answers=answers,
     )

@@ -157,11 +157,15 @@ def conventions(rails: Convention = RAILS[0]) -> dict[str, Convention]:
     return {"latency": Latency.convention, "energy": rails, "money": Money.convention}
 
 
-def budget_list(source: Any) -> list[Budget]:
+def budget_list(source: Any, table: ValueTable | None = None) -> list[Budget]:
     """Budgets from a user's argument: one or several shares or budgets.
 
-    None means selection budgets at LEVELS.
+    None means budgets at LEVELS: of money where the table has prices, else of inputs.
+    Money is charged for the mode that runs, because a price list says what a call
+    costs, not that two are made.
     """
+    if source is None and table is not None and Money.convention in table.input_costs:
+        return [Money(alpha, accounting="skipping") for alpha in LEVELS]
     if source is None:
         return [Selection(alpha) for alpha in LEVELS]
     several = source.tolist() if isinstance(source, np.ndarray) else source
@@ -437,6 +441,40 @@ def allowance(
             f"for {modes[-1]!r} and {cheap} for {modes[0]!r}."
         )
     return Allowance(budget, figures, cheap, full)
+
+
+def free_of_charge(
+    scores: Sequence[Scores], allowances: Sequence[Allowance]
+) -> tuple[list[Allowance], list[str]]:
+    """The allowances where allocators without a stated cost are charged 0, and their
+    names.
+
+    That is so where the table has the prices: there is no costs file in which the cost
+    of an allocator was forgotten.
+    """
+    free: dict[str, None] = {}
+    charged = []
+    for allowance in allowances:
+        costs = allowance.costs
+        convention = allowance.convention
+        if (
+            not allowance.per_input
+            or costs is None
+            or convention is None
+            or costs.modes
+        ):
+            charged.append(allowance)
+            continue
+        unstated = {
+            one.name: {**costs.allocators.get(one.name, {}), convention: 0.0}
+            for one in scores
+            if one.kind != "diagnostic"
+            and convention not in costs.allocators.get(one.name, {})
+        }
+        free |= dict.fromkeys(unstated)
+        allocators = {**costs.allocators, **unstated}
+        charged.append(replace(allowance, costs=replace(costs, allocators=allocators)))
+    return charged, list(free)
 
 
 def charging(

@@ -18,7 +18,7 @@ import numpy as np
 from deepval.arrays import Counts, Float, InputFloats, PerResample, PerUnit
 from deepval.judging.draws import Draws, make_draws
 from deepval.progress import Watch, unwatched
-from deepval.tables.values import ValueTable
+from deepval.tables.values import ValueTable, is_right_or_wrong
 
 LEAVE_OUT_UP_TO = 100
 """Largest number of units at which each is left out in turn."""
@@ -104,6 +104,8 @@ class Bootstrap(Totals):
         counts: How often each unit occurs in each resample.
         inputs: Number of inputs of each resample.
         rows: The judged inputs; None where they are larger than memory.
+        has_rewards: Whether rewards were given, and not losses.
+        is_right_or_wrong: Whether every loss is 0 or 1, or every reward.
         watch: Reports the progress of long loops.
     """
 
@@ -112,6 +114,8 @@ class Bootstrap(Totals):
     counts: Counts
     inputs: PerResample
     rows: ValueTable | None
+    has_rewards: bool
+    is_right_or_wrong: bool
     watch: Watch
 
     @classmethod
@@ -128,7 +132,15 @@ class Bootstrap(Totals):
         unit_ids = tuple(map(str, table.unit_ids))
         sums = UnitSums.of(table)
         return cls.of_sums(
-            unit_ids, table.modes, sums, draws, counts, rows=table, watch=watch
+            unit_ids,
+            table.modes,
+            sums,
+            draws,
+            counts,
+            rows=table,
+            has_rewards=table.is_reward,
+            is_right_or_wrong=is_right_or_wrong(table.losses),
+            watch=watch,
         )
 
     @classmethod
@@ -141,6 +153,8 @@ class Bootstrap(Totals):
         counts: Counts,
         *,
         rows: ValueTable | None,
+        has_rewards: bool,
+        is_right_or_wrong: bool,
         watch: Watch,
     ) -> "Bootstrap":
         """The resamples of inputs of which only the sums by unit are needed."""
@@ -156,6 +170,8 @@ class Bootstrap(Totals):
             counts=counts,
             inputs=counts @ sums.inputs,
             rows=rows,
+            has_rewards=has_rewards,
+            is_right_or_wrong=is_right_or_wrong,
             watch=watch,
         )
 
@@ -173,6 +189,8 @@ class Bootstrap(Totals):
             Draws(padded, self._fewer.weights, self._fewer.seed),
             np.vstack([sample, padded]),
             rows=self.rows,
+            has_rewards=self.has_rewards,
+            is_right_or_wrong=self.is_right_or_wrong,
             watch=self.watch,
         )
 
@@ -194,6 +212,11 @@ class Bootstrap(Totals):
         """
         assert self.rows is not None
         return self.rows
+
+    @property
+    def cheap_always_runs(self) -> bool:
+        """Whether the cheap output is needed on every input."""
+        return self.rows is not None and self.rows.cheap_always_runs
 
     def totals(self, amount: InputFloats) -> PerResample:
         """The sum of an amount over the inputs of every resample."""

@@ -28,7 +28,13 @@ from deepval.files.canonical import (
     json_content,
 )
 from deepval.files.writing import append_line
-from deepval.judging.allowances import Budget, MissingCosts, Selection, conventions
+from deepval.judging.allowances import (
+    Budget,
+    MissingCosts,
+    Money,
+    Selection,
+    conventions,
+)
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.results import Result
@@ -240,6 +246,8 @@ class EvaluationData:
         """
         if self.cell is None:
             return None if named is None else self.units(named), None
+        if named is None and not scores and calibration is None:
+            return self.units(None, usual="all"), None
         # All units are judged only if all scores cover all inputs and state that
         # nothing was fitted.
         if (
@@ -306,12 +314,21 @@ class EvaluationData:
             )
         return None if named is None else list(named)
 
-    def scores(self, named: Mapping[str, Path]) -> dict[str, Scores]:
+    def scores(
+        self, named: Mapping[str, Path], *, needed: bool = True
+    ) -> dict[str, Scores]:
         """Scores in files, aligned with the table; for a cell, also by name in its
         folder, and all if none is named.
+
+        Args:
+            named: Files by allocator.
+            needed: Whether there is nothing to judge without scores.
         """
-        files = dict(named) if self.cell is None else self._score_files(named)
-        if not files:
+        if self.cell is None or not (named or needed or self.has_scores):
+            files = dict(named)
+        else:
+            files = self._score_files(named)
+        if needed and not files:
             raise InputError(
                 f"{self.source}: at least one scores file must be given to judge; "
                 "found none: give -s."
@@ -363,6 +380,9 @@ class EvaluationData:
             conventions(convention),
         )
         if costs is None:
+            # Prices in the table mean that money is what counts.
+            if Money.convention in per_input:
+                return ["money"]
             unpaid = [kind for kind, unit in measured.items() if unit in per_input]
             if unpaid:
                 note = (
@@ -494,7 +514,8 @@ def heads_of(case: EvaluationData, files: Mapping[str, Path]) -> dict[str, Score
     """
     if not files:
         raise InputError(
-            f"{case.source}: at least one scores file must be given to judge; found "
+            f"{case.source}: at least one scores file must be given to judge a table "
+            "that is read in pieces (without scores it must fit the memory); found "
             "none: give -s."
         )
     heads = {name: Parts.of(path, name).head() for name, path in files.items()}

@@ -22,6 +22,7 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, ModeFloats
 from deepval.errors import InputError, InputWarning
+from deepval.files.canonical import sha256
 from deepval.judging.allowances import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.bootstrap import Bootstrap, sums_by_unit
 from deepval.judging.draws import make_draws
@@ -604,7 +605,10 @@ def deployment(
     about: dict[str, Any] = {
         "allocator": scores.name,
         "budget": allowed.key.label,
-        "calibration_units": [str(unit) for unit in calibration_table.unit_ids],
+        # Digests, because units may be names of customers.
+        "calibration_units": [
+            sha256(str(unit).encode())[:16] for unit in calibration_table.unit_ids
+        ],
         "scores": calibration_scores.digest,
     }
     case = (policy, calibration_scores, calibration_table, allowed)

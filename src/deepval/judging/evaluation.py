@@ -10,6 +10,8 @@ This module only composes, from top to bottom:
     result              all of it as flat rows with sentences
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -27,9 +29,11 @@ from deepval.judging.allowances import (
     budget_list,
     charging,
     cost_figures,
+    free_of_charge,
 )
+from deepval.judging.answers.blind import always_modes
+from deepval.judging.answers.told import own_of, tell
 from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.deployment import thresholds as thresholds_of
 from deepval.judging.draws import make_draws
 from deepval.judging.extras.curves import curves
 from deepval.judging.extras.gaps import gaps
@@ -41,12 +45,11 @@ from deepval.judging.extras.recovery import Fresh
 from deepval.judging.extras.setting import setting
 from deepval.judging.extras.table_notes import table_notes
 from deepval.judging.extras.units import unit_parts
+from deepval.judging.gains import Cap
 from deepval.judging.judgement import Contest, judge
-from deepval.judging.out_of_core import evaluate_on_disk, refuse
 from deepval.judging.pairs import Contender, contenders_of, samples_of
-from deepval.judging.policies import Ranking
+from deepval.judging.policies import Policy, Ranking
 from deepval.judging.row_columns import number_of_verdicts, rows_of
-from deepval.judging.stream_rows import Cap, streams, times
 from deepval.progress import Watch, unwatched
 from deepval.results import (
     BudgetKey,
@@ -56,6 +59,7 @@ from deepval.results import (
     Row,
     ScoresUsed,
     Stream,
+    Threshold,
 )
 from deepval.tables import terms as loss_terms
 from deepval.tables.chunks import OnDisk, on_disk
@@ -79,6 +83,7 @@ def evaluate(
     units: Sequence[str] | None = None,
     calibration: Sequence[str] | int | None = None,
     by: str | Sequence[str] = (),
+    own: str | Sequence[str] = (),
     missing: Missing = "error",
     missing_costs: MissingCosts = "error",
     simultaneous_intervals: bool = False,
@@ -89,14 +94,15 @@ def evaluate(
     memory: int | str | None = None,
     watch: Watch = unwatched,
 ) -> Result:
-    """Judge allocators on a table of losses under budgets.
+    """What to run: allocators on a table of losses, judged under budgets.
 
     Args:
         table: A `ValueTable`, or anything `read_values` reads.
         scores: Per allocator, an array in the table's order or columns `input` and
             `score` (aligned by id).
         budgets: One or several: a share of the inputs (0.2), `Selection`, `Latency`,
-            `Energy` or `Money`. None means selection budgets of 10, 20, 30 and 50 %.
+            `Energy` or `Money`. None means 10, 20, 30 and 50 %: of the money where the
+            table has prices, else of the inputs.
         draws: Number of bootstrap draws of units, or "exact" to enumerate them all; 0
             for no intervals.
         seed: Seed of the draws.
@@ -108,6 +114,8 @@ def evaluate(
             are calibrated on the others.
         by: Columns of the table that divide the inputs into groups, which are also
             judged, with the same draws.
+        own: Your own allocators, beside which others are only compared: one of these is
+            the candidate of every answer. All allocators where none is named.
         missing: Whether an input without a score is an error or ranked last ("worst").
         missing_costs: Whether an allocator without a cost is an error under a measured
             budget, or gets rows without a verdict that give the reason ("list").
@@ -127,6 +135,13 @@ def evaluate(
             memory; 0 reads every Parquet file piece by piece.
         watch: Reports the progress of long loops.
 
+    Returns:
+        What to run under every budget (`answer`), a row of every allocator, reference
+        and fixed mode (`row`), and what these rest on.
+
+    Raises:
+        InputError: An argument, a file or a score is not as it must be.
+
     Three units of two inputs. The full mode lowers the loss of the first input of each
     from 4 to 1 and does nothing for the second, and the scores know which is which.
 
@@ -144,12 +159,16 @@ def evaluate(
     'better'
     """
     columns = checks.texts(by, "by")
+    own_names = own_of(own, scores)
     checks.word(missing_costs, get_args(MissingCosts), "missing_costs")
     points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
     at_once = checks.flag(simultaneous_intervals, "simultaneous_intervals")
     with_thresholds = checks.flag(thresholds, "thresholds")
     files = table if isinstance(table, OnDisk) else on_disk(table, scores, memory)
     if files is not None:
+        # What few judgements need is loaded where it is needed, here and below.
+        from deepval.judging.out_of_core import evaluate_on_disk, refuse
+
         asked = {
             "by (--by)": columns,
             "calibration (--calibrate)": calibration,
@@ -166,6 +185,7 @@ def evaluate(
             seed=seed,
             modes=modes,
             units=units,
+            own=own_names,
             missing=missing,
             missing_costs=missing_costs,
             simultaneous_intervals=at_once,
@@ -182,14 +202,25 @@ def evaluate(
     # The path: resamples, allowances, and every policy under every allowance.
     drawn = make_draws(len(judged_on.unit_ids), draws, seed)
     bootstrap = Bootstrap.of(judged_on, drawn, watch=watch)
-    stated = [allowance_on(budget, judged_on) for budget in budget_list(budgets)]
+    judged_budgets = budget_list(budgets, judged_on)
+    stated = [allowance_on(budget, judged_on) for budget in judged_budgets]
+    free: list[str] = []
+    if missing_costs == "error":
+        stated, free = free_of_charge(aligned, stated)
     stated = charging(aligned, stated, missing_costs)
-    contests = _contests(bootstrap, judged_scores, stated)
+    fixed = always_modes(judged_on.modes)
+    contests = _contests(bootstrap, judged_scores, stated, fixed)
 
     # What follows adds to the rows and changes none of them.
     is_estimated = judged_on.estimated is not None
+    diagnostics = [one.name for one in judged_scores if one.kind == "diagnostic"]
+    told = tell(bootstrap, contests, own=own_names, diagnostics=diagnostics)
     additions = additions_of(
-        bootstrap, contests, at_once=at_once, is_estimated=is_estimated
+        bootstrap,
+        contests,
+        answers=told.rows,
+        at_once=at_once,
+        is_estimated=is_estimated,
     )
     rows = rows_of(bootstrap, contests, additions)
     sliced: list[Row] = []
@@ -208,6 +239,7 @@ def evaluate(
         bootstrap, rankable, stated, calibration, calibrated_on, calibration_scores
     )
     notes = [
+        *_charged_nothing(free),
         *_idle_choices(judged_scores, contests),
         *([] if whole.estimated is None else [whole.estimated]),
         *table_notes(judged_on, whole, stated),
@@ -219,7 +251,7 @@ def evaluate(
     if calibrated_on is not None and calibration_scores is not None:
         calibrated = (calibrated_on, calibration_scores)
     find_thresholds = partial(
-        thresholds_of, bootstrap, rankable, stated, calibration=calibrated
+        _thresholds, bootstrap, rankable, stated, calibration=calibrated
     )
     rankings = _rankings(contests)
     contenders = contenders_of(rows, contests)
@@ -229,6 +261,8 @@ def evaluate(
         comparisons=number_of_verdicts((*rows, *sliced)),
         half_widths=half_widths(contests),
         rows=rows,
+        answers=told.answers,
+        effect=told.effect,
         slices=tuple(sliced),
         gaps=gaps(bootstrap, contests, caps),
         streams=tuple(one.row for one in streamed if isinstance(one.row, Stream)),
@@ -239,18 +273,29 @@ def evaluate(
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, rankable),
         samples=samples_of(bootstrap, contenders, streamed),
-        fresh=Fresh(bootstrap, tuple(rankings), find_thresholds),
+        fresh=Fresh(
+            bootstrap,
+            tuple(rankings),
+            find_thresholds,
+            policies=tuple(entry.policy for entry in contests[0].entries),
+            allowances=_of_users(contests),
+            own=own_names,
+            diagnostics=tuple(diagnostics),
+        ),
     )
 
 
 def _contests(
-    bootstrap: Bootstrap, scores: Sequence[Scores], stated: Sequence[Allowance]
+    bootstrap: Bootstrap,
+    scores: Sequence[Scores],
+    stated: Sequence[Allowance],
+    fixed: Sequence[Policy] = (),
 ) -> list[Contest]:
-    """The allocators and the references, judged under every budget."""
+    """The allocators, the references and fixed modes, judged under every budget."""
     table = bootstrap.table
     allocators = [policy_of(table, one) for one in scores]
     own = own_allowances(table, allocators, stated)
-    policies = all_policies(table, allocators)
+    policies = [*all_policies(table, allocators), *fixed]
     # Prices of single inputs have a mean of their own on each part of a table.
     allowances = [allowance.on(table) for allowance in (*stated, *own)]
     return judge(bootstrap, policies, allowances)
@@ -287,12 +332,35 @@ def _streamed(
     calibration_scores: Sequence[Scores] | None,
 ) -> tuple[list[Contender], dict[tuple[str, BudgetKey], Cap]]:
     """The causal policies of every ranking, and what the causal cap gains."""
+    if calibration is None:
+        return [], {}
+    from deepval.judging.stream_rows import streams
+
     if calibrated_on is not None and calibration_scores is not None:
         source = (calibrated_on, calibration_scores)
         return streams(bootstrap, scores, stated, calibrated_on=source)
     if isinstance(calibration, int):
         return streams(bootstrap, scores, stated, calibrated_on=calibration)
     return [], {}
+
+
+def _of_users(contests: Sequence[Contest]) -> tuple[Allowance, ...]:
+    """The budgets that the user named, not those of what a router spends itself."""
+    allowances = [contest.allowance for contest in contests]
+    return tuple(one for one in allowances if one.spender is None)
+
+
+def _thresholds(
+    bootstrap: Bootstrap,
+    scores: Sequence[Scores],
+    stated: Sequence[Allowance],
+    *,
+    calibration: tuple[ValueTable, Sequence[Scores]] | None,
+) -> tuple[Threshold, ...]:
+    """The threshold of every allocator under every budget."""
+    from deepval.judging.deployment import thresholds
+
+    return thresholds(bootstrap, scores, stated, calibration=calibration)
 
 
 def _rankings(contests: Sequence[Contest]) -> list[Ranking]:
@@ -341,6 +409,8 @@ def _split(
 ) -> tuple[ValueTable, ValueTable | None]:
     """The inputs to judge, and those to calibrate on."""
     if calibration is not None:
+        from deepval.judging.stream_rows import times
+
         times(table)  # refuses a table without times before any computation
     if isinstance(calibration, int):
         _check_folds(calibration, table)
@@ -373,6 +443,16 @@ def _check_folds(folds: int, table: ValueTable) -> None:
             f"calibration must be units, or 2 to {units} folds, as many as there are "
             f"units; found {quote(folds)}."
         )
+
+
+def _charged_nothing(names: Sequence[str]) -> list[str]:
+    """The note on allocators whose own cost nobody stated."""
+    if not names:
+        return []
+    return [
+        f"No cost of {', '.join(names)} is stated: 0 is charged for choosing, beside "
+        "the prices in the table (--costs states another)."
+    ]
 
 
 def _idle_choices(scores: Sequence[Scores], contests: Sequence[Contest]) -> list[str]:

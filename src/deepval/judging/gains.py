@@ -5,6 +5,7 @@ and its verdict all follow from them.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,14 @@ class Gains:
         """The gains of escalating nothing."""
         zeros = np.zeros(resamples)
         return cls(zeros, zeros, zeros)
+
+
+class Cap(NamedTuple):
+    """Gain of the causal cap, in units of the loss."""
+
+    gain: float
+    benefit: float
+    harm: float
 
 
 def gains_of_choices(bootstrap: Bootstrap, chance: InputFloats) -> Gains:

@@ -201,7 +201,8 @@ def judge(
         entered = [i for i, allowed in enumerate(allowances) if policy.enters(allowed)]
         outcomes = policy.outcomes(bootstrap, [allowances[i] for i in entered])
         for i, outcome in zip(entered, outcomes, strict=True):
-            entrants[i][policy.name] = (policy, outcome)
+            if outcome.is_listed:
+                entrants[i][policy.name] = (policy, outcome)
     # In the order of the policies, also where some do not enter.
     return [
         _contest(bootstrap, allowance, entered, with_intervals=with_intervals)

@@ -30,6 +30,8 @@ from deepval.judging.allowances import (
     charging,
     cost_figures,
 )
+from deepval.judging.answers.blind import always_modes
+from deepval.judging.answers.told import tell
 from deepval.judging.bootstrap import Bootstrap, UnitSums, resample_counts
 from deepval.judging.deployment import thresholds_on_disk
 from deepval.judging.draws import make_draws
@@ -232,7 +234,10 @@ class Scan:
         oracle = Oracle(
             SiftedScores(self.oracle), self.oracle.sieve.tables[0].sum(axis=0)
         )
-        return [Random(), Never(), Always(), *allocators, oracle]
+        # Of more than two modes, the totals of those between are not read.
+        modes = self.table.modes
+        fixed = always_modes(modes) if len(modes) == 2 else []
+        return [Random(), Never(), Always(), *allocators, oracle, *fixed]
 
     def _siftings(self) -> list[Sifting]:
         return [self.oracle, *(item.values for item in self.rankings)]
@@ -307,6 +312,7 @@ def evaluate_on_disk(
     seed: int,
     modes: Sequence[str] | None,
     units: Sequence[str] | None,
+    own: Sequence[str],
     missing: Missing,
     missing_costs: MissingCosts,
     simultaneous_intervals: bool,
@@ -353,6 +359,8 @@ def evaluate_on_disk(
         drawn,
         counts,
         rows=None,
+        has_rewards=table.rewards,
+        is_right_or_wrong=table.is_right_or_wrong,
         watch=watch,
     )
     allocators = [
@@ -361,9 +369,12 @@ def evaluate_on_disk(
     ]
     contests = judge(bootstrap, scan.policies(allocators), allowances)
     is_estimated = table.estimated is not None
+    diagnostics = [item.name for item in score_files if item.kind == "diagnostic"]
+    told = tell(bootstrap, contests, own=own, diagnostics=diagnostics)
     additions = additions_of(
         bootstrap,
         contests,
+        answers=told.rows,
         at_once=simultaneous_intervals,
         is_estimated=is_estimated,
     )
@@ -395,6 +406,7 @@ def evaluate_on_disk(
         comparisons=number_of_verdicts(rows),
         half_widths=half_widths(contests),
         rows=rows,
+        answers=told.answers,
         gaps=gaps(bootstrap, contests, {}),
         thresholds=threshold_rows,
         units=unit_parts(bootstrap, contests),
@@ -415,6 +427,7 @@ def _facts(scan: Scan, bootstrap: Bootstrap) -> TableFacts:
         cheap_loss=float(bootstrap.cheap_loss[0]),
         gain=facts.gain,
         harm_ratio=part_of(facts.every_harm, facts.every_benefit),
+        has_rewards=scan.table.rewards,
     )
 
 

@@ -67,6 +67,7 @@ class Outcome:
         refusal: Why the allocator is not judged; None where it is.
         has_ndg: Whether it respects the budget, so that nDG means something.
         reason: Why something is undefined, in words.
+        is_listed: Whether it has a row, which a fixed mode has only where it fits.
     """
 
     gains: Gains | None
@@ -76,6 +77,7 @@ class Outcome:
     refusal: Refusal | None = None
     has_ndg: bool = True
     reason: str | None = None
+    is_listed: bool = True
 
 
 class Policy(ABC):

@@ -54,11 +54,10 @@ from deepval.results import (
     Result,
     Row,
     Stream,
-    answer,
     joined,
     known,
 )
-from deepval.tables.scores import REFERENCES
+from deepval.tables.scores import is_reference
 
 AT_ONCE = 64
 """Rows to pool at a time: few enough for the cache."""
@@ -100,7 +99,6 @@ class Pooled(AllocatorRecord):
         always_verdict: better, worse or unresolved against always escalating.
         always_fits: Whether always escalating fits the budget in every cell.
         always_cost_ratio: Mean over the cells of the ratio in `Row`.
-        answer: As in `Row`; None where a verdict is missing.
         reason: Why something is None.
         versus_random_dropped: Draws without a positive all-cheap loss in some cell,
             left out of the paired interval.
@@ -120,7 +118,6 @@ class Pooled(AllocatorRecord):
     always_verdict: str | None = None
     always_fits: bool | None = None
     always_cost_ratio: float | None = None
-    answer: str | None = None
     reason: str | None = None
     versus_random_dropped: int = 0
 
@@ -147,7 +144,7 @@ def pool_bases(bases: Mapping[str, Basis]) -> tuple[Pooled, ...]:
     shared = {
         (name, key): [rows[name, key] for rows in rows_of_cells]
         for name, key in rows_of_cells[0]
-        if name not in REFERENCES and all((name, key) in rows for rows in rows_of_cells)
+        if not is_reference(name) and all((name, key) in rows for rows in rows_of_cells)
     }
     able = [
         key
@@ -234,7 +231,6 @@ def _pool(
         ndg_point = float(np.mean([own[i, 0] for own in each_ndg]))
         yield Pooled(
             **fields,
-            answer=answer(fields),
             versus_random=estimate(point, against[i]),
             ndg=estimate(ndg_point, of_ndg[i]),
             draws=len(draws),

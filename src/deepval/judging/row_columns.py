@@ -14,7 +14,7 @@ from deepval.judging.bootstrap import Bootstrap, Totals
 from deepval.judging.differences import Comparison, unit_shown
 from deepval.judging.intervals import Interval, bounds_of, estimate
 from deepval.judging.judgement import Contest, Judgement
-from deepval.results import Bounds, Row, answer, in_words
+from deepval.results import Bounds, Row, in_words
 
 
 def rows_of(
@@ -80,7 +80,7 @@ def row_fields(
     columns |= _ndg_columns(row)
     columns |= _unit_columns(row, additions)
     columns["verdict_words"] = _words(totals, row, additions)
-    columns["answer"] = answer(columns)
+    columns |= _answer_columns(row, additions)
     return columns
 
 
@@ -160,6 +160,20 @@ def _unit_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
         columns["units_compared"] = next_unit.units
         columns["break_even_unit"] = next_unit.break_even
     return columns
+
+
+def _answer_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
+    """What the answer under the budget adds."""
+    if row not in additions.answers:
+        return {}
+    own = additions.answers[row]
+    return {
+        "spend": own.spend,
+        "quality": own.quality,
+        "lead": own.lead,
+        "lead_words": own.words,
+        "answer": own.verdict,
+    }
 
 
 def comparison_fields(name: str, comparison: Comparison) -> dict[str, Any]:

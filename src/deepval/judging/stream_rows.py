@@ -32,7 +32,7 @@ from deepval.judging.differences import (
     unit_shown,
     why_undefined,
 )
-from deepval.judging.gains import Gains, gains_of_choices
+from deepval.judging.gains import Cap, Gains, gains_of_choices
 from deepval.judging.intervals import estimate, interval_over
 from deepval.judging.pairs import Contender
 from deepval.judging.policies import Oracle, Random, Ranking
@@ -205,14 +205,6 @@ def rate_missed(
             "needs at least one input."
         )
     return bool(abs(realised - alpha) > tolerance + 1e-12)
-
-
-class Cap(NamedTuple):
-    """Gain of the causal cap, in units of the loss."""
-
-    gain: float
-    benefit: float
-    harm: float
 
 
 @dataclass(frozen=True, eq=False)

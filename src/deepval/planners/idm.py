@@ -53,7 +53,7 @@ class IdmTrajectory(Trajectory):
     lead_mps: Float[np.ndarray, "decision"]
 
 
-class Lead(NamedTuple):
+class Leader(NamedTuple):
     """The lead ahead: id, distance, speed along the path, and the part of the distance
     that is the ego's own length.
     """
@@ -123,7 +123,7 @@ class Idm(Planner):
             # The corridor ends where the target speed would take the ego in one
             # horizon.
             reach_m = at_m + target_mps * self.steps * self.step_s
-            lead = obstacles.lead(pose, at_m, reach_m) or Lead(
+            lead = obstacles.lead(pose, at_m, reach_m) or Leader(
                 "", road.path.length_m - at_m, 0.0, ego.vehicle.length_m / 2
             )
             leads.append(lead)
@@ -140,7 +140,9 @@ class Idm(Planner):
             lead_mps=np.array([lead.speed_mps for lead in leads]),
         )
 
-    def acceleration(self, speed_mps: float, lead: Lead, *, target_mps: float) -> float:
+    def acceleration(
+        self, speed_mps: float, lead: Leader, *, target_mps: float
+    ) -> float:
         """The model's acceleration behind a lead, m/s²: a (1 - (v / v0)^4 - (s* / s)²),
         within its bounds.
         """
@@ -238,7 +240,7 @@ class Obstacles:
 
     def lead(
         self, pose: Float[np.ndarray, "3"], start_m: float, end_m: float
-    ) -> Lead | None:
+    ) -> Leader | None:
         """The obstacle on footprint or corridor that is nearest to the footprint; the
         first of equally near ones.
         """
@@ -257,7 +259,7 @@ class Obstacles:
                 line = self.path.part(start_m, end_m)
             if line is None or self._meets(nearest, line):
                 along = np.cos(self.heading_rad[nearest] - pose[2])
-                return Lead(
+                return Leader(
                     self.id[nearest],
                     float(distance_m[nearest]),
                     float(self.speed_mps[nearest] * along),

@@ -96,8 +96,6 @@ class Standing(AllocatorRecord):
         verdict: better, worse or unresolved against random; infeasible if it cannot pay
             for itself.
         never_verdict: better, worse or unresolved against never escalating.
-        answer: The verdicts against random, never and always escalating in one
-            sentence, as in `Row`.
         reason: Why something is None.
     """
 
@@ -113,7 +111,6 @@ class Standing(AllocatorRecord):
     harm_share: float | None = None
     verdict: str | None = None
     never_verdict: str | None = None
-    answer: str | None = None
     reason: str | None = None
 
 

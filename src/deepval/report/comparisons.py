@@ -434,8 +434,7 @@ def comparison_table(
     """Paired differences between two allocators, on one value table or as means over
     cells.
 
-    A note names those of the `judged` rows that never or always escalating is better
-    than.
+    A note names those of the `judged` rows that are not to be run.
     """
     header = ["budget", "difference", "95 %", "nDG", SECOND_BOUNDS, SECOND, "verdict"]
     over = any(isinstance(row, PooledComparison) for row in rows)
@@ -463,9 +462,10 @@ def comparison_table(
         )
     extra = () if over else (SECOND_BOUNDS,)
     beaten = [
-        f"{row.label}: {row.name} is {row.answer}."
+        f"{row.label}: do not run {row.name}: {row.lead_words or row.reason} against "
+        "the best blind choice."
         for row in judged
-        if row.surpassed and row.answer
+        if row.answer == "do not run"
     ]
     notes = (*_comparison_notes(rows), *dict.fromkeys(beaten))
     return Table(_comparison_title(rows), tuple(header), (tuple(cells),), notes, extra)

@@ -4,28 +4,22 @@ On a terminal an allocator that beats random is bold green, one that loses to ra
 with an asterisk.
 """
 
+import base64
 import html
-import math
-from collections import Counter
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from itertools import islice
-from typing import Any
 
-from deepval.errors import few
-from deepval.judging.extras.next_units import units_for
+from deepval.errors import InputError
 from deepval.judging.extras.setting import setting
+from deepval.report.answers import Typed, answer_text
 from deepval.report.forms import table_html
 from deepval.report.result_tables import (
-    OF_LADDER,
-    better_without,
     explanations,
     headline,
-    new_unit_sentences,
     result_tables,
     setting_sentences,
-    verdict_table,
 )
 from deepval.report.text_tables import (
     Style,
@@ -38,21 +32,12 @@ from deepval.report.text_tables import (
     printable,
     quantity,
 )
-from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row, lists_by_key
+from deepval.results import UNITS, Result
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
-from deepval.tables.scores import REFERENCES
 from deepval.tables.values import ValueTable
 
 PROSE = 120
 """Largest width of sentences on a wide terminal."""
-BEST, WORST = 10, 3
-"""How many allocators with the largest and the smallest gains an excerpt shows per
-budget.
-"""
-RECORDS = ("rows", "slices", "streams", "gaps", "thresholds", "recovery", "ladder")
-"""Fields of a result; every one of them has its own table."""
-MOST_SENTENCES = 12
-"""Largest number of notes, and of sentences about budgets, in an excerpt."""
 COLOURS = {"better": "\x1b[1;32m", "worse": "\x1b[31m"}
 BOLD, DIM, END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
@@ -63,167 +48,49 @@ def render(
     width: int = 140,
     color: bool = False,
     sections: Sequence[str] | None = None,
-    most: int | None = None,
 ) -> str:
-    """The result as text of this width, verdicts last; `sections` selects tables by the
-    beginnings of their titles.
-
-    A result with a table of more than `most` rows is summarised: the best and the worst
-    rows of each budget, and the number of each verdict.
+    """All tables of a result as text of this width, and the answers last; `sections`
+    selects tables by the beginnings of their titles.
     """
-    part = result
-    if most is not None and max(len(getattr(result, name)) for name in RECORDS) > most:
-        part = excerpt(result, most)
-    summary = part is not result
-    notes, over = result.warnings, len(result.warnings) - MOST_SENTENCES
-    if summary and over > 0:
-        notes = (*notes[:MOST_SENTENCES], f"{over:,} further notes.")
-    words = [*headline(result), *(f"Note: {warning}" for warning in notes)]
-    all_tables = list(result_tables(part))
+    words = [*headline(result), *(f"Note: {warning}" for warning in result.warnings)]
+    verdicts, *others = result_tables(result)
     selected = [
-        t
-        for t in (*all_tables[1:], all_tables[0])
-        if sections is None or t.title.startswith(tuple(sections))
+        table
+        for table in (*others, verdicts)
+        if sections is None or table.title.startswith(tuple(sections))
     ]
     last: list[str] = []
-    if all_tables[0] in selected:
-        last = (
-            excerpt_sentences(result, part)
-            if summary
-            else closing_sentences(result.rows)
-        )
+    if verdicts in selected:
+        last = closing_sentences(result)
     return _text(words, selected, width=width, color=color, last=last)
 
 
-def excerpt(result: Result, most: int) -> Result:
-    """The result with the best and the worst rows of each budget by gain, at most
-    `most` rows.
-
-    Other records are limited to the same allocators and budgets, and to `most` rows.
-    """
-    members = lists_by_key((row.label, row) for row in result.rows)
-    rows = [row for label in members for row in _extremes(members[label])]
-    pairs = {(row.budget.label, row.allocator) for row in rows}
-    names = {row.allocator for row in rows}
-    parts: dict[str, Any] = {
-        name: tuple(
-            item
-            for item in getattr(result, name)
-            if (item.budget.label, item.allocator) in pairs
-        )[:most]
-        for name in ("slices", "streams", "gaps", "thresholds")
+def render_answer(
+    result: Result, *, width: int = 80, color: bool = False, typed: Typed | None = None
+) -> str:
+    """The answer, and the tables of what was asked for besides."""
+    text = answer_text(result, width=width, typed=typed)
+    asked = {
+        "Within groups": result.slices,
+        "Streaming": result.streams,
+        "Thresholds": result.thresholds,
+        "Performance gap": result.recovery,
     }
-    parts["recovery"] = tuple(row for row in result.recovery if row.allocator in names)[
-        :most
+    tables = [
+        table
+        for table in result_tables(result)
+        if any(table.title.startswith(title) for title, rows in asked.items() if rows)
     ]
-    return replace(
-        result, rows=tuple(rows[:most]), ladder=result.ladder[:most], **parts
-    )
+    if tables:
+        text += render_tables(tables, width=width, color=color)
+    return text
 
 
-def _extremes(rows: Sequence[Row]) -> list[Row]:
-    """The references, the best and the worst allocators under one budget, the largest
-    gain first.
-    """
-    ranked = sorted(
-        rows, key=lambda row: -math.inf if row.gain is None else row.gain, reverse=True
-    )
-    entered = [row.allocator for row in ranked if row.allocator not in REFERENCES]
-    names = {*REFERENCES, *entered[:BEST], *entered[-WORST:]}
-    return [row for row in ranked if row.allocator in names]
-
-
-def excerpt_sentences(whole: Result, part: Result) -> list[str]:
-    """The number of each verdict, budget by budget, and the number of rows in the
-    excerpt and in the whole result.
-    """
-    members = lists_by_key(
-        ((row.label, row.chance or "random"), row) for row in whole.rows if row.verdict
-    )
-    words = [
-        f"{budget}, against {chance}: {_verdict_counts(rows)}."
-        for (budget, chance), rows in islice(members.items(), MOST_SENTENCES)
-    ]
-    if len(members) > MOST_SENTENCES:
-        words.append(
-            f"The verdicts of {len(members) - MOST_SENTENCES:,} further budgets are "
-            "not counted here."
-        )
-    count, total = (
-        sum(len(getattr(result, name)) for name in RECORDS) for result in (part, whole)
-    )
-    return [
-        *words,
-        f"This is a summary with {count:,} of {total:,} rows: the {BEST} largest and "
-        f"{WORST} smallest gains of each budget, and the references. --all prints "
-        "every row; --json and --out FILE have them too, and --format "
-        "csv has every verdict.",
-    ]
-
-
-def closing_sentences(every_row: Sequence[Row]) -> list[str]:
-    """The answers of rows, budget by budget, and the second opinions on random that
-    differ from the verdict.
-    """
-    lines = []
-    for budget, rows in lists_by_key((row.label, row) for row in every_row).items():
-        # Rows without a cost have words but no verdict; rows of older results have a
-        # verdict but no answer.
-        judged = [row for row in rows if row.verdict_words or row.verdict]
-        names_by_answer = lists_by_key(
-            (answer_words(row), row.allocator) for row in judged
-        )
-        sentences = [
-            f"{words[0].upper()}{words[1:]}: {few(names)}."
-            for words, names in names_by_answer.items()
-        ]
-        second = lists_by_key(
-            (row.second_verdict, row.allocator)
-            for row in rows
-            if row.second_verdict != row.verdict
-        )
-        opinions = "; ".join(
-            f"{words}: {few(names)}" for words, names in second.items() if words
-        )
-        sentences += (
-            [f"Second opinion, against random: {opinions}."] if opinions else []
-        )
-        sentences += new_unit_sentences(rows)
-        if sentences:
-            lines.append(f"{budget}. {' '.join(sentences)}")
-    units = max((row.units_compared for row in every_row), default=0)
-    both, one = units_for(), units_for(sides=1)
-    if 0 < units < both:
-        side = f", {one} for one side" if units < one else " on both sides"
-        lines.append(
-            f"95 % certainty about a new unit takes {both} units{side} "
-            "(docs/guarantees.md)."
-        )
-    return lines
-
-
-def answer_words(row: Row) -> str:
-    """The answer of a row or, if it has none, its verdict against random."""
-    words = row.verdict_words or row.verdict or ""
-    return row.answer or (
-        f"{words}, against {row.chance or 'random'}" if row.second_verdict else words
-    )
-
-
-def _verdict_counts(rows: Sequence[Row]) -> str:
-    """How many rows have each verdict, and how many of these verdicts are qualified."""
-    counts = Counter((row.verdict or "") + better_without(row) for row in rows)
-    qualified = (row for row in rows if row.verdict_words not in (None, row.verdict))
-    weak = Counter((row.verdict or "") + better_without(row) for row in qualified)
-    return ", ".join(
-        f"{n:,} {verdict}"
-        + (
-            f" ({weak[verdict]:,} on few units or resting on one)"
-            if weak[verdict]
-            else ""
-        )
-        for verdict, n in counts.most_common()
-    )
+def closing_sentences(result: Result) -> list[str]:
+    """The answer under every budget."""
+    if result.effect is not None:
+        return list(result.effect.sentences)
+    return [answer.sentence for answer in result.answers]
 
 
 def render_tables(
@@ -277,19 +144,6 @@ def _color(text: str, cell: TableCell) -> str:
 
 BRIEF_WIDTH = 80
 """Columns of the text: the width of a narrow window, so that no line breaks."""
-BRIEF_ROWS = 20
-"""Largest number of rows of a table; a sentence gives the number of further rows."""
-BRIEF_COLUMNS = (
-    "budget",
-    "allocator",
-    "gain",
-    "nDG",
-    "oracle",
-    OF_LADDER,
-    "vs random",
-    "vs random 95 %",
-    "verdict",
-)
 
 
 @dataclass(frozen=True)
@@ -303,6 +157,8 @@ class Brief:
 
 def brief_text(thing: object) -> str:
     """The thing as lines of at most 80 columns, without a line end."""
+    if isinstance(thing, Result):
+        return answer_text(thing, width=BRIEF_WIDTH).strip("\n")
     summary = brief(thing)
     return _text(
         summary.words,
@@ -315,6 +171,8 @@ def brief_text(thing: object) -> str:
 
 def brief_html(thing: object) -> str:
     """The thing as HTML without style or script, with every text escaped."""
+    if isinstance(thing, Result):
+        return f"<pre>{html.escape(brief_text(thing))}</pre>{_picture(thing)}"
     summary = brief(thing)
     table = replace(
         summary.table, notes=(*summary.table.notes, *explanations(summary.table))
@@ -326,6 +184,19 @@ def brief_html(thing: object) -> str:
     return f"<div>{above}{table_html(table, bare=True)}{below}</div>"
 
 
+def _picture(result: Result) -> str:
+    """The picture of a result; nothing where Matplotlib is not installed, or where
+    there is nothing to draw.
+    """
+    content = io.BytesIO()
+    try:
+        result.plot().savefig(content, format="png", dpi=90)
+    except InputError:
+        return ""
+    data = base64.b64encode(content.getvalue()).decode()
+    return f'<img alt="Quality against cost" src="data:image/png;base64,{data}">'
+
+
 @singledispatch
 def brief(thing: object) -> Brief:
     """The short form of a thing."""
@@ -335,78 +206,6 @@ def brief(thing: object) -> Brief:
 @brief.register
 def _(thing: Table) -> Brief:
     return Brief((), thing)
-
-
-@brief.register
-def _(thing: Result) -> Brief:
-    budgets = list(dict.fromkeys(row.budget for row in thing.rows))
-    if not budgets:
-        return Brief(
-            tuple(headline(thing)), Table("No allocator was judged", ("allocator",), ())
-        )
-    # A router that chooses itself is judged at what it spends, so its rows are under a
-    # budget of their own.
-    names = {
-        row.budget: {row.name, row.chance, row.oracle}
-        for row in thing.rows
-        if row.name == row.spender
-    }
-    judging = [
-        row.budget for row in thing.rows if row.spender is None and row.verdict_words
-    ]
-    judging = judging or ([] if names else budgets)
-    chosen = next(
-        (b for b in judging if b.holds(kind="selection", alpha=HEADLINE)),
-        judging[0] if judging else None,
-    )
-    beside = {budget: {*own, "never", "all-full"} for budget, own in names.items()}
-    rows = [
-        row
-        for row in thing.rows
-        if row.budget == chosen or row.allocator in beside.get(row.budget, ())
-    ]
-    budgets = [
-        budget for budget in budgets if budget not in {row.budget for row in rows}
-    ]
-    columns = [name for name in BRIEF_COLUMNS if name != "budget" or names]
-    title = (
-        "Against random"
-        if names or chosen is None
-        else f"At {chosen.label}, against random"
-    )
-    table = verdict_table(rows[:BRIEF_ROWS], title).select(*columns)
-    words = (
-        next(iter(headline(thing))),
-        *(f"Note: {warning}" for warning in thing.warnings),
-    )
-    return Brief(words, table, (*closing_sentences(rows), *_more(thing, rows, budgets)))
-
-
-def _more(
-    result: Result, rows: Sequence[Row], budgets: Sequence[BudgetKey]
-) -> list[str]:
-    """A sentence on the rows and budgets that are left out."""
-    hidden = (
-        [f"{quantity(len(rows) - BRIEF_ROWS, 'further row')} at this budget"]
-        if len(rows) > BRIEF_ROWS
-        else []
-    )
-    others = [budget.label for budget in budgets]
-    hidden += (
-        [
-            ", ".join(others[:6])
-            + (f" and {len(others) - 6} more" if len(others) > 6 else "")
-        ]
-        if others
-        else []
-    )
-    if result.slices:
-        hidden.append(f"{quantity(len(result.slices), 'row')} of slices")
-    return (
-        [f"Not shown: {'; '.join(hidden)}. All: .to_pandas(), .report('page.html')."]
-        if hidden
-        else []
-    )
 
 
 @brief.register

@@ -269,66 +269,6 @@ def of_loss(value: float | None, loss: float | None) -> str:
     return number(value) if loss is None or value is None else percent(value / loss)
 
 
-NAMED = 3
-"""A sentence on new units names up to this number of allocators."""
-
-
-def new_unit_sentences(rows: Sequence[Row]) -> Iterator[str]:
-    """Sentences on the next unit, and on the unseen unit that would cancel a
-    difference.
-    """
-    compared = [row for row in rows if row.units_compared]
-    if compared:
-        units = compared[0].units_compared
-        worst = [of_loss(row.next_unit_lo, _mean_loss(row)) for row in compared]
-        share = (
-            " of a unit's mean loss"
-            if any(_mean_loss(row) is not None for row in compared)
-            else ""
-        )
-        if len(compared) <= NAMED:
-            yield (
-                f"Worst of these {units:,} "
-                f"units against random: {_by_name(compared, worst, compared)}{share}."
-            )
-        yield (
-            "A new unit of this kind does worse than them all with "
-            f"probability at most 1/{units + 1:,}."
-        )
-    decided = [
-        row
-        for row in compared
-        if (row.verdict or row.second_verdict) in ("better", "worse")
-    ]
-    sizes = [row.break_even_unit for row in decided if row.break_even_unit is not None]
-    if sizes:
-        times = f"{min(sizes):.2g} to {max(sizes):.2g}"
-        if len(decided) <= NAMED:
-            times = _by_name(decided, [f"{size:.2g}" for size in sizes], compared)
-        yield (
-            f"One opposite unit, so many times the largest, would cancel this: {times}."
-        )
-
-
-def _by_name(rows: Sequence[Row], texts: Sequence[str], among: Sequence[Row]) -> str:
-    """The texts of rows, with their names if the rows that they are among are
-    several.
-    """
-    named = [f"{row.name} {text}" for row, text in zip(rows, texts, strict=True)]
-    return ", ".join(named if len(among) > 1 else texts)
-
-
-def _mean_loss(row: Row) -> float | None:
-    """The mean all-cheap loss of a unit, which makes a difference in a unit a share;
-    None where shares mean nothing.
-    """
-    return (
-        (row.cheap_loss or 0.0) / row.units_compared
-        if row.versus_random_unit == "share"
-        else None
-    )
-
-
 def _verdict(
     row: Row, budget: str, *, every: bool, second: bool
 ) -> tuple[TableCell, ...]:

@@ -124,7 +124,7 @@ def as_html(study: Study) -> str:
         '<header class="masthead"><div class="brand">deepval<span>is the expensive '
         "mode worth it, for the decision that follows?</span></div>"
         '<button type="button" id="theme" class="quiet" aria-label="Switch between '
-        'light and dark">Dark</button></header>',
+        'light and dark">◐</button></header>',
         (
             '<div class="bar"><div class="bar-inner">'
             f'<nav aria-label="Parts">{links}</nav></div></div>'

@@ -65,7 +65,7 @@ class ModeRate(Record):
     rate: Estimate = field(metadata=LO_HI)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Threshold(AllocatorRecord):
     """Where one allocator escalates from under one budget, under which policy, and how
     often that is to be expected.
@@ -129,6 +129,13 @@ class Threshold(AllocatorRecord):
     spend: float | None = None
     draws: int = 0
     reason: str | None = None
+
+    def __repr__(self) -> str:
+        at = "none" if self.threshold is None else f"above {self.threshold:.6g}"
+        if self.price is not None:
+            at = f"price {self.price:.6g}"
+        rate = "" if self.rate is None else f", rate {self.rate:.3g}"
+        return f"Threshold({self.allocator}, {self.budget.label}: {at}{rate})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,6 +286,7 @@ class Setting(Record):
         all_full_share: Share of the all-cheap loss that escalating everything removes.
         budgets: What the oracle reaches at several shares.
         concentration: How the value to gain is spread over units and inputs.
+        nouns: What a reader calls an input and a unit, such as frame and drive.
     """
 
     inputs: int
@@ -291,6 +299,7 @@ class Setting(Record):
     all_full_share: float | None
     budgets: tuple[OracleAt, ...]
     concentration: Spread
+    nouns: tuple[str, ...] = ("input", "unit")
 
 
 @dataclass(frozen=True, eq=False)
@@ -424,7 +433,7 @@ class Optimum(BudgetRecord):
 @dataclass(frozen=True, eq=False)
 class Unit(Record):
     """One unit's part: its inputs, its all-cheap loss, the oracle's gain in it and each
-    allocator's, at one budget.
+    allocator's, at one budget; and what each mode gains on all its inputs.
     """
 
     unit: str
@@ -433,6 +442,7 @@ class Unit(Record):
     alpha: float
     oracle_gain: float
     gains: Mapping[str, float]
+    modes: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, eq=False)

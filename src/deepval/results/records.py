@@ -20,6 +20,8 @@ allocators cost.
 MEASURED = KINDS[1:]
 ALWAYS = "always"
 """How reports name the row `all-full`."""
+ALWAYS_MODE = f"{ALWAYS} "
+"""What the name of a row begins with that runs one mode on every input."""
 UNITS = {
     "ms": "ms",
     "mj": "mJ",
@@ -299,6 +301,7 @@ class Reason(Enum):
     SINGLE_UNIT = "a single unit: no interval"
     NO_DRAWS = "no draws: no interval"
     BEYOND_SELECTION = "always escalating exceeds the budget, so it has no nDG"
+    FIXED = "a fixed mode chooses no inputs: no nDG"
     FULL_TOO_DEAR = "infeasible: the full mode alone fits from alpha = {alpha:.4g}"
     TOO_DEAR = (
         "infeasible: costs {cost:g} {convention} per input, "
@@ -370,79 +373,7 @@ def in_words(
     )
 
 
-WORTH = {
-    ("better", "better"): "better than {random} and worth it",
-    (
-        "better",
-        "unresolved",
-    ): (
-        "better than {random}; not shown to be worth it (never "
-        "escalating is within the interval)"
-    ),
-    ("better", "worse"): "better than {random}, but never escalating is better",
-    ("unresolved", "better"): "worth it, but not shown to be better than {random}",
-    (
-        "unresolved",
-        "unresolved",
-    ): "shown neither to be better than {random} nor to be worth it",
-    (
-        "unresolved",
-        "worse",
-    ): "not shown to be better than {random}, and never escalating is better",
-    ("worse", "better"): "worth it, but worse than {random}",
-    ("worse", "unresolved"): "worse than {random}, and not shown to be worth it",
-    ("worse", "worse"): "worse than {random}, and never escalating is better",
-}
-"""Verdicts against random and against never escalating -> both in words."""
-
-
-def answer(fields: Mapping[str, Any]) -> str | None:
-    """The verdicts against random, never and always escalating as one sentence; None
-    where one is missing.
-
-    Always escalating is mentioned if it fits the budget or if an allocator that is
-    worth it gains no less for less.
-
-    Args:
-        fields: Fields of a `Row`.
-    """
-    verdict, always = fields.get("verdict"), fields.get("always_verdict")
-    if verdict == "infeasible":
-        return "cannot run within the budget"
-    words = WORTH.get((verdict or "", fields.get("never_verdict") or ""))
-    if words is None or always is None:
-        return None
-    weak = (fields.get("verdict_words") or "").removeprefix(verdict or "").strip(", ")
-    words = words.format(
-        random=(fields.get("chance") or "random")
-        + (f" ({weak.removeprefix('but ')})" if weak else "")
-    )
-    if fields["always_fits"]:
-        link = ", but" if words.endswith("and worth it") else ";"
-        return (
-            words
-            + {
-                "better": "; better than always escalating",
-                "unresolved": (
-                    "; not distinguishable from always escalating, "
-                    "which fits the budget"
-                ),
-                "worse": f"{link} always escalating is better and fits the budget",
-            }[always]
-        )
-    ratio = fields["always_cost_ratio"]
-    if always == "worse" or fields["never_verdict"] != "better" or ratio is None:
-        return words
-    ahead = "better than" if always == "better" else "not distinguishable from"
-    effort = (
-        "escalates {} times as many inputs"
-        if fields["kind"] == KINDS[0]
-        else "costs {} times as much"
-    )
-    return f"{words}; {ahead} always escalating, which {effort.format(f'{ratio:.3g}')}"
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Row(AllocatorRecord):
     """One allocator under one budget.
 
@@ -546,8 +477,17 @@ class Row(AllocatorRecord):
         always_cost_ratio: What always escalating costs / what the budget allows, cheap
             pass included; under a selection budget the number of inputs / the number of
             escalated inputs.
-        answer: The verdicts against random, never and always in one sentence; None
-            where one of them is missing.
+        spend: What it costs per input in all, the cheap mode and its own cost included,
+            in units of the convention; under a selection budget the share of the inputs
+            that it escalates. None for references but fixed modes.
+        quality: Share of right answers where all losses are 0 or 1, mean reward where
+            rewards were given; None for other losses.
+        lead: Gain over the best blind choice at its own spend, in the unit of
+            `versus_random`; per input where rewards were given.
+        lead_lo: Lower bound of the interval that decides `answer`.
+        lead_hi: Upper bound.
+        lead_words: The lead and its interval as reports print them.
+        answer: run, do not run or not settled; None for references.
         draws: Number of draws.
         draws_dropped: Draws left out of the nDG interval: their oracle gain is below
             1/4 of the full sample's.
@@ -600,12 +540,22 @@ class Row(AllocatorRecord):
     always_verdict: str | None = None
     always_fits: bool | None = None
     always_cost_ratio: float | None = None
+    spend: float | None = None
+    quality: float | None = None
+    lead: Estimate | None = None
+    lead_words: str | None = None
     answer: str | None = None
     draws: int = 0
     draws_dropped: int = 0
     weight_dropped: float = 0.0
     versus_random_dropped: int = 0
     reason: str | None = None
+
+    def __repr__(self) -> str:
+        parts = [] if self.gain is None else [f"gain {self.gain:.4g}"]
+        parts += [] if self.lead_words is None else [f"lead {self.lead_words}"]
+        parts += [self.answer or self.verdict or self.reason or "a reference"]
+        return f"Row({self.name}, {self.label}: {', '.join(parts)})"
 
     @property
     def label(self) -> str:
@@ -634,3 +584,109 @@ class Row(AllocatorRecord):
         random is not good enough.
         """
         return None if self.verdict == "better" and self.surpassed else self.verdict
+
+
+@dataclass(frozen=True, eq=False)
+class FixedMode(Record):
+    """One mode on every input, under one budget.
+
+    Attributes:
+        mode: The mode.
+        gain: What it gains over the cheap mode, in units of the loss.
+        spend: What it costs per input in all, as in `Row`.
+        quality: As in `Row`.
+        fits: Whether the budget pays for it.
+    """
+
+    mode: str
+    gain: float
+    spend: float
+    quality: float | None
+    fits: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Answer(Record):
+    """What to run under one budget.
+
+    Attributes:
+        budget: The budget.
+        verdict: run, do not run, or not settled. It is about the candidate; `do not
+            run` denies all compared allocators.
+        candidate: The allocator to run, or the nearest to that; None where none can
+            run.
+        gain: What the candidate gains over the cheap mode, in units of the loss.
+        lead: Its gain over the best blind choice at its own spend, in the unit of
+            `versus_random`; per input where rewards were given.
+        lead_lo: Lower bound of the interval that decides.
+        lead_hi: Upper bound.
+        lead_words: The lead and its interval as reports print them.
+        against: The best blind choice at the candidate's spend.
+        best_fixed: The best mode, of those that fit the budget on every input.
+        best_fixed_gain: What it gains over the cheap mode, in units of the loss.
+        best_fixed_spend: What it costs per input beyond the cheap mode.
+        fixed: Every mode on all inputs, cheap first.
+        scale: How gains are told: right (share of right answers), reward (per input),
+            share (of the all-cheap loss) or loss (per input).
+        more_units: Number of further units that would settle it; None where it is
+            settled, or where more than ten times as many would be needed.
+        on_top: A better base than the cheap mode for a score, where that is worth
+            running.
+        on_top_score: Whose score; it need not be the candidate's.
+        sentence: The answer.
+        instead: What simply running a fixed mode gives.
+        hint: The score on the better base, or other allocators that could be run.
+        doubt: What is most worth knowing before trusting the answer.
+    """
+
+    budget: BudgetKey
+    verdict: str
+    candidate: str | None
+    gain: float | None
+    lead: Estimate | None
+    lead_words: str | None
+    against: str | None
+    best_fixed: str
+    best_fixed_gain: float
+    best_fixed_spend: float
+    fixed: tuple[FixedMode, ...]
+    scale: str
+    more_units: int | None
+    on_top: str | None
+    on_top_score: str | None
+    sentence: str
+    instead: str
+    hint: str | None
+    doubt: str
+
+
+@dataclass(frozen=True, eq=False)
+class Effect(Record):
+    """Whether the dearer mode helps, where no allocator was judged.
+
+    Attributes:
+        verdict: helps, harms, or not settled for new units.
+        gain: Share of the loss that running it everywhere removes, or the gain per
+            input where rewards were given or there is no such share.
+        gain_lo: Lower bound of its 95 % interval.
+        gain_hi: Upper bound.
+        changed: Number of inputs that it changes.
+        helped: Number of those that it makes better.
+        harm_ratio: Total harm over total benefit.
+        worse: Units in which it is worse, the worst first.
+        largest: The unit that gains most.
+        largest_share: Its share of the gain of all units.
+        sentences: All that in words.
+        doubt: What is most worth knowing before trusting it.
+    """
+
+    verdict: str
+    gain: Estimate | None
+    changed: int
+    helped: int
+    harm_ratio: float | None
+    worse: tuple[str, ...]
+    largest: str | None
+    largest_share: float | None
+    sentences: tuple[str, ...]
+    doubt: str

@@ -40,7 +40,15 @@ from deepval.results.facts import (
     Threshold,
     Unit,
 )
-from deepval.results.records import KINDS, UNITS, Row
+from deepval.results.pictures import Picture
+from deepval.results.records import (
+    ALWAYS_MODE,
+    KINDS,
+    UNITS,
+    Answer,
+    Effect,
+    Row,
+)
 
 NUMBERS = "fiu"
 AXES = {
@@ -198,6 +206,16 @@ def read_samples(
 ACCOUNTINGS = ("cascade", "skipping")
 BUDGETED = ("half_widths", "rows", "slices", "gaps", "streams", "thresholds", "ladder")
 """Parts of a result whose records have a budget."""
+BUDGET_WORDS = {
+    "kind": KINDS,
+    "convention": (None, *UNITS),
+    "accounting": (None, *ACCOUNTINGS),
+}
+ANSWER_WORDS = {
+    "verdict": ("run", "do not run", "not settled"),
+    "scale": ("right", "reward", "share", "loss"),
+}
+"""Words of the parts of a budget, and of an answer."""
 
 
 def check_whole(result: Any, source: object) -> None:
@@ -205,6 +223,7 @@ def check_whole(result: Any, source: object) -> None:
     for problem in (
         *_setting_problems(result.setting),
         *_budget_problems(result),
+        *_answer_problems(result),
         *_spending_problems(result.ladder),
         *_curve_problems(result.curves),
         *_input_problems(result.inputs),
@@ -223,18 +242,40 @@ def _setting_problems(setting: Setting) -> Iterator[str]:
 def _budget_problems(result: Any) -> Iterator[str]:
     for part in BUDGETED:
         for index, record in enumerate(getattr(result, part)):
-            values = {
-                "kind": (record.kind, KINDS),
-                "convention": (record.get("convention"), (None, *UNITS)),
-            }
-            values["accounting"] = (record.get("accounting"), (None, *ACCOUNTINGS))
-            for name, (value, allowed) in values.items():
-                if value not in allowed:
-                    words = ", ".join(map(str, allowed))
-                    yield (
-                        f"{part}[{index}].{name} must "
-                        f"be one of {words}; found {quote(value)}"
-                    )
+            budget = {name: record.get(name) for name in BUDGET_WORDS}
+            yield from _word_problems(f"{part}[{index}]", budget, BUDGET_WORDS)
+    nested = {
+        f"answers[{index}].budget": answer.budget
+        for index, answer in enumerate(result.answers)
+    }
+    if result.picture is not None:
+        nested["picture.budget"] = result.picture.budget
+    for place, key in nested.items():
+        yield from _word_problems(place, vars(key), BUDGET_WORDS)
+
+
+def _answer_problems(result: Any) -> Iterator[str]:
+    """Words that reports look up or choose by."""
+    for index, answer in enumerate(result.answers):
+        place = f"answers[{index}]"
+        yield from _word_problems(place, vars(answer), ANSWER_WORDS)
+        names = [mode.mode for mode in answer.fixed]
+        if answer.best_fixed not in names:
+            words = ", ".join(names) or "none"
+            yield (
+                f"{place}.best_fixed must be one of {words}; "
+                f"found {quote(answer.best_fixed)}"
+            )
+
+
+def _word_problems(
+    place: str, values: Mapping[str, Any], allowed: Mapping[str, tuple[Any, ...]]
+) -> Iterator[str]:
+    """Values that are none of the words that there are."""
+    for name, words in allowed.items():
+        if values[name] not in words:
+            listed = ", ".join(map(str, words))
+            yield f"{place}.{name} must be one of {listed}; found {quote(values[name])}"
 
 
 def _spending_problems(ladder: tuple[Optimum, ...]) -> Iterator[str]:
@@ -301,6 +342,8 @@ def _input_problems(inputs: Inputs | None) -> Iterator[str]:
 
 SCHEMA = "deepval/result/1"
 WHAT = "a result saved by deepval"
+ABSENT = ("inputs", "thresholds", "recovery", "effect", "picture")
+"""Parts that a saved result has only where they hold something."""
 HEADLINE = 0.2
 """Share of the headline budget, the default where a result has several budgets."""
 
@@ -325,6 +368,9 @@ class Result(Printable):
         half_widths: Per budget, the median half-width of the paired interval over the
             allocators.
         rows: Every allocator under every budget.
+        answers: What to run under every budget.
+        effect: Whether the dearer mode helps, where no allocator was judged; absent
+            else.
         slices: The same within groups of inputs, where asked for.
         gaps: Where each allocator's gap to the oracle goes.
         streams: Causal policies, where calibration units are given.
@@ -338,6 +384,7 @@ class Result(Printable):
         inputs: Every judged input with its loss terms, where terms are given; absent
             else.
         recovery: APGR and call-performance thresholds, where asked for; absent else.
+        picture: Quality against cost, where asked for by `with_picture`; absent else.
         samples: What the rows rest on, draw by draw, for comparing and pooling; saved
             where asked for.
         fresh: What `apgr` and `area` work on, in results fresh from evaluate(); never
@@ -349,6 +396,8 @@ class Result(Printable):
     comparisons: int
     half_widths: tuple[HalfWidth, ...]
     rows: tuple[Row, ...]
+    answers: tuple[Answer, ...] = ()
+    effect: Effect | None = None
     slices: tuple[Row, ...] = ()
     gaps: tuple[Gap, ...] = ()
     streams: tuple[Stream, ...] = ()
@@ -359,8 +408,16 @@ class Result(Printable):
     warnings: tuple[str, ...] = ()
     inputs: Inputs | None = None
     recovery: tuple[Recovery, ...] = ()
+    picture: Picture | None = None
     samples: Samples | None = field(default=None, repr=False, compare=False)
     fresh: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def choosers(self) -> tuple[Row, ...]:
+        """The rows of allocators and references, without those of fixed modes."""
+        return tuple(
+            row for row in self.rows if not row.allocator.startswith(ALWAYS_MODE)
+        )
 
     def row(
         self,
@@ -384,6 +441,34 @@ class Result(Printable):
             "accounting": accounting,
         }
         return _record_under(self.rows, allocator, requested)
+
+    def __getitem__(self, allocator: str) -> Row:
+        """The row of an allocator under the headline budget: `result["mine"]`."""
+        return self.row(allocator)
+
+    def answer(self, alpha: float | None = None, *, kind: str | None = None) -> Answer:
+        """What to run under a judged budget: run, do not run, or not settled.
+
+        Args:
+            alpha: Its share; the headline, 20 %, where None and there are several.
+            kind: selection, latency, energy or money; that of the first answer where
+                None and there are several.
+        """
+        requested = {
+            "alpha": None if alpha is None else checks.number(alpha, "alpha"),
+            "kind": None if kind is None else checks.text(kind, "kind"),
+        }
+        matching = [one for one in self.answers if one.budget.holds(**requested)]
+        if alpha is None:
+            headline = [one for one in matching if one.budget.holds(alpha=HEADLINE)]
+            matching = headline or matching
+        if not matching:
+            budgets = ", ".join(one.budget.label for one in self.answers) or "none"
+            raise InputError(
+                "The result has no answer under that budget; it has answers under: "
+                f"{budgets}."
+            )
+        return matching[0]
 
     def threshold(
         self,
@@ -438,6 +523,20 @@ class Result(Printable):
             )
         return by_allocator[allocator].calls[0]
 
+    def with_picture(self) -> "Result":
+        """The result with quality against cost at many budgets, which pages draw.
+
+        A result from a file keeps what it has: the scores are needed.
+        """
+        if (
+            self.picture is not None
+            or self.fresh is None
+            or isinstance(self.fresh, str)
+        ):
+            return self
+        found = view("picture", self.fresh, self.answers)
+        return dataclasses.replace(self, picture=found)
+
     def area(self, candidate: str, baseline: str = "random") -> Area:
         """The area between two gain curves over all shares of the inputs, with its
         paired interval.
@@ -464,11 +563,7 @@ class Result(Printable):
     def to_dict(self) -> dict[str, Any]:
         """The result as plain lists, dicts and numbers, in the published schema."""
         absent = {"samples", "fresh"}
-        absent |= {
-            name
-            for name in ("inputs", "thresholds", "recovery")
-            if not getattr(self, name)
-        }
+        absent |= {name for name in ABSENT if not getattr(self, name)}
         saved = [
             item.name for item in dataclasses.fields(self) if item.name not in absent
         ]
@@ -529,13 +624,18 @@ class Result(Printable):
         """Rows and slices as a polars DataFrame, where polars is installed."""
         return library("polars", purpose="to_polars").from_arrow(self.to_arrow())
 
+    def to_latex(self) -> str:
+        """The verdicts as LaTeX tables, as `--format latex` prints them."""
+        return view("latex", self)
+
     def plot(self, kind: str | None = None) -> Any:
         """A matplotlib Figure, which notebooks show and `savefig` writes.
 
         Args:
-            kind: "gain" (share of the all-cheap loss that is removed, against the
-                budget) or "forest" (difference with random and its interval at the
-                headline budget); both, one below the other, where None.
+            kind: "answer" (quality against cost, with the answer as title), "gain"
+                (share of the all-cheap loss that is removed, against the budget) or
+                "forest" (difference with random and its interval at the headline
+                budget); the answer where None.
         """
         return view("figure", self, kind)
 
@@ -610,8 +710,11 @@ def _record_under(
         key: record for key, record in by_budget.items() if key.holds(**requested)
     }
     if len(matching) > 1:
+        kinds = {key.kind for key in matching}
+        # A result of one kind of budget has its headline in that kind.
+        usual = "selection" if "selection" in kinds or len(kinds) > 1 else min(kinds)
         kind, alpha = (
-            requested["kind"] or "selection",
+            requested["kind"] or usual,
             HEADLINE if requested["alpha"] is None else requested["alpha"],
         )
         matching = {

@@ -32,7 +32,14 @@ from deepval.errors import (
 from deepval.files import reading
 from deepval.files.canonical import Manifest, cell_content
 from deepval.tables.keys import LONGEST_ID as LONGEST_ID
-from deepval.tables.keys import as_array, as_text, first_repeat, id_array, number_array
+from deepval.tables.keys import (
+    as_array,
+    as_text,
+    first_repeat,
+    id_array,
+    number_array,
+    quality_array,
+)
 from deepval.tables.keys import row_name as row_name
 
 ID_COLUMNS = ("unit", "input")
@@ -231,6 +238,14 @@ class Columns:
     def numbers(self, name: str) -> Float[np.ndarray, "input"]:
         """A column as float64; nulls become NaN."""
         return number_array(
+            self.data[name],
+            f"{self.source}: column {name!r}",
+            ids=self.data.get("input"),
+        )
+
+    def rewards(self, name: str) -> Float[np.ndarray, "input"]:
+        """A column of rewards as float64, where right and wrong may be words."""
+        return quality_array(
             self.data[name],
             f"{self.source}: column {name!r}",
             ids=self.data.get("input"),

@@ -6,6 +6,7 @@ Keys are sorted and compared much faster than text. Every match is checked again
 ids themselves, so a collision costs time but no correctness.
 """
 
+import math
 import re
 from decimal import Decimal
 from numbers import Real
@@ -261,6 +262,35 @@ def number_array(
                 f"hold numbers; {row_name(row, ids)} holds {quote(value)}.{advice}"
             ) from None
     return numbers
+
+
+RIGHT_OR_WRONG = {
+    **dict.fromkeys(("true", "correct", "right", "yes"), 1.0),
+    **dict.fromkeys(("false", "incorrect", "wrong", "no"), 0.0),
+    **dict.fromkeys(("", "nan", "none"), math.nan),
+}
+"""Words for right and wrong answers, and for a missing one."""
+
+
+def quality_array(
+    column: Any, what: str, *, ids: Any = None
+) -> Float[np.ndarray, "input"]:
+    """Rewards as float64: numbers, right and wrong in words, or percentages (85 %)."""
+    values = as_array(column, what)
+    if values.dtype.kind not in "fiub":
+        values = np.array([_quality(value) for value in values.tolist()], dtype=object)
+    return number_array(values, what, ids=ids)
+
+
+def _quality(value: Any) -> Any:
+    """A quality as a number, where it is a word or a percentage."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip().lower()
+    if text in RIGHT_OR_WRONG:
+        return RIGHT_OR_WRONG[text]
+    percent = re.fullmatch(r"([-+]?\d+(?:\.\d+)?)\s*%", text)
+    return value if percent is None else float(percent[1]) / 100
 
 
 def _number(value: Any) -> float:

@@ -72,6 +72,8 @@ PROMPT_ID = (
     *("id", "input", "token", "i"),
 )
 MODEL = ("model_name", "model", "model_id", "prediction")
+QUALITY = "correct"
+"""Our name of the column that says whether an answer is right."""
 SCORE = ("score", "accuracy", "performance", "quality", "correct", "reward")
 PRICE = ("cost", "total_cost", "usd")
 PROMPT = ("prompt", "origin_query", "query", "question")
@@ -85,7 +87,6 @@ ANSWERS = ("true", "label", "target")
 """Columns with the right answer: no router may look at them."""
 PICKLES = (".pkl", ".pickle", ".joblib")
 SCALARS = (str, int, float, bool, type(None))
-WORDS = {"true": 1.0, "false": 0.0, "": np.nan, "nan": np.nan, "none": np.nan}
 
 
 class _Answers(NamedTuple):
@@ -110,6 +111,7 @@ def import_router_log(
     best: float | None = None,
     prices: Any = None,
     dataset: str | None = None,
+    right: str | None = None,
 ) -> ValueTable:
     """A value table from a public table of models on the same inputs.
 
@@ -128,8 +130,15 @@ def import_router_log(
             one.
         dataset: Name of the log's data set in that list; None takes the one that the
             file's name contains.
+        right: Column that says whether an answer is right, or how good it is; None
+            takes one of the usual names.
     """
     log = read_records(source)
+    if right is not None:
+        # A score of a router, beside it, is no quality.
+        others = [name for name in SCORE if name in log.data and name != right]
+        kept = {name: log.data[name] for name in log.data if name not in others}
+        log = columns.Columns(log.source, kept).renamed({QUALITY: right})
     quality_columns = _quality_columns(log, models)
     answers = (
         _wide_answers(log, quality_columns, unit)
@@ -356,7 +365,9 @@ def _quality_columns(
 def _is_quality(column: np.ndarray) -> bool:
     """Whether a column holds right and wrong, or numbers from 0 to 1."""
     if column.dtype.kind not in "fiub":
-        return {str(value).strip().lower() for value in column.tolist()} <= set(WORDS)
+        return {str(value).strip().lower() for value in column.tolist()} <= set(
+            keys.RIGHT_OR_WRONG
+        )
     return bool(np.all((column >= 0) & (column <= 1) | np.isnan(column.astype(float))))
 
 
@@ -502,13 +513,7 @@ def _numbers(log: columns.Columns, name: str | None) -> Float[np.ndarray, "row"]
     """
     if name is None or name not in log.data:
         return np.full(len(log), np.nan)
-    column = log.data[name]
-    if column.dtype.kind not in "fiub":
-        column = np.array(
-            [WORDS.get(str(v).strip().lower(), v) for v in column.tolist()],
-            dtype=object,
-        )
-    return columns.number_array(column, f"{log.source}: column {name!r}")
+    return columns.quality_array(log.data[name], f"{log.source}: column {name!r}")
 
 
 def _lengths(log: columns.Columns) -> dict[str, Float[np.ndarray, "row"]]:

@@ -9,7 +9,7 @@ than the table, are stored in temporary files.
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from deepval.tables.values import (
     LARGEST_LOSS,
     chosen_modes,
     integers,
+    is_right_or_wrong,
     loss_columns,
     named_units,
     some,
@@ -55,6 +56,7 @@ class ScannedTable:
         units: Index in `every_unit` of each row's unit.
         unit_index: Index in `unit_ids` of every unit; -1 for units that are not judged.
         largest: The largest absolute loss.
+        is_right_or_wrong: Whether every judged loss is 0 or 1, or every reward.
         digest: SHA-256 of the judged inputs, equal to that of a table in memory.
         step: Every `step`-th judged input is in the sample.
         sample: Decision values of the sample.
@@ -74,6 +76,7 @@ class ScannedTable:
     units: Spill
     unit_index: Int[np.ndarray, "every"]
     largest: float
+    is_right_or_wrong: bool
     digest: str
     step: int
     sample_losses: tuple[Float[np.ndarray, "sampled"], Float[np.ndarray, "sampled"]]
@@ -148,6 +151,7 @@ def scan_values(
     for name in watch(names, "checking losses"):
         size, sample = reader.hash_losses(digest, name, rewards=prefix == REWARD_PREFIX)
         largest, samples = max(largest, size), [*samples, sample]
+    graded = reader.grades.are_right_or_wrong
     for name in ordered:
         reader.hash_losses(digest, name)
     if len(every) == len(parts):
@@ -164,6 +168,7 @@ def scan_values(
         units=codes,
         unit_index=unit_index,
         largest=largest,
+        is_right_or_wrong=graded,
         digest=digest.hexdigest(),
         step=reader.step,
         sample_losses=(samples[0], samples[-1]),
@@ -224,6 +229,26 @@ def _units(
     return ids[order], ranked, rows
 
 
+@dataclass
+class _Grades:
+    """Whether all noted losses are 0 or 1, or all of them 0 or -1."""
+
+    are_graded: bool = True
+    lowest: float = 0.0
+    highest: float = 0.0
+
+    def note(self, losses: Float[np.ndarray, "row"]) -> None:
+        if not len(losses) or not self.are_graded:
+            return
+        self.are_graded = is_right_or_wrong(losses)
+        self.lowest = min(self.lowest, float(losses.min()))
+        self.highest = max(self.highest, float(losses.max()))
+
+    @property
+    def are_right_or_wrong(self) -> bool:
+        return self.are_graded and (self.lowest == 0 or self.highest == 0)
+
+
 @dataclass(frozen=True, eq=False)
 class _Hashing:
     """Reads columns of a table to hash and check them; rows of units that are not
@@ -234,6 +259,7 @@ class _Hashing:
     codes: Spill
     unit_index: Int[np.ndarray, "every"]
     step: int
+    grades: _Grades = field(default_factory=_Grades)
 
     def _chosen_rows(self) -> Iterator[Shaped[np.ndarray, "row"]]:
         return (self.unit_index[codes] >= 0 for codes in self.codes.chunks(CHUNK))
@@ -318,6 +344,7 @@ class _Hashing:
                 raise number_error(self.parts, name, row + int(bad[0]), value, need)
             losses = _loss(column if judged.all() else column[judged], rewards=rewards)
             digest.update(np.ascontiguousarray(losses, dtype="<f8").data)
+            self.grades.note(losses)
             largest = max(largest, float(max(column.max(), -column.min())))
             sample.append(thin(losses, first, self.step))
             row, first = row + len(column), first + len(losses)

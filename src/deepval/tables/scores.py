@@ -18,7 +18,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
-from deepval.results import ALWAYS
+from deepval.results import ALWAYS, ALWAYS_MODE
 from deepval.tables import columns, keys
 from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.values import ValueTable
@@ -41,6 +41,13 @@ REFERENCES = (
 """Names of the reference rows of a result, and how one is shown; an allocator cannot
 have one of them.
 """
+
+
+def is_reference(name: str) -> bool:
+    """Whether a row is a yardstick: a reference, or a fixed mode."""
+    return name in REFERENCES or name.startswith(ALWAYS_MODE)
+
+
 JUDGE, CALIBRATE = "judge on --units", "calibrate with --calibrate"
 """Roles of units, as worded in messages."""
 LISTED, LISTED_FITTED = 100, 5
@@ -154,7 +161,7 @@ def check_names(scores: Any) -> None:
             f"{{'mine': ...}}; found {type(scores).__name__}."
         )
     for name in scores:
-        if not isinstance(name, str) or not name.strip() or name in REFERENCES:
+        if not isinstance(name, str) or not name.strip() or is_reference(name):
             raise InputError(
                 "An allocator needs a name of its "
                 f"own, not one of {REFERENCES}; found {quote(name)}."

@@ -21,7 +21,7 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Bool, Float, Int, Num, Shaped
 from deepval.display import Printable
-from deepval.errors import InputError, InputWarning, quote
+from deepval.errors import InputError, InputWarning, library, quote
 from deepval.tables import columns, keys, off_policy
 from deepval.tables.columns import ESTIMATED, LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.costs import Costs
@@ -57,6 +57,10 @@ class ValueTable(Printable):
             where losses were measured.
         tolerance: An input is affected where |V| exceeds it; only counts depend on it,
             never sums.
+        is_reward: Whether rewards were given: losses are then negative rewards.
+        cheap_always_runs: Whether the cheap output is needed on every input, whatever
+            runs besides: then no fixed mode saves the cheap pass.
+        nouns: What a reader calls an input and a unit, such as frame and drive.
     """
 
     input: Shaped[np.ndarray, "input"]
@@ -70,6 +74,9 @@ class ValueTable(Printable):
     input_costs: InputCosts = field(default_factory=dict)
     tolerance: float = 0.0
     estimated: str | None = None
+    is_reward: bool = False
+    cheap_always_runs: bool = False
+    nouns: tuple[str, str] = ("input", "unit")
 
     @classmethod
     def from_columns(
@@ -84,6 +91,7 @@ class ValueTable(Printable):
         attributes: Mapping[str, Any] | None = None,
         costs: Any = None,
         input_costs: Any = None,
+        cheap_always_runs: bool = False,
         source: str = "the table",
     ) -> "ValueTable":
         """A table from its columns: losses (lower is better) or rewards (higher is
@@ -91,7 +99,8 @@ class ValueTable(Printable):
 
         The first mode is cheap and the last full. `modes` sets the order and may leave
         modes out. Costs per input are columns by mode in dollars, or by convention and
-        mode: {"ms": {"small": ..., ...}}.
+        mode: {"ms": {"small": ..., ...}}. `cheap_always_runs` states that the cheap
+        output is needed on every input.
         """
         losses, rewards = _by_mode(losses, "losses"), _by_mode(rewards, "rewards")
         attributes = _by_mode(attributes, "attributes")
@@ -127,7 +136,7 @@ class ValueTable(Printable):
             "by_prefix": costs_by_name,
             "costs": costs,
         }
-        return _table(
+        table = _table(
             raw,
             prefix,
             selected,
@@ -135,6 +144,8 @@ class ValueTable(Printable):
             has_order=order is not None,
             **parts,
         )
+        needed = checks.flag(cheap_always_runs, "cheap_always_runs")
+        return replace(table, cheap_always_runs=needed)
 
     def __len__(self) -> int:
         return len(self.input)
@@ -258,6 +269,22 @@ class ValueTable(Printable):
             - int(np.count_nonzero(self.decision_values < 0))
             >= slots,
         )
+
+    def to_pandas(self) -> Any:
+        """The columns of a values file as a pandas DataFrame, where pandas is
+        installed.
+        """
+        pandas = library("pandas", purpose="to_pandas")
+        prefix = REWARD_PREFIX if self.is_reward else LOSS_PREFIX
+        content: dict[str, Any] = {
+            "unit": self.unit_ids[self.unit],
+            "input": self.input,
+        }
+        if self.order is not None:
+            content["order"] = self.order
+        for mode, column in zip(self.modes, self.losses.T, strict=True):
+            content[f"{prefix}{mode}"] = 0.0 - column if self.is_reward else column
+        return pandas.DataFrame(content | dict(self.attributes))
 
     def keep(self, rows: Bool[np.ndarray, "input"]) -> "ValueTable":
         """The chosen inputs, with the full list of units, so that tables share their
@@ -478,7 +505,8 @@ def _table(
     raw.require()
     ids = raw.ids("input") if has_ids else np.arange(len(raw))
     unit_ids, unit = groups(raw.ids("unit") if "unit" in raw.data else ids)
-    losses = {mode: raw.numbers(f"{prefix}{mode}") for mode in modes}
+    numbers = raw.rewards if prefix == REWARD_PREFIX else raw.numbers
+    losses = {mode: numbers(f"{prefix}{mode}") for mode in modes}
     order = raw.numbers("order") if has_order else None
     columns.refuse_repeated(ids, raw.source)
     for mode, column in losses.items():
@@ -507,6 +535,7 @@ def _table(
         attributes={name: raw.data[name] for name in attributes},
         costs=None if costs is None else Costs.of(costs),
         input_costs=cost_arrays(raw, by_prefix, modes, ids) if by_prefix else {},
+        is_reward=prefix == REWARD_PREFIX,
     )
 
 
@@ -631,6 +660,14 @@ def integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | Non
         if ids.dtype.kind == "i" or bool(np.all(keys.as_text(numbers) == ids))
         else None
     )
+
+
+def is_right_or_wrong(losses: Float[np.ndarray, "..."]) -> bool:
+    """Whether every loss is 0 or 1, or every one 0 or -1, as of rewards."""
+    # A loss between 0 and 1 may be anything; only 0 and 1 are right and wrong.
+    if not ((losses == 0) | (np.abs(losses) == 1)).all():
+        return False
+    return bool((losses >= 0).all() or (losses <= 0).all())
 
 
 def part_of(part: float, whole: float) -> float:

@@ -13,10 +13,10 @@ from typing import Any
 
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.extras.break_even import break_even_costs
+from deepval.judging.gains import Cap
 from deepval.judging.intervals import ROUNDING
 from deepval.judging.judgement import Contest, Entry, Figures
 from deepval.judging.policies import Ranking
-from deepval.judging.stream_rows import Cap
 from deepval.results import BudgetKey, Gap, Reason
 
 

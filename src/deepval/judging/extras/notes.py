@@ -122,7 +122,7 @@ class Subject:
     per_unit: Float[np.ndarray, "unit total"] | None = None
 
     @cached_property
-    def answers(self) -> list["Answer"]:
+    def answers(self) -> list["HiddenQuantity"]:
         """Quantities by which a score must not be able to order inputs."""
         value = self.cheap - self.full
         plain = {
@@ -131,7 +131,7 @@ class Subject:
             "their cheap losses": self.cheap,
         }
         answers = [
-            Answer.of(words, np.arange(len(value)), column, len(value))
+            HiddenQuantity.of(words, np.arange(len(value)), column, len(value))
             for words, column in plain.items()
         ]
         if self.following is None:
@@ -140,14 +140,14 @@ class Subject:
         following = value[self.following[rows]]
         return [
             *answers,
-            Answer.of(
+            HiddenQuantity.of(
                 "the decision values of the next inputs", rows, following, len(value)
             ),
         ]
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class HiddenQuantity:
     """A quantity that is unknown before escalation, of some inputs.
 
     Attributes:
@@ -170,7 +170,7 @@ class Answer:
         rows: Int[np.ndarray, "row"],
         values: Float[np.ndarray, "row"],
         inputs: int,
-    ) -> "Answer":
+    ) -> "HiddenQuantity":
         """The answer for `rows` among `inputs` inputs, without its smallest values
         other than zero.
         """
@@ -356,7 +356,7 @@ def _leaked_answers(subject: Subject) -> Iterator[str]:
             )
 
 
-def _agreement_with(answer: Answer, item: Ranked) -> float:
+def _agreement_with(answer: HiddenQuantity, item: Ranked) -> float:
     """The agreement over all inputs or over those whose answer is not zero, whichever
     is less; 0 if it is too low.
     """

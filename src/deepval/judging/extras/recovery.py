@@ -13,10 +13,11 @@ import numpy as np
 from deepval.arrays import Bool, Float, InputFloats, PerResample
 from deepval.checks import share_of_inputs
 from deepval.errors import InputError, suggestion
+from deepval.judging.allowances import Allowance
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.differences import compare_one, unit_shown, why_undefined
 from deepval.judging.intervals import ROUNDING, estimate, interval_over, verdict_of
-from deepval.judging.policies import Ranking
+from deepval.judging.policies import Policy, Ranking
 from deepval.judging.purses import runs
 from deepval.results import Area, CallShare, Reason, Recovery, Threshold, joined
 
@@ -34,11 +35,24 @@ class Fresh:
         bootstrap: The resamples.
         rankings: The allocators with one score per input.
         thresholds: Finds the threshold of every allocator under every budget.
+        policies: All allocators and references.
+        allowances: The budgets of the user.
+        own: The user's own allocators; of none all.
+        diagnostics: Scores that use the answer, which cannot be deployed.
     """
 
     bootstrap: Bootstrap
     rankings: tuple[Ranking, ...]
     thresholds: Callable[[], tuple[Threshold, ...]]
+    policies: tuple[Policy, ...] = ()
+    allowances: tuple[Allowance, ...] = ()
+    own: tuple[str, ...] = ()
+    diagnostics: tuple[str, ...] = ()
+
+    def is_compared(self, allocator: str) -> bool:
+        """Whether an allocator may become the candidate of an answer."""
+        is_own = allocator in self.own or not self.own
+        return is_own and allocator not in self.diagnostics
 
     @property
     def has_gap(self) -> Bool[np.ndarray, "resample"]:

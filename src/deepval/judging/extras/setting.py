@@ -24,6 +24,7 @@ def setting(table: ValueTable) -> Setting:
         all_full_share=known(summaries[0].all_full_share),
         budgets=tuple(_oracle_at(summary) for summary in summaries),
         concentration=spread(by_unit, by_input),
+        nouns=table.nouns,
     )
 
 

@@ -29,6 +29,7 @@ class TableFacts:
         cheap_loss: All-cheap loss of the judged inputs.
         gain: Sum of all decision values, judged or not.
         harm_ratio: Total harm over total benefit of all inputs.
+        has_rewards: Whether rewards were given, of which no loss has shares.
     """
 
     unit_ids: Sequence[str]
@@ -38,6 +39,7 @@ class TableFacts:
     cheap_loss: float
     gain: float
     harm_ratio: float
+    has_rewards: bool = False
 
 
 def table_notes(
@@ -52,6 +54,7 @@ def table_notes(
         cheap_loss=judged.cheap_loss,
         gain=whole.full_gain,
         harm_ratio=whole.harm_ratio,
+        has_rewards=whole.is_reward,
     )
     return notes_on(facts, allowances)
 
@@ -69,7 +72,7 @@ def notes_on(facts: TableFacts, allowances: Sequence[Allowance]) -> list[str]:
             f"There is a single unit, {facts.unit_ids[0]!r}: nothing can be resampled, "
             "so there is no interval."
         )
-    if not facts.cheap_loss > 0:
+    if not facts.cheap_loss > 0 and not facts.has_rewards:
         notes.append(
             f"The all-cheap loss is {facts.cheap_loss:g}, not positive: shares of it "
             "are undefined."

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from deepval.judging.bootstrap import Bootstrap
+from deepval.arrays import PerUnit
+from deepval.judging.bootstrap import Bootstrap, sums_by_unit
 from deepval.judging.judgement import Contest, judged_rankings
 from deepval.results import HEADLINE, Unit
 
@@ -31,6 +32,7 @@ def unit_parts(bootstrap: Bootstrap, contests: Sequence[Contest]) -> tuple[Unit,
         for _, ranking, _ in judged_rankings([contest])
     }
     best = contest.oracle.gain_by_unit(bootstrap, allowance)
+    modes = _gains_of_modes(bootstrap)
     sums = bootstrap.by_unit
     units = []
     for position, unit in enumerate(bootstrap.unit_ids):
@@ -42,6 +44,21 @@ def unit_parts(bootstrap: Bootstrap, contests: Sequence[Contest]) -> tuple[Unit,
                 alpha=allowance.budget.alpha,
                 oracle_gain=float(best[position]),
                 gains={name: float(gain[position]) for name, gain in gains.items()},
+                modes={name: float(gain[position]) for name, gain in modes.items()},
             )
         )
     return tuple(units)
+
+
+def _gains_of_modes(bootstrap: Bootstrap) -> dict[str, PerUnit]:
+    """What each mode but the cheap one gains in every unit, on all its inputs."""
+    gains: dict[str, PerUnit] = {}
+    # Of files larger than memory, only the two modes that are judged have totals.
+    between = () if bootstrap.rows is None else bootstrap.modes[1:-1]
+    for mode in between:
+        number = bootstrap.modes.index(mode)
+        gains[mode] = sums_by_unit(
+            bootstrap.table, bootstrap.table.mode_values[:, number]
+        )
+    gains[bootstrap.modes[-1]] = bootstrap.by_unit.full_gain
+    return gains

@@ -181,7 +181,7 @@ def _by_allocator(result: Result) -> dict[str, list[Row]]:
     """
     listed = (
         row
-        for row in result.rows
+        for row in result.choosers
         if row.allocator in SHOWN or row.allocator not in REFERENCES
     )
     return lists_by_key(

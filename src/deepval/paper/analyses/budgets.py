@@ -108,7 +108,7 @@ def rows(results: Mapping[str, Result]) -> list[ChargedRow]:
     return [
         _row(name, result, row)
         for name, result in results.items()
-        for row in result.rows
+        for row in result.choosers
         if row.kind != "selection"
         and (row.allocator in SHOWN or row.allocator not in REFERENCES)
     ]
@@ -119,7 +119,7 @@ def _row(name: str, result: Result, row: Row) -> ChargedRow:
     free = next(
         (
             r
-            for r in result.rows
+            for r in result.choosers
             if (r.allocator, r.kind, r.alpha) == (row.allocator, "selection", row.alpha)
         ),
         None,

@@ -73,8 +73,8 @@ def rows(results: Mapping[str, Result]) -> list[ConcentrationRow]:
         alpha = result.units[0].alpha
         kind = (
             "selection"
-            if any(row.kind == "selection" for row in result.rows)
-            else result.rows[0].kind
+            if any(row.kind == "selection" for row in result.choosers)
+            else result.choosers[0].kind
         )
         prize = sum(unit.oracle_gain for unit in result.units)
         top = (
@@ -83,7 +83,7 @@ def rows(results: Mapping[str, Result]) -> list[ConcentrationRow]:
         for allocator in result.units[0].gains:
             row = next(
                 r
-                for r in result.rows
+                for r in result.choosers
                 if (r.allocator, r.kind, r.alpha) == (allocator, kind, alpha)
             )
             gain = sum(unit.gains[allocator] for unit in result.units)

@@ -266,14 +266,14 @@ def label_contrasts(
     """
     bases = together(results)
     verdicts = {
-        cell: {(row.allocator, row.budget): row.verdict for row in result.rows}
+        cell: {(row.allocator, row.budget): row.verdict for row in result.choosers}
         for cell, result in results.items()
     }
     named = {cell: {name for name, _ in known} for cell, known in verdicts.items()}
     every = dict.fromkeys(
         name
         for result in results.values()
-        for name in (row.allocator for row in result.rows)
+        for name in (row.allocator for row in result.choosers)
     )
     recipes = dict.fromkeys(
         pair[0] for name in every if (pair := recipe_and_label(name)) is not None

@@ -104,7 +104,7 @@ def rows(
     for name, result in results.items():
         plain = {
             (row.allocator, row.budget)
-            for row in result.rows
+            for row in result.choosers
             if row.oracle == "oracle" and row.kind in kinds
         }
         records += [

@@ -109,7 +109,7 @@ def rows(
     for cell, result in results.items():
         rows = [
             _row(cell, _role(row, names), row, result)
-            for row in result.rows
+            for row in result.choosers
             if _listed(row)
         ]
         other, taken = (
@@ -119,7 +119,7 @@ def rows(
         if other is not None:
             rows += [
                 _row(cell, "diagnostic", row, other)
-                for row in other.rows
+                for row in other.choosers
                 if _listed(row) and row.allocator not in taken
             ]
         records += sorted(

@@ -71,7 +71,7 @@ Kind = Literal["probabilities", "quantiles", "none"]
 
 
 @dataclass(frozen=True)
-class Scale:
+class ThresholdScale:
     """Thresholds that a mode can have.
 
     Attributes:
@@ -90,18 +90,18 @@ class Scale:
     why: str | None
 
 
-def scale_of(mode: ModeSpec, scores: Float[np.ndarray, "det"]) -> Scale:
+def scale_of(mode: ModeSpec, scores: Float[np.ndarray, "det"]) -> ThresholdScale:
     """The scale of a mode, from the scores of all its boxes on the training units."""
     own = ALL if mode.threshold is None else mode.threshold
     kind = "none" if mode.reader is None else mode.reader.scores
     if kind == "none" or not len(scores):
-        return Scale("none", (own,), {}, own, f"{mode.name} has no scores")
+        return ThresholdScale("none", (own,), {}, own, f"{mode.name} has no scores")
     if scores.min() == scores.max():
-        return Scale(
+        return ThresholdScale(
             "none", (own,), {}, own, f"all scores of {mode.name} are {scores[0]:g}"
         )
     if kind == "probabilities":
-        return Scale(
+        return ThresholdScale(
             "probabilities", GRID, {step: step for step in STEPS}, SHARED, None
         )
     ordered = np.sort(scores)
@@ -110,7 +110,7 @@ def scale_of(mode: ModeSpec, scores: Float[np.ndarray, "det"]) -> Scale:
         {ALL, own, *(threshold for share, threshold in at.items() if share > 0)}
     )
     steps = {at[share]: share for share in reversed(STEPS)}
-    return Scale(
+    return ThresholdScale(
         "quantiles",
         tuple(grid),
         dict(sorted(steps.items())),
@@ -124,8 +124,8 @@ class Ends(NamedTuple):
     as 3D boxes on the ground.
     """
 
-    cheap: Scale
-    full: Scale
+    cheap: ThresholdScale
+    full: ThresholdScale
     in_image: bool
 
 

@@ -49,7 +49,7 @@ from deepval.report.text_tables import (
     percent,
 )
 from deepval.results import HEADLINE, BudgetRecord, Estimate, Result, joined
-from deepval.tables.scores import REFERENCES
+from deepval.tables.scores import is_reference
 from deepval.tables.split import units_of
 from deepval.workers import Map
 
@@ -372,7 +372,7 @@ def _rows(
         used = {
             name: item.gains
             for name, item in own.items()
-            if item.gains and name not in REFERENCES
+            if item.gains and not is_reference(name)
         }
         chance, prize = own[RANDOM].gains, own[RANDOM].prize
         assert chance is not None
@@ -399,7 +399,7 @@ def _rows(
 
 
 def _official(result: Result | None, allocator: str, alpha: float) -> float | None:
-    rows = () if result is None else result.rows
+    rows = () if result is None else result.choosers
     numbers = (
         row.ndg
         for row in rows

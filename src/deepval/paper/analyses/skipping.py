@@ -134,7 +134,7 @@ def rows(
     records = []
     for name, result in results.items():
         budgets = {
-            row.budget: row for row in result.rows if row.accounting == "skipping"
+            row.budget: row for row in result.choosers if row.accounting == "skipping"
         }
         if not budgets:
             raise InputError(
@@ -143,10 +143,10 @@ def rows(
             )
         cascades = {
             (row.allocator, row.kind, row.alpha, row.convention): row
-            for row in result.rows
+            for row in result.choosers
             if row.accounting == "cascade"
         }
-        for row in result.rows:
+        for row in result.choosers:
             if row.accounting == "skipping" and row.allocator in names:
                 cascade = cascades.get(
                     (row.allocator, row.kind, row.alpha, row.convention)

@@ -163,7 +163,7 @@ def rows(
                 "or take policy 'ranking'."
             )
         budgets = dict.fromkeys(
-            row.budget for row in result.rows if row.kind != "selection"
+            row.budget for row in result.choosers if row.kind != "selection"
         )
         compared: dict[str, tuple[ComparisonRow, ...]] = {}
         records += [_row(name, result, budget, policy, compared) for budget in budgets]
@@ -178,7 +178,9 @@ def _row(
     compared: dict[str, tuple[ComparisonRow, ...]],
 ) -> UniformRow:
     own = next(
-        row for row in result.rows if row.allocator == ALL_FULL and row.budget == budget
+        row
+        for row in result.choosers
+        if row.allocator == ALL_FULL and row.budget == budget
     )
     modes = mode_costs(result, budget.convention)
     loss, all_full = result.setting.cheap_loss, result.setting.all_full_share
@@ -226,7 +228,7 @@ def _rivals(result: Result, budget: BudgetKey, policy: str) -> list[_Rival]:
     """Allocators that can run under the budget, by the policy."""
     members: list[Row | Stream]
     if policy == RANKING:
-        members = [row for row in result.rows if row.allocator not in REFERENCES]
+        members = [row for row in result.choosers if row.allocator not in REFERENCES]
     else:
         members = [
             row for row in result.streams if row.policy == policy.replace("-", " ")

@@ -36,7 +36,7 @@ class WinRow(AllocatorName):
 
 def rows(results: Mapping[str, Result]) -> list[WinRow]:
     """One row per allocator and kind of budget, in order of appearance."""
-    every = [(name, row) for name, result in results.items() for row in result.rows]
+    every = [(name, row) for name, result in results.items() for row in result.choosers]
     entered = [(name, row) for name, row in every if row.allocator not in REFERENCES]
     verdicts_by_key = lists_by_key(
         ((row.allocator, row.kind), (name, row.verdict)) for name, row in entered

@@ -1,7 +1,8 @@
 """Results -> figures for a paper: vector PDF and PNG at the width of a column or of the
-text, without titles.
+text, without titles but for the answer.
 
-`gap-<cell>` shows the lost value by cause, `curves-<cell>` gain against budget,
+`answer-<cell>` shows quality against cost, `gap-<cell>` the lost value by cause,
+`curves-<cell>` gain against budget,
 `sign-<cell>` the effect of escalation on each input, `birds-eye-<cell>` a harmed and a
 helped frame from above, `dumbbells-<cell>` allocators without and with their own cost.
 The same results give the same bytes in any order.
@@ -16,6 +17,7 @@ from typing import Any
 from deepval.errors import InputError
 from deepval.files.writing import write_atomically
 from deepval.report.figures import gain_figures, inputs, style
+from deepval.report.figures.answer_figure import answer_figure
 from deepval.report.figures.style import Figure, draw_or_reason
 from deepval.results import MEASURED, Result
 
@@ -132,6 +134,10 @@ def _all_figures(
             results[name],
             (frames or {}).get(name),
             (gains or {}).get(name),
+        )
+        yield (
+            f"answer-{name}",
+            draw_or_reason(lambda result=result: answer_figure(result)),
         )
         yield (
             f"gap-{name}",

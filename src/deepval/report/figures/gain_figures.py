@@ -13,7 +13,9 @@ from deepval import checks
 from deepval.errors import InputError
 from deepval.report.charts import Chart
 from deepval.report.figures import style
+from deepval.report.figures.answer_figure import answer_figure
 from deepval.report.figures.style import Axes, Figure, LeftOutError, draw_or_reason
+from deepval.report.pictures import is_reference
 from deepval.report.text_tables import number
 from deepval.results import (
     ALWAYS,
@@ -25,7 +27,6 @@ from deepval.results import (
     Row,
     lists_by_key,
 )
-from deepval.tables.scores import REFERENCES
 
 HEADLINE = 0.2
 """Of several budgets, a figure shows the nearest to this one."""
@@ -239,7 +240,7 @@ def _draw_all(axes: Axes, result: Result, budget: BudgetKey) -> list[Any]:
     alike = [
         row for row in result.rows if row.budget.holds(**vars(budget) | {"alpha": None})
     ]
-    judged = [row for row in alike if row.allocator not in REFERENCES]
+    judged = [row for row in alike if not is_reference(row.allocator)]
     own = {
         curve.allocator: curve for curve in result.curves if budget.kind == "selection"
     }
@@ -256,7 +257,7 @@ def _draw_all(axes: Axes, result: Result, budget: BudgetKey) -> list[Any]:
     curves = [
         c
         for name, c in lines.items()
-        if name not in lone and (name not in REFERENCES or name in beside)
+        if name not in lone and (not is_reference(name) or name in beside)
     ]
     if not curves:
         raise LeftOutError(
@@ -298,7 +299,7 @@ def draw_curves(
         if any(v is not None for v in curve.gain_share)
     }
     names = sorted(
-        (n for n in curve_of if n not in REFERENCES),
+        (n for n in curve_of if not is_reference(n)),
         key=lambda n: (-_gain_at_headline(curve_of[n]), n),
     )
     best, others = names[:MOST], names[MOST:]
@@ -422,7 +423,7 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     names = [
         n
         for n in free_rows
-        if n in charged_rows and n not in REFERENCES and free_rows[n].ndg is not None
+        if n in charged_rows and not is_reference(n) and free_rows[n].ndg is not None
     ]
     if not names:
         raise LeftOutError(
@@ -704,48 +705,41 @@ def heat_map(
     return figure
 
 
-KINDS = ("gain", "forest")
+KINDS = ("answer", "gain", "forest")
 WIDTH_IN = 4.6
 VERDICT_COLOURS = {"better": style.HELPED, "worse": style.HARMED}
 
 
 def figure(result: Result, kind: str | None = None) -> Figure:
-    """Gain against budget, the forest of differences with random, or both if `kind` is
-    None.
+    """The answer, gain against budget, or the forest of differences with random; the
+    answer if `kind` is None.
     """
-    kinds = KINDS if kind is None else (checks.word(kind, KINDS, "A plot"),)
-    drawing = draw_or_reason(lambda: _figure(result, kinds))
+    chosen = "answer" if kind is None else checks.word(kind, KINDS, "A plot")
+    if chosen == "answer":
+        drawing = draw_or_reason(lambda: answer_figure(result))
+    else:
+        drawing = draw_or_reason(lambda: _figure(result, chosen))
     if isinstance(drawing, str):
         raise InputError(f"The result cannot be drawn: {drawing}.")
     return drawing
 
 
-def _figure(result: Result, kinds: Sequence[str]) -> Figure:
-    judged = [row for row in result.rows if row.allocator not in REFERENCES]
+def _figure(result: Result, kind: str) -> Figure:
+    judged = [row for row in result.rows if not is_reference(row.allocator)]
     rows = at_one_budget(
         (row for row in judged if row.spender is None), ("selection", *MEASURED)
     )
     rows += [row for row in judged if row.spender]
     if not rows:
         raise LeftOutError("it judges no allocator")
-    heights = {"gain": 2.5, "forest": 0.45 + 0.17 * (len(rows) + 2)}
-    sizes = [heights[kind] for kind in kinds]
-    figure, panels = style.panels(
-        len(kinds), width_in=WIDTH_IN, height_in=0.4 + sum(sizes), ratios=sizes
-    )
-    for axes, kind in zip(panels, kinds, strict=True):
-        if kind == "gain":
-            style.legend_above(figure, _gain(axes, result))
-        else:
-            _forest(
-                axes,
-                rows,
-                next(
-                    r
-                    for r in result.rows
-                    if (r.budget, r.allocator) == (rows[0].budget, rows[0].chance)
-                ),
-            )
+    height = 2.9 if kind == "gain" else 0.85 + 0.17 * (len(rows) + 2)
+    figure, (axes,) = style.panels(width_in=WIDTH_IN, height_in=height)
+    if kind == "gain":
+        style.legend_above(figure, _gain(axes, result))
+        return figure
+    against = (rows[0].budget, rows[0].chance)
+    chance = next(r for r in result.rows if (r.budget, r.allocator) == against)
+    _forest(axes, rows, chance)
     return figure
 
 

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from deepval.errors import InputError
-from deepval.files.canonical import json_packed
+from deepval.files.canonical import json_packed, plain
 from deepval.files.writing import file_path, write_atomically
 from deepval.report import forms
+from deepval.report.answers import Typed, next_words
 from deepval.report.forms import content_policy
-from deepval.report.result_tables import new_unit_sentences, result_tables
+from deepval.report.pictures import pictures
+from deepval.report.result_tables import result_tables
 from deepval.report.text_tables import Table
 from deepval.results import Inputs, Result
 from deepval.version import __version__
@@ -28,6 +30,7 @@ from deepval.version import __version__
 PARTS = (
     "text",
     "recombine",
+    "picture",
     "charts",
     "saving",
     "tables",
@@ -126,24 +129,28 @@ def _cell(
     content = {
         key: value
         for key, value in result.to_dict().items()
-        if key not in ("thresholds", "samples", "inputs")
+        if key not in ("thresholds", "samples", "inputs", "picture")
     }
-    guarantees = [
-        {"guarantees": " ".join(new_unit_sentences([row]))} for row in result.rows
-    ]
-    content["rows"] = [
-        record | more for record, more in zip(content["rows"], guarantees, strict=True)
-    ]
     content |= {key: _by_column(content[key]) for key in ("rows", "gaps", "streams")}
     return {
         "name": name,
         "result": content,
         "inputs": _pack(result.inputs) if result.inputs else None,
+        "next": _next(result),
+        "pictures": [plain(picture) for picture in pictures(result)],
         "tables": [_table(table) for table in result_tables(result)],
         "csv": forms.result_csv(result),
         "latex": forms.result_latex(result).partition("\\begin{table}")[0],
         "frames": frames,
     }
+
+
+def _next(result: Result) -> list[list[str]]:
+    """The words of the next command of every answer; of an effect, of that alone."""
+    typed = Typed.of(result)
+    if result.effect is not None:
+        return [next_words(result, typed)]
+    return [next_words(result, typed, answer=answer) for answer in result.answers]
 
 
 def _by_column(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -137,7 +137,9 @@ function curveChart(width, spec) {
 
 function heatChart(width, spec) {
   const { units, names, value } = spec;
-  const most = Math.max(...units.flatMap((unit) => names.map((name) => Math.abs(value(unit, name)))));
+  // One large unit must not make all others pale: the scale ends where nine in ten cells do.
+  const sizes = units.flatMap((unit) => names.map((name) => Math.abs(value(unit, name)))).filter((size) => size > 0).sort((a, b) => a - b);
+  const most = sizes.length ? sizes[Math.floor(0.9 * (sizes.length - 1))] : 0;
   const left = Math.min(Math.max(4, ...units.map((unit) => unit.length)) * 7.2 + 14, width * 0.28);
   const cell = (width - left - 16) / names.length;
   const narrow = names.some((name) => cell < name.length * 7.4);
@@ -158,7 +160,7 @@ function heatChart(width, spec) {
       const amount = value(unit, name);
       const { name: sign, colour } = spec.series[amount > 0 ? 0 : amount < 0 ? 1 : 2];
       if (!spec.shows(sign)) return;
-      const size = most > 0 ? Math.abs(amount) / most : 0;
+      const size = most > 0 ? Math.min(1, Math.abs(amount) / most) : 0;
       root.append(s("rect", { x: left + j * cell + 1.5, y: y + 1.5, width: cell - 3, height: step - 3, rx: 4, fill: colour, opacity: amount === 0 ? 1 : 0.12 + 0.88 * Math.sqrt(size), "data-tip": `${unit}, ${name}\n${number(amount, 2)}` }));
       if (cell > 58) root.append(text(left + (j + 0.5) * cell, y + step / 2 + 4, amount === 0 ? "·" : number(amount, 1), { "text-anchor": "middle", style: `pointer-events: none; fill: var(--${amount === 0 ? "faint" : size > 0.3 ? "card" : "ink"})` }));
     });
@@ -166,7 +168,7 @@ function heatChart(width, spec) {
   return root;
 }
 
-const DRAWN = { rows: rowChart, curve: curveChart, heat: heatChart };
+const DRAWN = { rows: rowChart, curve: curveChart, heat: heatChart, picture: pictureChart, strip: stripChart };
 
 // What stands for a series in a legend: a line with its dash and shape, or a field of its colour.
 function sampleOf({ colour, dash, shape, plain }) {
@@ -179,6 +181,8 @@ function numbersBehind(spec) {
   const digits = spec.unit === 100 ? 2 : 3;
   const form = (value) => (known(value) ? number(value * (spec.unit || 1), digits) : "undefined");
   if (spec.kind === "heat") return [["unit", ...spec.names], spec.units.map((unit) => [unit, ...spec.names.map((name) => form(spec.value(unit, name)))])];
+  if (spec.kind === "strip") return [["unit", spec.title], spec.bars.map((item) => [item.unit, percent(item.share)])];
+  if (spec.kind === "picture") return [["line", spec.xName, spec.yName], pictureLines(spec).flatMap(([name, points]) => points.map((p) => [name, number(p[0], 3), number(p[1], 3)]))];
   if (spec.kind === "curve") return [["allocator", spec.axis, spec.upAxis, "95 % low", "95 % high"], valuesOf(spec, () => true).map((item) => [item.series, ...[item.x, item.value].map((v) => number(v, 2)), ...[item.low, item.high].map((v) => (spec.stale ? "not recomputed" : number(v, 2)))])];
   const lines = spec.rows.map((row) => Object.assign({ allocator: row.name }, ...spec.marks(row).map((item) => {
     if (item.mark === "bar") return { [`${item.series}, %`]: form(known(item.high) ? item.high - item.low : null) };
@@ -212,6 +216,8 @@ function chart(spec) {
   const legend = h("ul", { class: "legend" }, spec.series.map((item) => h("li", {},
     h("button", { type: "button", class: "quiet", "data-series": item.name, "aria-pressed": String(spec.shows(item.name)), title: "show or hide", onclick: toggle }, s("svg", { viewBox: "0 0 24 12", "aria-hidden": "true" }, sampleOf(item)), item.name))));
   const save = [["SVG", () => saveFile(`${spec.id}.svg`, standalone(spec, holder), "image/svg+xml")], ["PNG", () => savePicture(spec, holder)], ["Vega-Lite", () => saveFile(`${spec.id}.vl.json`, JSON.stringify(vegaLite(spec), null, 1), "application/json")]];
-  return h("div", { class: "chart" }, holder, legend, spec.stale ? h("p", { class: "note stale-note" }, "Grey intervals are of the result's own weights: run the command for new ones.") : null,
-    h("div", { class: "tools" }, behind(spec.label, ...numbersBehind(spec)), h("details", { class: "save" }, h("summary", {}, "Save this chart"), save.map(([name, act]) => h("button", { type: "button", onclick: act }, name)))));
+  const tools = h("div", { class: "tools" }, behind(spec.label, ...numbersBehind(spec)), h("details", { class: "save" }, h("summary", {}, "Save this chart"), save.map(([name, act]) => h("button", { type: "button", onclick: act }, name))));
+  // The tools of the first screen stand below it.
+  if (spec.apart) return { figure: holder, tools: h("div", { class: "chart", "data-of": holder.id }, tools) };
+  return h("div", { class: "chart" }, holder, spec.series.length ? legend : null, spec.stale ? h("p", { class: "note stale-note" }, "Grey intervals are of the result's own weights: run the command for new ones.") : null, tools);
 }

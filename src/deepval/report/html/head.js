@@ -1,8 +1,6 @@
 // Of every page: light or dark, as the reader chose or as the system says, before anything is drawn; and tables that sort.
 function setTheme(name, keep) {
   document.documentElement.dataset.theme = name;
-  const button = document.getElementById("theme");
-  if (button) button.textContent = name === "dark" ? "Light" : "Dark";
   if (keep) try { localStorage.setItem("deepval-theme", name); } catch { /* a page from disk may have no storage */ }
 }
 (() => {
@@ -13,7 +11,6 @@ function setTheme(name, keep) {
   if (!kept) dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light", false));
   document.addEventListener("DOMContentLoaded", () => {
     const { dataset } = document.documentElement;
-    setTheme(dataset.theme, false);
     document.getElementById("theme")?.addEventListener("click", () => setTheme(dataset.theme === "dark" ? "light" : "dark", true));
   });
 })();

@@ -47,11 +47,16 @@ function choose(index) {
   const { rows } = CELLS[index].result;
   const budgets = [...new Map(rows.map((row) => [budgetKey(row), row])).values()];
   if (!budgets.some((row) => budgetKey(row) === state.budget)) {
-    const first = budgets.find((row) => row.kind === "selection" && row.alpha === 0.2) || own(rows).find((row) => !row.spender) || own(rows)[0] || budgets[0];
+    const answers = CELLS[index].result.answers.map((answer) => answer.budget);
+    const headline = answers.find((budget) => budget.kind === answers[0].kind && budget.alpha === 0.2) || answers[0];
+    const first = budgets.find((row) => headline && budgetKey(row) === budgetKey(headline)) || budgets.find((row) => row.kind === "selection" && row.alpha === 0.2) || own(rows).find((row) => !row.spender) || own(rows)[0] || budgets[0];
     state.budget = first ? budgetKey(first) : null;
   }
   const select = byId("budget");
-  select.replaceChildren(...budgets.map((row) => optionOf([budgetKey(row), budgetLabel(row)])));
+  // Units and accounting are told where there are several.
+  const hasOne = (kind) => new Set(budgets.filter((row) => row.kind === kind).map((row) => `${row.convention}${row.accounting}`)).size < 2;
+  const label = (row) => (hasOne(row.kind) && !row.spender ? `${row.kind} ${share(row.alpha)}` : budgetLabel(row));
+  select.replaceChildren(...budgets.map((row) => optionOf([budgetKey(row), label(row)])));
   select.value = state.budget;
   byId("cell").value = firstOf(CELLS[index]);
   const kinds = sameCell(CELLS[index]);
@@ -90,9 +95,10 @@ function drawAll() {
   // In the order of the page.
   parts = {
     hero: (view) => hero(cell, view, state),
+    sure: (view) => sureSection(cell, view, state),
     verdicts: (view) => verdictsSection(cell, view, state),
     overview: () => (groups.length > 1 ? overview(groups.map((other) => CELLS[alike(other, kindOf(cell))]), cell, state, chooseInOverview) : null),
-    signs: (view) => signs(cell, view),
+    signs: (view) => signs(cell, view, state),
     gains: (view) => curves(cell, view, state),
     weights: () => sliders,
     harm: (view) => benefitAndHarm(cell, view, state),
@@ -108,8 +114,10 @@ function drawAll() {
   const nodes = Object.entries(parts).map(([name, make]) => ({ name, node: make(view) }));
   // What does not apply to a cell is absent.
   parts.drawn = nodes.filter(({ node }) => node);
-  main.replaceChildren(...parts.drawn.map((item) => item.node));
-  const names = { verdict: "Verdict", gain: "Budgets", weights: "Weights", harm: "Harm", charged: "Cost", units: "Units", frames: driving(cell) ? "Frames" : "Inputs", tables: "Tables", glossary: "Words" };
+  // The first screen is the answer alone; the way to everything else stands below it.
+  const [first, ...rest] = parts.drawn.map((item) => item.node);
+  main.replaceChildren(first, byId("bar"), ...rest);
+  const names = { sure: "How sure?", verdicts: "At this budget", gain: "Budgets", weights: "Weights", harm: "Harm", charged: "Cost", units: "Units", frames: driving(cell) ? "Frames" : "Inputs", tables: "Tables", glossary: "Words" };
   document.querySelector("nav").replaceChildren(...parts.drawn.filter(({ node }) => names[node.id]).map(({ node }) => h("a", { href: `#${node.id}`, onclick: jump }, names[node.id])));
   drawCharts();
 }

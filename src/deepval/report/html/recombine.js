@@ -75,8 +75,8 @@ function recombined(result, weights) {
   function sample(row) {
     const n = values.length;
     if (row.gain === null) return null;
-    if (row.allocator === "all-full") return total;
-    if (row.allocator === "never") return { gain: 0, benefit: 0 };
+    if (["all-full", `${ALWAYS_MODE}${modes.at(-1)}`].includes(row.allocator)) return total;
+    if (["never", `${ALWAYS_MODE}${modes[0]}`].includes(row.allocator)) return { gain: 0, benefit: 0 };
     if (row.allocator === "random") {
       const part = Math.min(row.slots, n) / n;
       return { gain: part * total.gain, benefit: part * total.benefit };
@@ -92,14 +92,14 @@ function recombined(result, weights) {
   const rows = result.rows.map((row) => {
     const found = sample(row);
     const prize = prizes.get(budgetKey(row));
-    const fresh = { ...row, stale: true, guarantees: "", cheap_loss: total.loss, oracle_gain: row.oracle === "oracle-ladder" ? null : prize };
+    const fresh = { ...row, stale: true, cheap_loss: total.loss, oracle_gain: row.oracle === "oracle-ladder" ? null : prize };
     if (!found) {
       const why = row.gain === null ? row.reason : "not made again in the page: run the command";
       return { ...fresh, gain: null, benefit: null, harm: null, gain_share: null, ndg: null, versus_random: null, versus_random_loss: null, reason: why };
     }
     const { gain, benefit } = found;
     const more = gain - chances.get(budgetKey(row));
-    const ndg = row.ndg === null && row.allocator === "all-full" ? null : prize > 0 ? gain / prize : null;
+    const ndg = row.ndg === null && isReference(row.allocator) ? null : prize > 0 ? gain / prize : null;
     return { ...fresh, gain, benefit, harm: Math.max(0, benefit - gain), gain_share: shareOf(gain), ndg, versus_random: shareOf(more), versus_random_loss: more };
   });
 
@@ -135,12 +135,13 @@ function unitsAgain(result, values, cheap) {
   };
   const best = per(oracleChance(values, slots("oracle")));
   const parts = Object.fromEntries(names.map((name) => [name, per(inclusion(inputs.ranks[name], slots(name)))]));
+  const whole = per(values.map(() => 1));
   const losses = new Float64Array(inputs.units.length);
   cheap.forEach((loss, i) => { losses[inputs.unit[i]] += loss; });
   return result.units.map((unit) => {
     const u = inputs.units.indexOf(unit.unit);
     const gains = Object.fromEntries(names.map((name) => [name, parts[name][u]]));
-    return { ...unit, oracle_gain: best[u], cheap_loss: losses[u], gains };
+    return { ...unit, oracle_gain: best[u], cheap_loss: losses[u], gains, modes: { [result.setting.modes.at(-1)]: whole[u] } };
   });
 }
 

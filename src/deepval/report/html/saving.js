@@ -41,6 +41,8 @@ function savePicture(spec, figure) {
 function valuesOf(spec, shows = spec.shows) {
   const scaled = (value) => (known(value) ? value * (spec.unit || 1) : null);
   if (spec.kind === "heat") return spec.units.flatMap((unit) => spec.names.map((name) => ({ unit, allocator: name, value: spec.value(unit, name) }))).filter(({ value }) => shows(spec.series[value > 0 ? 0 : value < 0 ? 1 : 2].name));
+  if (spec.kind === "strip") return spec.bars.map((item) => ({ unit: item.unit, value: scaled(item.share) }));
+  if (spec.kind === "picture") return pictureLines(spec).flatMap(([series, points]) => points.map(([x, value]) => ({ series, x, value })));
   if (spec.kind === "curve") return spec.lines.filter((item) => shows(item.name)).flatMap((item) => item.alpha.map((alpha, i) => ({ series: item.name, band: item.band, x: scaled(alpha), value: scaled(item.gain_share[i]), low: scaled(item.lo[i]), high: scaled(item.hi[i]) }))).filter(({ value }) => known(value));
   return spec.rows.flatMap((row) => spec.marks(row).filter((item) => shows(item.series) && (known(item.at) || (known(item.low) && known(item.high))))
     .map((item) => ({ row: row.name, series: item.series, mark: item.mark, ...(item.mark === "point" || item.mark === "tick" ? { value: scaled(item.at) } : { low: scaled(item.low), high: scaled(item.high) }) })));
@@ -59,6 +61,8 @@ function vegaLite(spec) {
     const scale = { domainMid: 0, range: ["--harmed", "--even-wash", "--helped"].map((name) => resolved(`var(${name})`)) };
     return { ...whole, mark: "rect", encoding: { x: { field: "allocator", type: "nominal", sort: null, title: spec.axis }, y: { field: "unit", type: "nominal", sort: null, title: "unit" }, color: { ...amount("value", "gain, in units of the loss"), scale } } };
   }
+  if (spec.kind === "strip") return { ...whole, mark: "bar", encoding: { x: { field: "unit", type: "nominal", sort: "-y", title: null }, y: amount("value", spec.title) } };
+  if (spec.kind === "picture") return { ...whole, height: 420, mark: { type: "line", point: true }, encoding: { x: amount("x", spec.xName), y: { ...amount("value", spec.yName), scale: { zero: false } }, color: { field: "series", type: "nominal", title: null } } };
   if (spec.kind === "curve") {
     const x = amount("x", spec.axis);
     const dashes = bySeries(shown.map((item) => (item.dash || "1 0").split(" ").map(Number)));

@@ -28,46 +28,41 @@ const own = (rows) => rows.filter((row) => !isReference(row.allocator));
 
 // The best of the result first; the order stays while sliders move.
 function bestFirst(cell, key, items) {
-  const judged = new Map(rowsAt(cell.result, key).map((row) => [row.allocator, row.versus_random]));
+  const judged = new Map(rowsAt(cell.result, key).map((row) => [row.allocator, row.lead ?? row.versus_random]));
   const value = (item) => judged.get(item.allocator) ?? null;
-  const place = (item) => (["random", "random-ladder"].includes(item.allocator) ? 0 : ["never", "all-full"].includes(item.allocator) ? 1 : isReference(item.allocator) ? 3 : 2);
+  const place = (item) => (["random", "random-ladder"].includes(item.allocator) ? 0 : ["never", "all-full"].includes(item.allocator) || isFixed(item.allocator) ? 1 : isReference(item.allocator) ? 3 : 2);
   const falling = (a, b) => (a === null || b === null ? compared(a, b) : b - a);
   return [...items].sort((a, b) => place(a) - place(b) || falling(value(a), value(b)));
 }
 
 const judgedRows = (cell, view, state) => bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
+const answerAt = (cell, key) => cell.result.answers.find((answer) => budgetKey(answer.budget) === key);
 
-function chipOf(row) {
-  const how = standing(row);
-  const words = { stale: "not judged yet", weak: "uncertain", never: "never is better", always: "always is better", unpaid: "not shown to pay" };
-  return h("span", { class: `chip ${UNIFORM.includes(how) ? "worse" : how}`, title: row.answer || row.verdict_words }, words[how] || how || row.verdict_words || "no verdict");
-}
+const toneOf = (row) => (row.stale ? "stale" : TONE[row.answer] || "");
+const chipOf = (row) => h("span", { class: `chip ${toneOf(row)}` }, row.stale ? "not judged yet" : row.answer || row.verdict || "no verdict");
 
 const against = (row, name) => {
   const inLoss = row.versus_random_unit === "loss";
   const key = `versus_${name}${inLoss ? "_loss" : ""}`;
   const form = inLoss ? (v) => number(v) : (v) => signed(v);
   const around = row.stale ? "" : ` ${span(row[`${key}_lo`], row[`${key}_hi`], form) || "(no interval)"}`;
-  return known(row[key]) ? `${form(row[key])} ${inLoss ? "in units of the loss" : "points"}${around}` : "";
+  return known(row[key]) ? `${form(row[key])}${inLoss ? "" : "\u2009%"}${around}` : "";
 };
 
 const spanOf = (row, key, digits) => span(row[`${key}_lo`], row[`${key}_hi`], (v) => signed(v, digits));
-const UNIFORM = ["never", "always"];
 
 // The price-blind mixture of several models is named by what it does.
-const chanceWords = (row) => (chanceOf(row) === "random-ladder" ? "the best blind mixture of models" : chanceOf(row));
+const chanceWords = (row) => (chanceOf(row) === "random-ladder" ? "the best mixture of models at random" : chanceOf(row));
 
-// A verdict in one sentence.
+// A row in one sentence.
 function sentence(row) {
   const at = budgetLabel(row);
   const name = h("strong", {}, row.allocator);
   if (row.verdict === "infeasible" || row.gain === null) return h("p", {}, name, ` has no value at ${at}: ${row.reason || "undefined"}.`);
-  const judged = row.stale ? "" : ` is ${row.answer || row.verdict_words || "without a verdict"}`;
-  const gain = row.gain_share === null || beyond(row.gain_share) ? `gain ${Number(row.gain.toPrecision(3))} in units of the loss` : `gain ${percent(row.gain_share)} of the all-cheap loss`;
-  const [chance, never] = ["random", "never"].map((other) => against(row, other));
-  const numbers = chance ? `${chance} against ${chanceWords(row)}${never && `, ${never.replace(" points", "")} against never escalating`}` : row.reason || "no value";
-  const second = row.stale || !row.second_verdict || row.second_verdict === row.verdict ? "" : `; second opinion: ${row.second_verdict} ${spanOf(row, "versus_random_second")}`;
-  return h("p", {}, name, ` at ${at}${row.spender ? "," : ""}${judged}: `, h("span", { class: "num" }, `${gain}; ${numbers}${second}. ${row.guarantees}`));
+  const gain = row.gain_share === null || beyond(row.gain_share) ? `it gains ${Number(row.gain.toPrecision(3))} in units of the loss` : `it removes ${percent(row.gain_share)} of the loss`;
+  const lead = row.lead_words && !row.stale ? `; against the best blind choice at its cost ${row.lead_words}` : "";
+  const chance = against(row, "random") && `; against ${chanceWords(row)} ${against(row, "random")}${row.verdict && !row.stale ? ` (${row.verdict_words || row.verdict})` : ""}`;
+  return h("p", {}, name, ` at ${at}${row.spender ? "," : ""}: `, h("span", { class: "num" }, `${gain}${lead}${chance || (lead ? "" : `; ${row.reason || "no value"}`)}.`));
 }
 
 // What a unit is in data sets that are known to be real, or simulated.
@@ -75,42 +70,14 @@ const UNIT_WORDS = { synthetic: "scene", kitti: "drive", nuscenes: "scene", nupl
 const datasetOf = (cell) => cell.frames?.dataset || (cell.result.provenance.cell || "").split("-")[0];
 const unitWord = (cell) => UNIT_WORDS[datasetOf(cell)] || "unit";
 
-// What speaks against a verdict of better, each with its figure.
+// What else speaks against a `run`, each with its figure.
 function doubts(cell, view, row) {
-  const { units, concentration } = view.setting;
   const unit = unitWord(cell);
   const found = [];
-  if ((row.verdict_words || "").includes(" on few units")) found.push(`what can be gained lies in about ${number(concentration.effective_units, 1)} of ${many(units, unit)}`);
   const part = view.units.find((item) => item.unit === row.rests_on && item.alpha === row.alpha && row.kind === "selection" && row.gain > 0);
-  if (known(row.rests_on)) found.push(`it rests on ${unit} ${row.rests_on}${part ? ` (${percent(part.gains[row.allocator] / row.gain, 0)} of the gain)` : ""}, without which it is not shown`);
-  if (row.second_verdict && row.second_verdict !== "better") found.push(`the second opinion, a wider interval, ${row.second_verdict === "worse" ? "says worse" : "includes zero"}: ${spanOf(row, "versus_random_second")}`);
-  return found.length ? `Doubts: ${found.join("; ")}.` : "";
-}
-
-// What the full mode does where it always runs, and how much of that gain a row keeps.
-function alwaysWords(view, row, full) {
-  const { versus_never: gain, versus_never_lo: low, versus_never_hi: high } = view.rows.find((item) => item.allocator === "all-full" && budgetKey(item) === budgetKey(row)) || {};
-  if (!known(gain) || !known(low) || beyond(gain)) return {};
-  const itself = ` The expensive ${full} itself ${low > 0 ? "helps" : high < 0 ? "harms" : "is not shown to help"}: always running it ${gain < 0 ? "adds" : "removes"} ${percent(Math.abs(gain))} of the loss.`;
-  return { itself, keeps: low > 0 && row.gain_share > 0 ? `It keeps ${percent(row.gain_share / gain, 0)} of the gain of always running ${full}, with ${percent(row.escalated / row.inputs, 0)} of the runs.` : "" };
-}
-
-// The decision in one sentence, what stands below it, and its row. Settled: nothing speaks against it.
-function answerOf(cell, view, rows) {
-  const at = `${share(rows[0].alpha)}${{ latency: " of the time", energy: " of the energy", money: " of the money" }[rows[0].kind] || ""}`;
-  if (rows[0].stale) return { words: `With other loss weights, at ${at}: the values below are exact, the verdicts need the command.` };
-  const row = ["better", "weak", "unpaid"].map((how) => rows.find((item) => standing(item) === how)).find(Boolean) || rows.find((item) => known(item.versus_random ?? item.versus_random_loss));
-  if (!row) return { words: `${rows[0].allocator} has no value at ${at}: ${rows[0].reason || "undefined"}.` };
-  const [how, full, name] = [standing(row), view.setting.modes.at(-1), row.allocator];
-  const blind = chanceOf(row) === "random" ? "choosing at random" : chanceWords(row);
-  const chance = `${against(row, "random")} against ${blind}`;
-  const never = against(row, "never") && `${against(row, "never").replace(" points", "")} against never running ${full}.`;
-  const { itself = "", keeps = "" } = alwaysWords(view, row, full);
-  if (how === "better") return { row, settled: true, words: `Run ${name} at ${at}: ${chance}.`, more: [never, keeps] };
-  if (how === "weak" || how === "unpaid") return { row, words: `Not settled: ${name} at ${at} may be worth it: ${chance}.`, more: [how === "unpaid" ? `Not shown to pay: ${never}` : never, keeps, doubts(cell, view, row)] };
-  const more = [`${chance}${never ? `; ${never}` : "."}`];
-  if (how === "unresolved") return { row, more, words: `Not shown: choosing ${at} by ${name} may be no better than ${blind}.${itself}` };
-  return { row, more, harmful: true, words: `No: ${how === "worse" ? `choosing ${at} by ${name} is worse than ${blind}` : `${how} running ${full} is better than choosing ${at} by ${name}`}.${itself}` };
+  if (known(row.rests_on)) found.push(`Against random it rests on ${unit} ${row.rests_on}${part ? ` (${percent(part.gains[row.allocator] / row.gain, 0)} of the gain)` : ""}, without which it is not shown.`);
+  if (row.second_verdict && row.second_verdict !== row.verdict) found.push(`A more cautious interval against random says ${row.second_verdict}: ${spanOf(row, "versus_random_second")}.`);
+  return found;
 }
 
 const driving = (cell) => Boolean((cell.frames && !cell.frames.rows) || cell.result.provenance.cell);
@@ -123,62 +90,155 @@ function dataLine(cell, view, row) {
   const kind = name === "synthetic" ? "Simulated data" : name ? `${UNIT_WORDS[name] ? "Real data" : "Data"} (${name})` : "A table of losses";
   return h("p", { class: "kicker" }, h("strong", {}, kind), UNIT_WORDS[name] ? "" : ", real or simulated is not stated", cell.name === name ? "" : ` · ${cell.name}`,
     ` · ${many(inputs, "input")} in ${units} `, term("unit", `${unit}${units === 1 ? "" : "s"}`), unit === "unit" ? " (groups)" : "",
-    ` · ${["cheap", ...modes.slice(0, -1)].join(" → ").replace(" →", "")} → expensive ${modes.at(-1)} · budget ${row.kind === "selection" && !row.spender ? `${share(row.alpha)} of the inputs` : budgetLabel(row)}`, cell.date ? ` · judged ${cell.date}` : "");
+    ` · ${["cheap", ...modes.slice(0, -1)].join(" → ").replace(" →", "")} → expensive ${modes.at(-1)}${row ? ` · budget ${row.kind === "selection" && !row.spender ? `${share(row.alpha)} of the inputs` : budgetLabel(row)}` : ""}`, cell.date ? ` · judged ${cell.date}` : "");
 }
 
-// What would settle it, then the router; the router alone if it is settled, none if it harms.
-function nextSteps(cell, { row, settled, harmful }) {
-  const { provenance } = cell.result;
-  const files = provenance.files || {};
-  const command = (name, ...more) => commandLines([`deepval ${name} ${quoted(files.values || (provenance.cell ? "CELL" : "VALUES"))}`, ...(files.options || "").split("\n").filter((word) => word && !(name === "threshold" && word.startsWith("--units="))).map(quoted), ...more]);
-  if (!row || row.spender) return [["See how many units would settle it, and what decides here:", command("diagnose", "--resolve 0.02")]];
-  const file = (row.allocator !== "values" && files[row.allocator]) || (provenance.cell ? row.allocator : "SCORES");
-  const costs = provenance.cell || (files.options || "").includes("--costs=") ? "" : "--costs COSTS";
-  const rails = ["mj_gpu", "mj_all"].includes(row.convention) ? `--rails ${row.convention}` : "";
-  const budget = [`-s ${quoted(file)}`, `--alpha ${row.alpha}`, ...(row.kind === "selection" ? [] : [costs, `--budget ${row.kind}`, rails, row.accounting === "skipping" ? "--skipping" : ""])];
-  const size = Math.abs(row.versus_random) < 0.005 ? 0.02 : Number(Math.abs(row.versus_random).toPrecision(2));
-  const check = [`First: how many ${unitWord(cell)}s would settle it (${Number((100 * size).toPrecision(2))} points)?`, command("diagnose", ...budget, `--resolve ${size}`)];
-  const run = [settled ? "Choose its threshold, and write its router:" : "Or run it anyway: its threshold and router.", command("threshold", ...budget, "--out router.json")];
-  return settled ? [run] : harmful ? [check] : [check, run];
+// The command to type next, which was written with the answer; none where a router chooses its own budget.
+function nextCommand(cell, answer) {
+  const { answers, effect } = cell.result;
+  const words = cell.next[effect ? 0 : answers.indexOf(answer)];
+  return words ? commandLines(words) : null;
 }
 
+const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
+// `4.2 points [1.1, 7.0]` or `0.012 [0.001, 0.02] per input`, in its parts.
+function leadParts(words) {
+  const [, figure, unit, bounds, more] = /^(\S+)\s*([^[]*?)\s*(\[[^\]]*\])\s*(.*)$/.exec(words) || [null, words, "", "", ""];
+  return { figure: figure.startsWith(MINUS) || Number(figure) === 0 ? figure : `+${figure}`, unit: unit || more, bounds };
+}
+
+// What the first screen says about an answer.
+function wordsOfAnswer(answer) {
+  const { verdict, candidate, sentence: whole } = answer;
+  const several = /^Do not run any of these \d+/.exec(whole);
+  const title = verdict === "run" ? `Run ${candidate}` : !known(candidate) ? whole.split(": ")[0].split(" at ")[0] : verdict === "not settled" ? `Not settled: ${candidate}` : several ? several[0] : `Do not run ${candidate}`;
+  const reason = whole.slice(whole.indexOf(": ", known(candidate) && verdict !== "not settled" && !several ? title.length : 0) + 2);
+  const lines = [verdict === "do not run" ? capital(reason) : answer.instead];
+  const more = reason.split("; ").at(-1);
+  if (verdict === "not settled" && more.includes("would settle it")) lines.push(capital(more));
+  // The intervals of what else could be run stand below.
+  if (answer.hint) lines.push(answer.hint.replace(/ \[[^\]]*\]/g, "").replace("the best blind mixture", "blind"));
+  const lead = answer.lead_words ? { ...leadParts(answer.lead_words), against: `against ${answer.against}` } : null;
+  return { tone: TONE[verdict], title, lead, lines, doubt: answer.doubt };
+}
+
+// What it says where no allocator was judged: does the dearer mode help?
+function wordsOfEffect(cell, effect) {
+  const [cheap, full] = [cell.result.setting.modes[0], cell.result.setting.modes.at(-1)];
+  const axis = cell.pictures.length ? cell.pictures[0].quality_axis : "";
+  const isShare = axis.startsWith("loss removed, %");
+  const form = (value) => (isShare || axis.startsWith("right") ? number(100 * value, 1) : number(value));
+  const lead = known(effect.gain) ? { figure: form(effect.gain), unit: isShare ? "%" : axis.startsWith("right") ? "points" : "per input", bounds: span(effect.gain_lo, effect.gain_hi, form), against: isShare ? `of the loss of ${cheap} removed` : `above ${cheap}` } : null;
+  const tone = { helps: "run", harms: "stop" }[effect.verdict] || "open";
+  return { tone, title: effect.verdict === "not settled" ? `Not settled: ${full}` : `${full} ${effect.verdict}`, lead, lines: effect.sentences.slice(1, 2), doubt: effect.doubt };
+}
+
+// The first screen: verdict, one number with its interval, what to do instead, one doubt, the next command; the picture.
 function hero(cell, view, state) {
-  const rows = judgedRows(cell, view, state);
-  const { setting } = view;
-  const full = setting.modes.at(-1);
-  const answer = rows.length ? answerOf(cell, view, rows) : { words: "No allocator was judged." };
-  const words = h("p", { class: "note" });
-  const node = h("section", { class: "hero", id: "verdict", "aria-label": "Verdict" },
-    dataLine(cell, view, rows[0] || view.rows[0]),
-    h("h1", {}, answer.words),
-    answer.more && h("p", { class: "below" }, [...answer.more, answer.row.guarantees].filter(Boolean).join(" ")),
-    h("div", { class: "first" },
-      h("div", {}, rows.length ? differences(cell, view, state, answer.row) : null),
-      h("div", {}, h("h3", {}, `Does ${full} help or harm${setting.modes.length > 2 ? ` against ${setting.modes[0]}` : ""}?`), signBar(setting),
-        h("p", { class: "small" }, `Counted: inputs whose loss falls or rises with ${full}.`),
-        h("h3", {}, "What next"), nextSteps(cell, answer).map(([why, command], i) => [h("p", {}, why), h("pre", { class: "command", id: i ? "then" : "next", tabindex: "0" }, command)]), words)));
-  const said = [...node.querySelectorAll("p, h1, h3, .legend")].map((item) => item.textContent).join(" ");
-  const used = Object.keys(GLOSSARY).filter((name) => new RegExp(`\\b${name}s?\\b`).test(said) || (name === "interval" && said.includes("[")));
-  return fill(words, {}, ["Words: ", used.map((name, i) => [i ? ", " : "", term(name)]), "; ", h("a", { href: "#glossary", onclick: jump }, "all words"), "."]) && node;
+  const answer = answerAt(cell, state.budget);
+  const effect = cell.result.effect;
+  const nothing = { tone: "open", title: "No allocator was judged at this budget", lines: [] };
+  let words = effect ? wordsOfEffect(cell, effect) : answer ? wordsOfAnswer(answer) : nothing;
+  if (view.stale) words = { tone: "open", title: "Other loss weights: not judged yet", lines: ["Point values below are exact. Verdicts and this picture need the command below the sliders."] };
+  const { lead } = words;
+  const command = view.stale ? null : nextCommand(cell, answer);
+  const spec = pictureSpec(cell, state, answer, effect);
+  const strip = effect ? stripSpec(cell) : null;
+  const drawn = [spec, strip].filter(Boolean).map((item) => chart({ ...item, apart: true }));
+  const node = h("section", { class: `hero answer tone-${words.tone}`, id: "verdict", "aria-label": "Verdict" },
+    h("div", { class: "words" },
+      h("h1", {}, words.title),
+      lead && h("p", { class: "number" }, h("b", {}, lead.figure), " ", h("small", {}, lead.unit), h("span", {}, `${lead.bounds} ${lead.against}`)),
+      words.lines.filter(Boolean).map((line) => h("p", { class: "below" }, line)),
+      words.doubt && h("p", { class: "doubt" }, `Doubt: ${words.doubt.charAt(0).toLowerCase()}${words.doubt.slice(1)}`),
+      command && h("pre", { class: "command", id: "next", tabindex: "0" }, command)),
+    h("div", { class: view.stale ? "pictures old" : "pictures" }, drawn.map((item) => item.figure)));
+  // The numbers behind the pictures, and the menus to save them, stand below the fold.
+  state.heroTools = drawn.map((item) => item.tools);
+  return node;
 }
 
-// Every verdict as a sentence, and what it rests on.
-function verdictsSection(cell, view, state) {
+// What the answer rests on.
+function sureSection(cell, view, state) {
   const rows = judgedRows(cell, view, state);
-  const verdicts = (items) => h("ul", { class: "verdicts" }, items.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(row))));
-  const spending = own(view.rows).filter((row) => row.spender && !rows.includes(row));
-  return h("section", { class: "plain", id: "verdicts", "aria-label": "Verdicts" },
+  const answer = answerAt(cell, state.budget);
+  const effect = cell.result.effect;
+  const row = rows.find((item) => answer && item.allocator === answer.candidate);
+  const sentences = view.stale ? [] : effect ? effect.sentences : answer ? [answer.sentence, answer.hint, ...(row ? doubts(cell, view, row) : [])] : [];
+  const answers = view.stale || effect ? [] : cell.result.answers;
+  const others = answers.length > 1 ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Answers" }, h("table", { id: "answers" },
+    h("thead", {}, h("tr", {}, ["budget", "answer", "candidate", "lead over the best blind choice", "best fixed mode that fits"].map((name) => h("th", { scope: "col", class: "words" }, name)))),
+    h("tbody", {}, answers.map((item) => h("tr", {}, h("th", { scope: "row" }, budgetLabel(item.budget)), h("td", { class: "words" }, chipOf({ answer: item.verdict })), h("td", { class: "words" }, item.candidate || "–"), h("td", { class: "words" }, item.lead_words || "–"), h("td", { class: "words" }, item.best_fixed)))))) : null;
+  return block("sure", "How sure?", null, dataLine(cell, view, rows[0] || rowsAt(view, state.budget)[0]),
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
-    spending.length ? verdicts(spending) : null,
-    folded(`Every verdict in words (${rows.length})`, verdicts(rows)),
-    h("p", { class: "note" }, `${comparisonWords(view)}Brackets are 95 % intervals over units${drawsWords(view)}.`));
+    sentences.filter(Boolean).map((words) => h("p", {}, words)), others,
+    view.stale ? null : h("p", { class: "note" }, `${effect ? "" : "The answer compares with the best choice that costs as much and looks at no input: one mode everywhere, or two at random. "}Brackets are 95 % intervals over units${drawsWords(view)}. ${answers.length > 1 ? "Name the budget before you look: the answers are not corrected for their number." : ""}`),
+    state.heroTools);
+}
+
+// One line for every allocator and fixed mode at this budget.
+function verdictsSection(cell, view, state) {
+  const ranked = bestFirst(cell, state.budget, rowsAt(view, state.budget));
+  const plain = ["never", "all-full"];
+  const chances = new Set(own(ranked).map(chanceOf));
+  // The candidate first, as in the answer.
+  const answer = answerAt(cell, state.budget);
+  const isChosen = (row) => Boolean(answer && row.allocator === answer.candidate);
+  const rows = [...own(ranked).sort((a, b) => isChosen(b) - isChosen(a)), ...ranked.filter((row) => isReference(row.allocator) && !plain.includes(row.allocator) && (isFixed(row.allocator) || row.allocator.startsWith("oracle") || chances.has(row.allocator)))];
+  const words = (items) => h("ul", { class: "verdicts" }, items.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(row))));
+  const spending = own(view.rows).filter((row) => row.spender && !ranked.includes(row));
+  const judged = own(ranked);
+  // Without an allocator there is nothing to compare.
+  if (!judged.length && !spending.length) return null;
+  return block("verdicts", "At this budget", null,
+    judgedTable(cell, view, rows),
+    spending.length ? words(spending) : null,
+    judged.length ? folded(`In words (${judged.length})`, words(judged)) : null,
+    comparisonWords(view) ? h("p", { class: "note" }, comparisonWords(view)) : null);
+}
+
+function judgedTable(cell, view, rows) {
+  const has = (name) => rows.some((row) => known(row[name]));
+  const right = cell.pictures.some((item) => item.quality_axis.startsWith("right"));
+  const unit = rows.find((row) => known(row.convention));
+  const money = unit && unit.convention === "usd";
+  const bounds = rows.filter((row) => !isReference(row.allocator)).flatMap((row) => [row.lead, row.lead_lo, row.lead_hi]).filter(known);
+  const [low, high] = [Math.min(0, ...bounds), Math.max(0, ...bounds)];
+  const columns = [
+    ["allocator", (row) => nameOf(row)],
+    ["answer", (row) => (isReference(row.allocator) ? "" : chipOf(row))],
+    has("lead") && ["lead", (row) => (view.stale ? "–" : [leadBar(row, low, high), h("span", {}, row.lead_words || "–")])],
+    has("quality") && !view.stale ? [right ? "right" : "reward", (row) => (!known(row.quality) ? "–" : right ? percent(row.quality) : number(row.quality))] : ["gain", (row) => (known(row.gain_share) && !beyond(row.gain_share) ? percent(row.gain_share) : known(row.gain) ? number(row.gain) : "–")],
+    has("spend") && ["cost", (row) => (!known(row.spend) ? "–" : !unit ? percent(row.spend) : money ? number(1000 * row.spend, 3) : number(row.spend, 3))],
+    ["vs random", (row) => (isReference(row.allocator) ? "" : [against(row, "random") || "–", row.verdict && !row.stale ? ` ${row.verdict_words || row.verdict}` : ""])],
+    has("ndg") && ["nDG", (row) => (known(row.ndg) ? number(row.ndg) : "–")],
+  ].filter(Boolean);
+  const tips = { right: "Right answers.", cost: unit ? `${UNITS[unit.convention] || unit.convention} per ${money ? "1,000 inputs" : "input"}, the cheap mode and its own cost included.` : "Share of the inputs escalated.", ...GLOSSARY };
+  const head = columns.map(([name]) => withSorting(h("th", { scope: "col", class: ["allocator", "answer", "lead"].includes(name) ? "words" : null, "data-tip": tips[name] || null }, name)));
+  const body = rows.map((row) => h("tr", { class: isReference(row.allocator) ? "reference" : null, "data-name": nameOf(row) },
+    columns.map(([name, form], i) => (i ? h("td", { class: `${name === "answer" ? "words" : ""} ${name === "lead" ? "lead-cell" : ""} ${row.stale && ["lead", "vs random"].includes(name) ? "stale" : ""}`.trim() || null }, form(row)) : h("th", { scope: "row", title: row.reason }, form(row))))));
+  const filter = h("input", { type: "search", id: "filter", placeholder: "filter by name", "aria-label": "Filter by name" });
+  filter.addEventListener("input", () => { for (const line of body) line.hidden = !line.dataset.name.toLowerCase().includes(filter.value.toLowerCase()); });
+  return [rows.length > 6 ? h("p", { class: "row filters" }, filter) : null,
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Every allocator at this budget" }, h("table", { id: "judged" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)))];
+}
+
+// The interval of a lead, drawn in its cell; zero is the best blind choice.
+function leadBar(row, low, high) {
+  if (!known(row.lead) || isReference(row.allocator)) return null;
+  const root = s("svg", { viewBox: "0 0 120 16", class: `lead-bar tone-${toneOf(row)}`, "aria-hidden": "true" });
+  const x = linear(low, high, 4, 116);
+  root.append(line(x(0), 1, x(0), 15, { class: "axis" }));
+  if (known(row.lead_lo) && known(row.lead_hi)) root.append(s("path", { class: "span", d: `M${x(row.lead_lo)} 8H${x(row.lead_hi)}` }));
+  root.append(s("circle", { class: "dot", cx: x(row.lead), cy: 8, r: 3.5 }));
+  return root;
 }
 
 function comparisonWords(view) {
   if (view.comparisons < 2) return "";
   const [names, budgets] = [(row) => row.allocator, budgetKey].map((key) => new Set(own(view.rows).map(key)).size);
   const from = names * budgets === view.comparisons ? ` (${many(names, "allocator")} × ${many(budgets, "budget")})` : "";
-  return `${many(view.comparisons, "comparison")} with random${from}, not corrected for their number${view.rows.some((row) => known(row.versus_random_loss_simultaneous_lo)) ? ", but the table has intervals for all rows at once" : ""}. `;
+  return `${many(view.comparisons, "comparison")} with random${from}, not corrected for their number${view.rows.some((row) => known(row.versus_random_loss_simultaneous_lo)) ? ", but the table has intervals for all rows at once" : ""}.`;
 }
 
 function drawsWords(view) {
@@ -195,11 +255,10 @@ function overview(cells, cell, state, choose) {
     names.map((name) => {
       const row = other.result.rows.find((item) => item.allocator === name && budgetKey(item) === state.budget);
       if (!row) return h("td", {}, h("span", { class: "undefined" }, "not judged"));
-      if (row.versus_random === null) return h("td", {}, h("span", { class: "undefined", title: row.reason }, row.verdict || row.verdict_words || "undefined"));
-      return h("td", { "data-tip": `${row.answer || row.verdict}\n${spanOf(row, "versus_random")}` }, h("span", { class: markOf(row) }, `${signed(row.versus_random)}${row.verdict === "worse" ? "*" : ""}`));
+      return h("td", { "data-tip": row.lead_words || row.reason }, h("span", { class: toneOf(row) }, row.answer || row.verdict || "undefined"));
     })));
   const budget = cells.flatMap((cell) => cell.result.rows).find((row) => budgetKey(row) === state.budget);
-  return block("overview", "All cells at a glance", `As judged: points against random at ${budget ? budgetLabel(budget) : "this budget"}. Blue: worth it, and nothing speaks against it; orange, with an asterisk: worse. Choose a cell to read below.`,
+  return block("overview", "All cells at a glance", `The answer on each allocator at ${budget ? budgetLabel(budget) : "this budget"}. Choose a cell to read it.`,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Overview of cells" }, h("table", { class: "overview" }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "words" }, "cell"), names.map((name) => h("th", { scope: "col", style: "text-align: center" }, name)))), h("tbody", {}, rows))));
 }
 
@@ -224,6 +283,7 @@ function signs(cell, view) {
   const fact = (name, value, detail) => h("div", {}, h("dt", {}, name), h("dd", {}, value), detail && h("dd", {}, h("small", {}, detail)));
   const orNot = (value, form) => (value === null ? h("span", { class: "undefined" }, "undefined") : form(value));
   return block("sign", "How much is there to gain?", ["The ", term("decision value"), " of an input is the loss under the cheap mode minus the loss under the full mode. It has a sign: more compute can make a decision worse."],
+    signBar(setting),
     h("dl", { class: "facts num" },
       fact("harm ratio", orNot(ratio, (v) => number(v, 3)), ratio === null ? "nothing is helped" : `${number(ratio, 2)} lost for every 1 gained`),
       fact("harm rate", orNot(rate, percent), rate === null ? "no input is affected" : "of the affected inputs"),
@@ -238,38 +298,12 @@ const HELPED = "var(--helped)";
 const HARMED = "var(--harmed)";
 const UNSURE = "var(--unsure)";
 const INK = "var(--ink)";
-const DOUBTED = "var(--doubted)";
 
 // Differences with random and their intervals; `kind` names the series of a row.
 function forest(id, rows, kind, others) {
   const marks = (row) => [{ mark: "rule", series: kind(row), low: row.versus_random_lo, high: row.versus_random_hi }, { mark: "point", series: kind(row), at: row.versus_random, open: row.open, shape: row.shape, column: "points" }];
   const against = listed([...new Set(rows.map(chanceOf))]);
   return chart({ id, kind: "rows", rows, marks, unit: 100, tick: (v) => signed(v, Number.isInteger(Number((100 * v).toFixed(4))) ? 0 : 1), axis: `points against ${against} at this budget; 1 point = 1 % of the loss with the cheap mode alone; right is better`, note: (row) => (known(row.versus_random) ? "" : `${row.verdict || "undefined"}: ${row.reason || ""}`), ...others });
-}
-
-function differences(cell, view, state, chosen) {
-  const judged = judgedRows(cell, view, state);
-  const uniformRow = (row) => UNIFORM.includes(row.allocator);
-  const beaten = judged.some((row) => UNIFORM.includes(standing(row))) ? "worse than random, never or always" : "worse than random";
-  const names = { better: "worth it", weak: "uncertain", unpaid: "uncertain", worse: beaten, never: beaten, always: beaten };
-  const even = "no clear difference from random";
-  const kind = (row) => (row.stale ? "not judged yet" : uniformRow(row) ? "for comparison" : names[standing(row)] || even);
-  const rows = [...judged, ...uniform(view, state, judged)].map((row) => ({ ...row, name: uniformRow(row) ? `${row.allocator} (${row.allocator === "never" ? 0 : 100}\u2009%)` : row.allocator, bold: chosen && row.allocator === chosen.allocator }));
-  for (const row of rows) Object.assign(row, { open: [even, "uncertain"].includes(kind(row)), shape: uniformRow(row) ? "square" : null });
-  return forest("versus-random", rows, kind, {
-    label: "Difference with random of every allocator with its 95 % interval", stale: view.stale, valueRoom: 165,
-    series: view.stale ? [pair("not judged yet", UNSURE)] : [pair("worth it", HELPED), pair("uncertain", DOUBTED), pair(beaten, HARMED), pair(even, UNSURE), pair("for comparison", INK)],
-    valueText: (row) => (known(row.versus_random) ? `${signed(row.versus_random)}${row.stale ? "" : ` ${spanOf(row, "versus_random")}`}` : ""),
-    extra: (row) => (row.stale ? {} : { "second opinion": row.second_verdict || "", "second 95 %": spanOf(row, "versus_random_second", 2), verdict: row.verdict_words || row.verdict || "" }),
-  });
-}
-
-// Never and always against random: its own differences with them, reversed.
-function uniform(view, state, judged) {
-  const base = judged.length ? rowsAt(view, state.budget).find((row) => row.allocator === chanceOf(judged[0])) : null;
-  if (!base || !known(base.gain_share)) return [];
-  const turned = (value) => (known(value) && !view.stale ? -value : null);
-  return [["never", 0], ["always", view.setting.all_full_share]].map(([allocator, gain]) => ({ allocator, chance: base.allocator, stale: view.stale, versus_random: gain - base.gain_share, versus_random_lo: turned(base[`versus_${allocator}_hi`]), versus_random_hi: turned(base[`versus_${allocator}_lo`]) }));
 }
 
 function curves(cell, view, state) {
@@ -294,8 +328,8 @@ function curves(cell, view, state) {
 
 function benefitAndHarm(cell, view, state) {
   // The references that the verdicts use, and no other.
-  const beside = new Set(["never", "all-full", ...own(rowsAt(view, state.budget)).flatMap((row) => [row.chance || "random", row.oracle || "oracle"])]);
-  const rows = bestFirst(cell, state.budget, rowsAt(view, state.budget)).filter((row) => !isReference(row.allocator) || beside.has(row.allocator)).map((row) => ({ ...row, name: `${nameOf(row)}${beside.has(`${row.allocator}-ladder`) ? ", full only" : ""}` }));
+  const beside = new Set([...(cell.result.effect ? ["all-full"] : []), ...own(rowsAt(view, state.budget)).flatMap((row) => [row.chance || "random", row.oracle || "oracle"])]);
+  const rows = bestFirst(cell, state.budget, rowsAt(view, state.budget)).filter((row) => !isReference(row.allocator) || isFixed(row.allocator) || beside.has(row.allocator)).map((row) => ({ ...row, name: `${nameOf(row)}${beside.has(`${row.allocator}-ladder`) ? ", full only" : ""}` }));
   const per = (row, value) => (known(value) && row.cheap_loss > 0 ? value / row.cheap_loss : null);
   const marks = (row) => {
     const soft = isReference(row.allocator) ? 0.45 : 1;
@@ -367,9 +401,10 @@ function streamsSection(cell, view, state) {
 
 function unitsSection(cell, view) {
   if (!view.units.length) return null;
-  const value = (unit, name) => { const { gains, oracle_gain: oracle } = view.units.find((item) => item.unit === unit); return { ...gains, oracle }[name]; };
-  return block("units", "Unit by unit", "Gain of each allocator by unit at the headline budget, in units of the loss. A verdict that depends on one unit is weak.", chart({
-    id: "units", kind: "heat", label: `Gain by unit at ${share(view.units[0].alpha)}`, axis: "allocator", value, names: [...Object.keys(view.units[0].gains), "oracle"],
+  const byUnit = new Map(view.units.map((item) => [item.unit, { ...Object.fromEntries(Object.entries(item.modes || {}).map(([mode, gain]) => [`${ALWAYS_MODE}${mode}`, gain])), ...item.gains, oracle: item.oracle_gain }]));
+  const value = (unit, name) => byUnit.get(unit)[name];
+  return block("units", "Unit by unit", "Gain in every unit at the headline budget, in units of the loss. Colours end where nine in ten cells do; the numbers are whole.", chart({
+    id: "units", kind: "heat", label: `Gain by unit at ${share(view.units[0].alpha)}`, axis: "allocators and fixed modes", value, names: Object.keys(byUnit.get(view.units[0].unit)),
     units: [...view.units].sort((a, b) => b.oracle_gain - a.oracle_gain).map((unit) => unit.unit), series: [pair("gain", HELPED), pair("loss", HARMED), pair("nothing", "var(--even-wash)")],
   }));
 }
@@ -378,7 +413,7 @@ function tablesSection(cell, view) {
   const whole = h("div", { class: "table-tools" },
     h("button", { type: "button", id: "save-all-csv", onclick: () => saveFile(`${cell.name}.csv`, cell.csv, "text/csv") }, "Save every row, unrounded, as CSV"),
     h("button", { type: "button", id: "save-all-latex", onclick: () => saveFile(`${cell.name}.tex`, cell.latex + cell.tables.map((table) => table.latex).join("\n") + "\n", "text/x-tex") }, "Save all tables as LaTeX"));
-  return block("tables", "All tables", "Blue: better than random, and neither never nor always escalating is better; asterisk: worse than random. Press a heading to sort by it.", cell.tables.map((table, i) => folded(table.title, resultTable(cell, table, view, i))), whole,
+  return block("tables", "All tables", "Every column. Asterisk: worse than random. Press a heading to sort by it.", cell.tables.map((table, i) => folded(table.title, resultTable(cell, table, view, i))), whole,
     view.stale ? h("p", { class: "note" }, "The files hold the result as judged, not the weights chosen above.") : null);
 }
 

@@ -40,23 +40,13 @@ function budgetLabel(row) {
   return row.spender ? `${row.kind} ${share(Number(row.alpha.toPrecision(4)))}${unit}, what ${row.spender} spends` : `${row.kind} ${share(row.alpha)}${unit}`;
 }
 const REFERENCES = ["random", "random-ladder", "never", "all-full", "oracle", "oracle-ladder"];
+const ALWAYS_MODE = "always ";
 const nameOf = (row) => (row.allocator === "all-full" ? "always" : row.allocator);
-// What is shown to be better and needs no allocator.
-const surpassedBy = (row) => (row.never_verdict === "worse" ? "never" : row.always_fits && row.always_verdict === "worse" ? "always" : "");
-// What a row amounts to. Better only if nothing speaks against it: never, always, few units, one unit, the second opinion.
-function standing(row) {
-  if (row.verdict === "infeasible") return row.verdict;
-  if (row.stale) return "stale";
-  if (!["better", "unresolved"].includes(row.verdict)) return row.verdict || "";
-  if (surpassedBy(row)) return surpassedBy(row);
-  if (row.verdict === "unresolved") return row.verdict;
-  if (row.never_verdict === "unresolved") return "unpaid";
-  return (row.verdict_words || "better") !== "better" || (row.second_verdict && row.second_verdict !== "better") ? "weak" : "better";
-}
-const markOf = (row) => (["better", "worse"].includes(standing(row)) ? standing(row) : "");
 const chanceOf = (row) => row.chance || "random";
-const onLadder = (rows) => rows.some((row) => row.oracle === "oracle-ladder");
-const isReference = (name) => REFERENCES.includes(name);
+const isFixed = (name) => name.startsWith(ALWAYS_MODE);
+const isReference = (name) => REFERENCES.includes(name) || isFixed(name);
+// The three verdicts, and the colour that goes with each.
+const TONE = { run: "run", "do not run": "stop", "not settled": "open" };
 
 function listed(names) {
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;

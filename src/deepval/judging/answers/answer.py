@@ -1,0 +1,226 @@
+"""What should I run under one budget? One answer: run, do not run, or not settled."""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deepval.judging.allowances import Allowance
+from deepval.judging.answers.blind import BlindModes, OnTop, allowed, fits
+from deepval.judging.answers.leads import AnswerVerdict, Lead, leads
+from deepval.judging.answers.scale import Scale, quality
+from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.differences import Figure
+from deepval.judging.gains import Gains
+from deepval.judging.judgement import Contest
+from deepval.judging.policies import Policy, Ranking
+
+POWER = 0.84
+"""Spreads beyond the bound at which four in five samples settle it."""
+MOST_DATA = 10
+"""More than this many times the units is not advice."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """One mode on every input.
+
+    Attributes:
+        mode: The mode.
+        gain: Over the cheap mode, in the scale of the words.
+        total: The same in units of the loss, over all inputs.
+        spend: Beyond the cheap mode, per input.
+        fits: Whether the budget pays for it.
+        quality: Share of right answers or mean reward, where there are such.
+    """
+
+    mode: str
+    gain: Figure
+    total: float
+    spend: float
+    fits: bool
+    quality: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What to run under one budget.
+
+    Attributes:
+        verdict: run, do not run, or not settled.
+        allowance: The budget.
+        judged: All compared allocators, the candidate first; none where none can run.
+        others: Allocators that are not the user's own, where those are named.
+        refused: Why each other allocator cannot run.
+        fixed: Every mode on all inputs, cheap first.
+        best_fixed: The best of those that fit.
+        more_units: How many more units would settle it; None where it is settled, or
+            where more than ten times as many would be needed.
+        on_top: The candidate's score on a better base, where that is worth running.
+    """
+
+    verdict: AnswerVerdict
+    allowance: Allowance
+    judged: tuple[Lead, ...]
+    others: tuple[Lead, ...]
+    refused: tuple[tuple[str, str], ...]
+    fixed: tuple[Fixed, ...]
+    best_fixed: Fixed
+    more_units: int | None
+    on_top: Lead | None
+
+    @property
+    def candidate(self) -> Lead | None:
+        """The allocator that the verdict is about; None where none can run."""
+        return self.judged[0] if self.judged else None
+
+
+def decide(
+    bootstrap: Bootstrap,
+    contest: Contest,
+    *,
+    own: Collection[str] = (),
+    never: Collection[str] = (),
+) -> Decision:
+    """The answer under one budget, which was named before the results were seen.
+
+    Args:
+        bootstrap: The resamples.
+        contest: The allocators and references under the budget.
+        own: The user's own allocators, which alone may become the candidate; of none
+            all that can be deployed.
+        never: Diagnostics, which cannot be deployed.
+    """
+    entrants, refused = _entrants(contest, never)
+    allowance = contest.allowance
+    named = [one for one in entrants if one[0].name in own or not own]
+    rest = [one for one in entrants if one[0].name not in own and own]
+    judged = leads(bootstrap, allowance, named)
+    fixed = fixed_modes(bootstrap, allowance)
+    # Of modes that gain the same, the cheaper stands first, and max keeps it.
+    best_fixed = max([mode for mode in fixed if mode.fits], key=_gain)
+    verdict = _verdict(judged)
+    if not judged and any(name in own or not own for name, _ in refused):
+        verdict = "do not run"
+    on_top = None
+    if verdict != "run":
+        on_top = _on_top(bootstrap, allowance, [policy for policy, _ in named])
+    return Decision(
+        verdict=verdict,
+        allowance=allowance,
+        judged=tuple(judged),
+        others=tuple(leads(bootstrap, allowance, rest)),
+        refused=tuple(refused),
+        fixed=tuple(fixed),
+        best_fixed=best_fixed,
+        more_units=_more_units(bootstrap, judged[0], verdict) if judged else None,
+        on_top=on_top,
+    )
+
+
+def _entrants(
+    contest: Contest, never: Collection[str]
+) -> tuple[list[tuple[Policy, Gains]], list[tuple[str, str]]]:
+    """The allocators that can run with their gains, and why others cannot."""
+    entrants = []
+    refused = []
+    for entry in contest.entries:
+        if entry.policy.is_reference or entry.policy.name in never:
+            continue
+        if entry.outcome.gains is None:
+            refused.append((entry.policy.name, entry.judgement.reason or ""))
+        else:
+            entrants.append((entry.policy, entry.outcome.gains))
+    return entrants, refused
+
+
+def _verdict(judged: Sequence[Lead]) -> AnswerVerdict:
+    """The verdict on all compared allocators, the candidate first."""
+    if not judged:
+        return "not settled"
+    # A verdict on the candidate denies the others only if each is denied itself.
+    if judged[0].verdict == "do not run" and any(
+        other.verdict != "do not run" for other in judged
+    ):
+        return "not settled"
+    return judged[0].verdict
+
+
+def fixed_modes(bootstrap: Bootstrap, allowance: Allowance) -> list[Fixed]:
+    """Every mode on all inputs, with what it gains and costs."""
+    modes = BlindModes.of(bootstrap, allowance)
+    scale = Scale.of(bootstrap)
+    limit = float(allowed(bootstrap, allowance)[0])
+    gains = scale.figures(bootstrap, modes.gain[:, : bootstrap.drawn.stop])
+    fixed = []
+    for number, name in enumerate(modes.names):
+        cost = float(modes.cost[number, 0])
+        total = float(modes.gain[number, 0])
+        has_quality = scale.kind in ("right", "reward")
+        fixed.append(
+            Fixed(
+                mode=name,
+                gain=gains[number],
+                total=total,
+                spend=cost / float(bootstrap.inputs[0]),
+                # The cheap mode is where every budget begins.
+                fits=number == 0 or fits(cost, limit),
+                quality=quality(bootstrap, total) if has_quality else None,
+            )
+        )
+    return fixed
+
+
+def _on_top(
+    bootstrap: Bootstrap, allowance: Allowance, allocators: Sequence[Policy]
+) -> Lead | None:
+    """The same scores on better bases: the best that is worth running, if any is.
+
+    All scores on all bases are compared at once, so that the hint is no lucky find.
+    """
+    # The cheap mode is the base already, and the full one leaves nothing to buy.
+    bases = bootstrap.modes[1:-1]
+    entrants: list[tuple[Policy, Gains]] = []
+    for policy in allocators:
+        if not isinstance(policy, Ranking):
+            continue
+        for base in bases:
+            variant = OnTop(policy, base)
+            gains = variant.outcomes(bootstrap, [allowance])[0].gains
+            if gains is not None:
+                entrants.append((variant, gains))
+    judged = leads(bootstrap, allowance, entrants)
+    if judged and judged[0].verdict == "run":
+        return judged[0]
+    return None
+
+
+def _gain(mode: Fixed) -> float:
+    """The gain to compare fixed modes by; an undefined one comes last."""
+    return -math.inf if np.isnan(mode.total) else mode.total
+
+
+def _more_units(
+    bootstrap: Bootstrap, candidate: Lead, verdict: AnswerVerdict
+) -> int | None:
+    """How many more units like these would settle a lead as large as this one.
+
+    The distance from the lead to its bound shrinks with the square root of the number
+    of units. It has to be shorter than the lead by POWER spreads.
+    """
+    lead = candidate.margin.value
+    bounds = candidate.margin.bounds
+    if verdict != "not settled" or bounds is None or lead == 0:
+        return None
+    # Of the two bounds, the one that has to pass 0.
+    distance = bounds.high - lead
+    if lead > 0:
+        distance = lead - bounds.low
+    spread = candidate.margin.figure.spread or 0.0  # None where there are no draws
+    shrink = (distance + POWER * spread) / lead
+    units = len(bootstrap.unit_ids)
+    needed = units * shrink**2
+    if needed > MOST_DATA * units:
+        return None
+    return max(1, math.ceil(needed) - units)

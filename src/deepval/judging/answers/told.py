@@ -1,0 +1,248 @@
+"""Contests -> answers as records of a result, and what they add to its rows."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deepval import checks
+from deepval.errors import InputError, suggestion
+from deepval.judging.allowances import Allowance
+from deepval.judging.answers.answer import Decision, Fixed, decide
+from deepval.judging.answers.blind import AlwaysMode, OnTop
+from deepval.judging.answers.helps import Help, without_a_score
+from deepval.judging.answers.leads import AnswerVerdict, Lead, leads
+from deepval.judging.answers.scale import quality
+from deepval.judging.answers.sentences import Words
+from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.intervals import estimate
+from deepval.judging.judgement import Contest, Judgement
+from deepval.results import ALWAYS_MODE, Answer, Effect, Estimate, FixedMode
+
+
+@dataclass(frozen=True)
+class RowAnswer:
+    """What the answer adds to a row.
+
+    Attributes:
+        lead: Over the best blind choice, with the interval that decides.
+        words: The same in words.
+        spend: What the row costs per input in all.
+        quality: Share of right answers or mean reward, where there are such.
+        verdict: run, do not run or not settled; None for fixed modes.
+    """
+
+    lead: Estimate | None
+    words: str | None
+    spend: float | None
+    quality: float | None
+    verdict: AnswerVerdict | None
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """The answers of a result.
+
+    Attributes:
+        answers: One per budget.
+        rows: What they add to rows.
+        effect: Whether the dearer mode helps, where no allocator was judged.
+    """
+
+    answers: tuple[Answer, ...] = ()
+    rows: Mapping[Judgement, RowAnswer] = field(default_factory=dict)
+    effect: Effect | None = None
+
+
+def tell(
+    bootstrap: Bootstrap,
+    contests: Sequence[Contest],
+    *,
+    own: Collection[str] = (),
+    diagnostics: Collection[str] = (),
+) -> Told:
+    """The answers to all budgets.
+
+    Args:
+        bootstrap: The resamples.
+        contests: The policies under every budget.
+        own: The user's own allocators, which alone may become the candidate.
+        diagnostics: Scores that use the answer, which cannot be deployed.
+    """
+    # Of files larger than memory, only the two modes that are judged have totals.
+    if bootstrap.rows is None and len(bootstrap.modes) > 2:
+        return Told()
+    nouns = ("input", "unit") if bootstrap.rows is None else bootstrap.rows.nouns
+    words = Words(bootstrap, *nouns)
+    rows: dict[Judgement, RowAnswer] = {}
+    answers = []
+    decisions = []
+    has_allocators = False
+    for contest in contests:
+        decision = decide(bootstrap, contest, own=own, never=diagnostics)
+        decisions.append((contest, decision))
+        rows |= _row_answers(words, contest, decision)
+        has_allocators |= bool(decision.judged or decision.refused)
+    effect = None
+    if not has_allocators and bootstrap.rows is not None:
+        effect = without_a_score(bootstrap, contests)
+    for contest, decision in decisions:
+        is_asked = (
+            decision.judged or decision.refused or contest.allowance.spender is None
+        )
+        # Beside a router's own budget, one that holds no allocator asks nothing.
+        if has_allocators and not (decision.judged or decision.refused):
+            continue
+        if is_asked:
+            answers.append(_answer(words, decision, effect))
+    return Told(tuple(answers), rows, _effect_record(words, effect))
+
+
+def own_of(names: str | Sequence[str], scores: Any) -> tuple[str, ...]:
+    """The user's own allocators, which must be among those that are judged."""
+    own = checks.texts(names, "own")
+    judged = tuple(scores) if isinstance(scores, Mapping) else own
+    for name in own:
+        if name not in judged:
+            raise InputError(
+                f"own (--own) must name allocators that are judged; found {name!r}"
+                f"{suggestion(name, judged)}"
+            )
+    return own
+
+
+def _answer(words: Words, decision: Decision, effect: Help | None) -> Answer:
+    """The record of a decision."""
+    candidate = decision.candidate
+    sentence = words.sentence(decision)
+    if effect is not None:
+        # Without a score there is nothing to run or not to run but the modes.
+        sentence = words.effect(effect)
+    hint = words.hint(decision) or words.rivals(decision)
+    on_top = None if decision.on_top is None else decision.on_top.policy
+    assert on_top is None or isinstance(on_top, OnTop)
+    return Answer(
+        budget=decision.allowance.key,
+        verdict=decision.verdict,
+        candidate=None if candidate is None else candidate.name,
+        gain=None if candidate is None else candidate.total,
+        lead=None if candidate is None else _estimate(candidate),
+        lead_words=None if candidate is None else words.lead(candidate),
+        against=None if candidate is None else words.mixture(candidate.mixture),
+        best_fixed=decision.best_fixed.mode,
+        best_fixed_gain=decision.best_fixed.total,
+        best_fixed_spend=decision.best_fixed.spend,
+        fixed=tuple(_fixed_mode(words, decision, mode) for mode in decision.fixed),
+        scale=words.scale.kind,
+        more_units=decision.more_units,
+        on_top=None if on_top is None else on_top.base,
+        on_top_score=None if on_top is None else on_top.ranking.name,
+        sentence=sentence,
+        instead=words.instead(decision),
+        hint=hint,
+        doubt=words.doubt(decision),
+    )
+
+
+def _fixed_mode(words: Words, decision: Decision, mode: Fixed) -> FixedMode:
+    return FixedMode(
+        mode=mode.mode,
+        gain=mode.total,
+        spend=_in_all(decision.allowance, mode.spend),
+        quality=_quality(words, mode.total),
+        fits=mode.fits,
+    )
+
+
+def _effect_record(words: Words, effect: Help | None) -> Effect | None:
+    if effect is None:
+        return None
+    largest = effect.largest
+    gain = effect.gain
+    value = None
+    if gain.value is not None:
+        value = estimate(gain.value, gain.interval)
+    return Effect(
+        verdict=effect.verdict,
+        gain=value,
+        changed=effect.changed,
+        helped=effect.helped,
+        harm_ratio=effect.harm_ratio,
+        worse=tuple(unit.unit for unit in effect.worse),
+        largest=None if largest is None else largest.unit,
+        largest_share=None if largest is None else largest.share,
+        sentences=tuple(words.help_sentences(effect)),
+        doubt=words.help_doubt(effect),
+    )
+
+
+def _row_answers(
+    words: Words, contest: Contest, decision: Decision
+) -> dict[Judgement, RowAnswer]:
+    """What an answer adds to the rows of its contest."""
+    bootstrap = words.bootstrap
+    allowance = contest.allowance
+    found = {lead.name: lead for lead in (*decision.judged, *decision.others)}
+    reasons = dict(decision.refused)
+    fixed = {ALWAYS_MODE + mode.mode: mode for mode in decision.fixed}
+    fixed_leads = _leads_of_fixed(bootstrap, contest)
+    rows: dict[Judgement, RowAnswer] = {}
+    for entry in contest.entries:
+        name = entry.policy.name
+        if isinstance(entry.policy, AlwaysMode):
+            rows[entry.judgement] = _fixed_answer(
+                words, allowance, fixed[name], fixed_leads.get(name)
+            )
+        elif name in found:
+            lead = found[name]
+            rows[entry.judgement] = RowAnswer(
+                lead=_estimate(lead),
+                words=words.lead(lead),
+                spend=_in_all(allowance, lead.spend),
+                quality=_quality(words, lead.total),
+                verdict=lead.verdict,
+            )
+        elif name in reasons and entry.judgement.refusal == "infeasible":
+            rows[entry.judgement] = RowAnswer(None, None, None, None, "do not run")
+    return rows
+
+
+def _leads_of_fixed(bootstrap: Bootstrap, contest: Contest) -> dict[str, Lead]:
+    """Every fixed mode against the best blind mixture at its price; none is above."""
+    found = {}
+    for entry in contest.entries:
+        if isinstance(entry.policy, AlwaysMode) and entry.outcome.gains is not None:
+            alone = [(entry.policy, entry.outcome.gains)]
+            for lead in leads(bootstrap, contest.allowance, alone):
+                found[lead.name] = lead
+    return found
+
+
+def _fixed_answer(
+    words: Words, allowance: Allowance, mode: Fixed, lead: Lead | None
+) -> RowAnswer:
+    return RowAnswer(
+        lead=None if lead is None else _estimate(lead),
+        words=None if lead is None else words.lead(lead),
+        spend=_in_all(allowance, mode.spend),
+        quality=_quality(words, mode.total),
+        verdict=None,
+    )
+
+
+def _estimate(lead: Lead) -> Estimate | None:
+    """A lead as rows show differences, with the interval that decides."""
+    value = lead.of_rows.figure.value
+    if value is None:
+        return None
+    return estimate(value, lead.of_rows.bounds)
+
+
+def _in_all(allowance: Allowance, spend: float) -> float:
+    """What an input costs, the cheap mode included."""
+    return spend + allowance.cheap if allowance.is_measured else spend
+
+
+def _quality(words: Words, total: float) -> float | None:
+    if words.scale.kind in ("right", "reward"):
+        return quality(words.bootstrap, total)
+    return None
