@@ -112,8 +112,7 @@ def evaluate(
     terminal.hold_notes(hold=output_form == "console")
     is_diagnosed = diagnose or resolve is not None
     _check_options(
-        simultaneous=simultaneous and draws.number == 0,
-        diagnosed=is_diagnosed and output_form not in ("console", "json"),
+        draws, output_form, simultaneous=simultaneous, is_diagnosed=is_diagnosed
     )
     if out is not None:
         check_writable(out)
@@ -196,13 +195,19 @@ def evaluate(
         terminal.write(FORMS[output_form](result))
 
 
-def _check_options(*, simultaneous: bool, diagnosed: bool) -> None:
+def _check_options(
+    draws: options.DrawOptions,
+    output_form: str,
+    *,
+    simultaneous: bool,
+    is_diagnosed: bool,
+) -> None:
     """Raise where options contradict each other."""
-    if simultaneous:
+    if simultaneous and draws.number == 0:
         raise InputError(
             "--simultaneous adds intervals, which need draws: leave out --draws 0."
         )
-    if diagnosed:
+    if is_diagnosed and output_form not in ("console", "json"):
         raise InputError(
             "--diagnose is printed on the console or as JSON: leave out --format."
         )

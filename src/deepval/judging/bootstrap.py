@@ -218,6 +218,15 @@ class Bootstrap(Totals):
         """Whether the cheap output is needed on every input."""
         return self.rows is not None and self.rows.cheap_always_runs
 
+    @cached_property
+    def mode_gains(self) -> Float[np.ndarray, "mode resample"]:
+        """The total decision value of each mode in every resample, 0 for cheap."""
+        # With two modes the totals are there already, also of a table in files.
+        if len(self.modes) == 2:
+            return np.stack([np.zeros(len(self.inputs)), self.full_gain])
+        values = self.table.mode_values
+        return np.stack([self.totals(value) for value in values.T])
+
     def totals(self, amount: InputFloats) -> PerResample:
         """The sum of an amount over the inputs of every resample."""
         return self.counts @ sums_by_unit(self.table, amount)

@@ -138,8 +138,8 @@ def compare(
     share, loss = samples_of_draws(totals, difference)
     # The scale of rounding errors is 1 for shares.
     loss_scale = float(totals.sum_of_sizes[0])
-    shares = _figures(totals, difference.share[:, 0], share, 1.0)
-    losses = _figures(totals, difference.loss[:, 0], loss, loss_scale)
+    shares = figures(totals, difference.share[:, 0], share, 1.0)
+    losses = figures(totals, difference.loss[:, 0], loss, loss_scale)
     dropped = _dropped(share).tolist()
     return list(map(Comparison, shares, losses, dropped))
 
@@ -149,7 +149,7 @@ def compare_one(totals: Totals, gain: PerResample, other: PerResample) -> Compar
     return compare(totals, gain[None], other[None])[0]
 
 
-def _figures(
+def figures(
     totals: Totals, values: PerRow, samples: DrawRows, scale: float
 ) -> list[Figure]:
     """Figures with their intervals.
@@ -163,7 +163,7 @@ def _figures(
     # All rows at once: one sort of the matrix, and not one per row.
     bounds = percentiles(samples, totals.draws).tolist()
     spread = spreads(samples, totals.draws).tolist()
-    figures = []
+    found = []
     for row, value in enumerate(values.tolist()):
         low, high = bounds[row]
         second = second_opinion(
@@ -174,8 +174,8 @@ def _figures(
             scale=scale,
         )
         own = interval(low, high, scale)
-        figures.append(Figure(known(value), own, second, known(spread[row])))
-    return figures
+        found.append(Figure(known(value), own, second, known(spread[row])))
+    return found
 
 
 def samples_of_draws(

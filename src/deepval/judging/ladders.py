@@ -218,11 +218,10 @@ class RandomLadder(Policy):
     ) -> list[Outcome]:
         """The best mixture that each allowance pays for, in every resample anew."""
         values = bootstrap.table.mode_values
-        gains = np.stack([bootstrap.totals(value) for value in values.T])
         benefits = np.maximum(values, 0.0)
         benefit = np.stack([bootstrap.totals(value) for value in benefits.T])
         return [
-            Outcome(_best_mixture(bootstrap, allowance, gains, benefit))
+            Outcome(_best_mixture(bootstrap, allowance, bootstrap.mode_gains, benefit))
             for allowance in allowances
         ]
 

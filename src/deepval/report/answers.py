@@ -294,12 +294,11 @@ def _lines_of_effect(
     result: Result, effect: Effect, width: int, typed: Typed | None
 ) -> list[str]:
     """Whether the dearer mode helps, and the units where it does most and least."""
-    first, *others = effect.sentences
-    room = [text for text in others if text.startswith("At ")]
-    lines = _wrapped(first, width)
-    for sentence in others:
-        if sentence not in room:
-            lines += _wrapped(sentence, width)
+    # What a router could gain comes last, where budgets are judged at all.
+    before, room = effect.sentences[:3], effect.sentences[3:]
+    lines: list[str] = []
+    for sentence in before:
+        lines += _wrapped(sentence, width)
     lines += ["", *_wrapped(_judged_on(result), width)]
     # Among several modes, what each gives comes before where the dearest one does.
     if len(result.setting.modes) > 2 and result.answers:

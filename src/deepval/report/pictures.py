@@ -17,14 +17,9 @@ from deepval.results import (
     Result,
     Row,
 )
-from deepval.tables.scores import REFERENCES
+from deepval.tables.scores import is_reference
 
 Point = tuple[float, float]
-
-
-def is_reference(name: str) -> bool:
-    """Whether rows of this name are yardsticks, such as random or one fixed mode."""
-    return name in REFERENCES or name.startswith(ALWAYS_MODE)
 
 
 def pictures(result: Result) -> list[Picture]:

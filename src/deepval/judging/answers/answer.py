@@ -4,12 +4,10 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from deepval.judging.allowances import Allowance
 from deepval.judging.answers.blind import BlindModes, OnTop, allowed, fits
 from deepval.judging.answers.leads import AnswerVerdict, Lead, leads
-from deepval.judging.answers.scale import Scale, quality
+from deepval.judging.answers.scale import Scale
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.differences import Figure
 from deepval.judging.gains import Gains
@@ -32,7 +30,6 @@ class Fixed:
         total: The same in units of the loss, over all inputs.
         spend: Beyond the cheap mode, per input.
         fits: Whether the budget pays for it.
-        quality: Share of right answers or mean reward, where there are such.
     """
 
     mode: str
@@ -40,7 +37,6 @@ class Fixed:
     total: float
     spend: float
     fits: bool
-    quality: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +90,14 @@ def decide(
     """
     entrants, refused = _entrants(contest, never)
     allowance = contest.allowance
-    named = [one for one in entrants if one[0].name in own or not own]
-    rest = [one for one in entrants if one[0].name not in own and own]
+    named = [one for one in entrants if is_own(one[0].name, own)]
+    rest = [one for one in entrants if not is_own(one[0].name, own)]
     judged = leads(bootstrap, allowance, named)
     fixed = fixed_modes(bootstrap, allowance)
     # Of modes that gain the same, the cheaper stands first, and max keeps it.
-    best_fixed = max([mode for mode in fixed if mode.fits], key=_gain)
+    best_fixed = max([mode for mode in fixed if mode.fits], key=lambda mode: mode.total)
     verdict = _verdict(judged)
-    if not judged and any(name in own or not own for name, _ in refused):
+    if not judged and any(is_own(name, own) for name, _ in refused):
         verdict = "do not run"
     on_top = None
     if verdict != "run":
@@ -117,6 +113,11 @@ def decide(
         more_units=_more_units(bootstrap, judged[0], verdict) if judged else None,
         on_top=on_top,
     )
+
+
+def is_own(allocator: str, own: Collection[str]) -> bool:
+    """Whether an allocator may become the candidate: all may where none is named."""
+    return allocator in own or not own
 
 
 def _entrants(
@@ -156,17 +157,14 @@ def fixed_modes(bootstrap: Bootstrap, allowance: Allowance) -> list[Fixed]:
     fixed = []
     for number, name in enumerate(modes.names):
         cost = float(modes.cost[number, 0])
-        total = float(modes.gain[number, 0])
-        has_quality = scale.kind in ("right", "reward")
         fixed.append(
             Fixed(
                 mode=name,
                 gain=gains[number],
-                total=total,
+                total=float(modes.gain[number, 0]),
                 spend=cost / float(bootstrap.inputs[0]),
                 # The cheap mode is where every budget begins.
                 fits=number == 0 or fits(cost, limit),
-                quality=quality(bootstrap, total) if has_quality else None,
             )
         )
     return fixed
@@ -194,11 +192,6 @@ def _on_top(
     if judged and judged[0].verdict == "run":
         return judged[0]
     return None
-
-
-def _gain(mode: Fixed) -> float:
-    """The gain to compare fixed modes by; an undefined one comes last."""
-    return -math.inf if np.isnan(mode.total) else mode.total
 
 
 def _more_units(

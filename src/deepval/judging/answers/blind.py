@@ -67,7 +67,7 @@ class BlindModes:
     def of(cls, bootstrap: Bootstrap, allowance: Allowance) -> "BlindModes":
         """The modes of a table under an allowance."""
         cost = _blind_costs(bootstrap, allowance)
-        return cls(bootstrap.modes, mode_gains(bootstrap), cost)
+        return cls(bootstrap.modes, bootstrap.mode_gains, cost)
 
     def mixtures(self, spend: ResampleRows) -> Mixtures:
         """The best mixture that costs no more than each spend, in every resample.
@@ -118,16 +118,6 @@ class BlindModes:
         chance = np.clip((spend - self.cost[low]) / rise, 0.0, 1.0)
         gain = (1 - chance) * self.gain[low] + chance * self.gain[high]
         return np.where(_pays(spend, self.cost[low]), gain, -np.inf), chance
-
-
-def mode_gains(bootstrap: Bootstrap) -> ModeRows:
-    """The total decision value of each mode in every resample, 0 for cheap."""
-    nothing = np.zeros(len(bootstrap.inputs))
-    # With two modes the totals are there already, also of a table in files.
-    if len(bootstrap.modes) == 2:
-        return np.stack([nothing, bootstrap.full_gain])
-    values = bootstrap.table.mode_values
-    return np.stack([bootstrap.totals(value) for value in values.T])
 
 
 def _blind_costs(bootstrap: Bootstrap, allowance: Allowance) -> ModeRows:
@@ -251,7 +241,7 @@ class AlwaysMode(Policy):
     ) -> list[Outcome]:
         """The value of the mode on all inputs, where the budget pays for it."""
         number = bootstrap.modes.index(self.mode)
-        gain = mode_gains(bootstrap)[number]
+        gain = bootstrap.mode_gains[number]
         benefit = bootstrap.full_benefit
         if 0 < number < len(bootstrap.modes) - 1:
             value = bootstrap.table.mode_values[:, number]

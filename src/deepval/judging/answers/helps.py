@@ -53,7 +53,6 @@ class Help:
 
     Attributes:
         verdict: Whether the full mode on every input is better than the cheap one.
-        is_shown: Whether that is shown for new units, too, and not for these alone.
         gain: Of the full mode on all inputs, in the scale of the words.
         changed: Inputs on which the two differ.
         helped: Those on which the full mode is better.
@@ -64,7 +63,6 @@ class Help:
     """
 
     verdict: HelpVerdict
-    is_shown: bool
     gain: Figure
     changed: int
     helped: int
@@ -89,10 +87,8 @@ def without_a_score(bootstrap: Bootstrap, contests: Sequence[Contest]) -> Help:
     largest: UnitGain | None = max(units, key=lambda one: one.gain)
     if largest.share is None:
         largest = None
-    verdict = _verdict(gain)
     return Help(
-        verdict=verdict,
-        is_shown=verdict != "not settled",
+        verdict=_verdict(gain),
         gain=gain,
         changed=int(np.count_nonzero(np.abs(values) > tolerance)),
         helped=int(np.count_nonzero(values > tolerance)),

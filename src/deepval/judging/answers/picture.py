@@ -13,7 +13,7 @@ import numpy as np
 
 from deepval.arrays import PerResample
 from deepval.judging.allowances import Allowance
-from deepval.judging.answers.answer import fixed_modes
+from deepval.judging.answers.answer import fixed_modes, is_own
 from deepval.judging.answers.blind import BlindModes, OnTop, allowed, spent_under
 from deepval.judging.answers.leads import Lead, leads
 from deepval.judging.answers.scale import Scale, quality
@@ -147,8 +147,12 @@ def picture(fresh: Fresh, answers: Sequence[Answer]) -> Picture | None:
     steps = _steps(allowance, judged)
 
     allocators = [one for one in fresh.policies if not one.is_reference]
-    compared = [one for one in allocators if fresh.is_compared(one.name)]
-    rest = [one for one in allocators if not fresh.is_compared(one.name)]
+    compared = [
+        one
+        for one in allocators
+        if is_own(one.name, fresh.own) and one.name not in fresh.diagnostics
+    ]
+    rest = [one for one in allocators if one not in compared]
     answer = _answer_under(answers, allowance)
     hinted: list[Policy] = []
     if answer is not None and answer.on_top is not None:

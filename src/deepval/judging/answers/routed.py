@@ -9,7 +9,6 @@ from deepval.errors import InputError, suggestion
 from deepval.judging.allowances import Budget, Selection
 from deepval.judging.answers.blind import OnTop
 from deepval.judging.extras.recovery import Fresh
-from deepval.judging.gains import Gains
 from deepval.results import Result
 from deepval.tables.values import ValueTable
 
@@ -46,7 +45,8 @@ def routed(
     ends = table.with_modes([table.modes[0], table.modes[-1]])
     if not fresh.allowances[0].per_input:
         return ends, budget
-    row = result.rows[[row.answer is not None for row in result.rows].index(True)]
+    # One score was judged, so one row has an answer.
+    (row,) = [row for row in result.rows if row.answer is not None]
     if row.escalated is None or not row.escalated > 0:
         raise InputError(
             f"{row.allocator}: the budget must buy an escalation; {row.label} buys "
@@ -66,11 +66,5 @@ def _on_base(fresh: Fresh, table: ValueTable, base: str) -> tuple[ValueTable, Bu
             f"--base {base}: the budget must pay for it on every input, and charge the "
             "mode that runs (--skipping); it does not: raise --alpha."
         )
-    return table.with_modes([base, table.modes[-1]]), Selection(
-        _share(outcome.gains, fresh)
-    )
-
-
-def _share(gains: Gains, fresh: Fresh) -> float:
-    """The share of the inputs that is escalated."""
-    return float(gains.escalated[0] / fresh.bootstrap.inputs[0])
+    share = float(outcome.gains.escalated[0] / fresh.bootstrap.inputs[0])
+    return table.with_modes([base, table.modes[-1]]), Selection(share)

@@ -7,16 +7,13 @@ import numpy as np
 
 from deepval.arrays import Bool, DrawRows, Int, PerResample, ResampleRows
 from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.differences import Figure, unit_shown
+from deepval.judging.differences import Figure, figures, unit_shown
 from deepval.judging.intervals import (
     ROUNDING,
     Interval,
     interval,
     percentiles,
-    second_opinion,
-    spreads,
 )
-from deepval.results import known
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,22 +80,8 @@ def figures_of(bootstrap: Bootstrap, samples: ResampleRows) -> list[Figure]:
     drawn = samples[:, bootstrap.drawn]
     if not bootstrap.has_intervals:
         drawn = np.full(drawn.shape, np.nan)
-    bounds = percentiles(drawn, bootstrap.draws).tolist()
-    spread = spreads(drawn, bootstrap.draws).tolist()
-    figures = []
-    for row, value in enumerate(samples[:, 0].tolist()):
-        low, high = bounds[row]
-        second = second_opinion(
-            value,
-            spread[row],
-            units=len(bootstrap.unit_ids),
-            effective_units=bootstrap.effective_units,
-            # Samples are points or shares: the scale of their rounding is 1.
-            scale=1.0,
-        )
-        own = interval(low, high, scale=1.0)
-        figures.append(Figure(known(value), own, second, known(spread[row])))
-    return figures
+    # Samples are points or shares: the scale of their rounding is 1.
+    return figures(bootstrap, samples[:, 0], drawn, 1.0)
 
 
 def bounds_at_once(

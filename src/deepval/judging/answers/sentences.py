@@ -195,7 +195,7 @@ class Words:
         cheap = self.bootstrap.modes[0]
         full = self.bootstrap.modes[-1]
         amount = self._effect_words(effect, cheap)
-        if effect.is_shown:
+        if effect.verdict != "not settled":
             return f"{full} {effect.verdict}: it {amount}."
         units = len(self.bootstrap.unit_ids)
         noun = self.units if units > 1 else self.unit

@@ -74,27 +74,20 @@ def tell(
     nouns = ("input", "unit") if bootstrap.rows is None else bootstrap.rows.nouns
     words = Words(bootstrap, *nouns)
     rows: dict[Judgement, RowAnswer] = {}
-    answers = []
     decisions = []
-    has_allocators = False
     for contest in contests:
         decision = decide(bootstrap, contest, own=own, never=diagnostics)
-        decisions.append((contest, decision))
+        decisions.append(decision)
         rows |= _row_answers(words, contest, decision)
-        has_allocators |= bool(decision.judged or decision.refused)
+    # Beside a router's own budget, a budget without an allocator asks nothing.
+    asked = [one for one in decisions if one.judged or one.refused]
     effect = None
-    if not has_allocators and bootstrap.rows is not None:
-        effect = without_a_score(bootstrap, contests)
-    for contest, decision in decisions:
-        is_asked = (
-            decision.judged or decision.refused or contest.allowance.spender is None
-        )
-        # Beside a router's own budget, one that holds no allocator asks nothing.
-        if has_allocators and not (decision.judged or decision.refused):
-            continue
-        if is_asked:
-            answers.append(_answer(words, decision, effect))
-    return Told(tuple(answers), rows, _effect_record(words, effect))
+    if not asked:
+        asked = [one for one in decisions if one.allowance.spender is None]
+        if bootstrap.rows is not None:
+            effect = without_a_score(bootstrap, contests)
+    answers = tuple(_answer(words, decision, effect) for decision in asked)
+    return Told(answers, rows, _effect_record(words, effect))
 
 
 def own_of(names: str | Sequence[str], scores: Any) -> tuple[str, ...]:
@@ -112,35 +105,48 @@ def own_of(names: str | Sequence[str], scores: Any) -> tuple[str, ...]:
 
 def _answer(words: Words, decision: Decision, effect: Help | None) -> Answer:
     """The record of a decision."""
-    candidate = decision.candidate
     sentence = words.sentence(decision)
     if effect is not None:
         # Without a score there is nothing to run or not to run but the modes.
         sentence = words.effect(effect)
-    hint = words.hint(decision) or words.rivals(decision)
-    on_top = None if decision.on_top is None else decision.on_top.policy
-    assert on_top is None or isinstance(on_top, OnTop)
     return Answer(
         budget=decision.allowance.key,
         verdict=decision.verdict,
-        candidate=None if candidate is None else candidate.name,
-        gain=None if candidate is None else candidate.total,
-        lead=None if candidate is None else _estimate(candidate),
-        lead_words=None if candidate is None else words.lead(candidate),
-        against=None if candidate is None else words.mixture(candidate.mixture),
         best_fixed=decision.best_fixed.mode,
         best_fixed_gain=decision.best_fixed.total,
         best_fixed_spend=decision.best_fixed.spend,
         fixed=tuple(_fixed_mode(words, decision, mode) for mode in decision.fixed),
         scale=words.scale.kind,
         more_units=decision.more_units,
-        on_top=None if on_top is None else on_top.base,
-        on_top_score=None if on_top is None else on_top.ranking.name,
         sentence=sentence,
         instead=words.instead(decision),
-        hint=hint,
+        hint=words.hint(decision) or words.rivals(decision),
         doubt=words.doubt(decision),
+        **_candidate_fields(words, decision.candidate),
+        **_base_fields(decision.on_top),
     )
+
+
+def _candidate_fields(words: Words, candidate: Lead | None) -> dict[str, Any]:
+    """What an answer says of its candidate; nothing where no allocator can run."""
+    if candidate is None:
+        return dict.fromkeys(("candidate", "gain", "lead", "lead_words", "against"))
+    return {
+        "candidate": candidate.name,
+        "gain": candidate.total,
+        "lead": _estimate(candidate),
+        "lead_words": words.lead(candidate),
+        "against": words.mixture(candidate.mixture),
+    }
+
+
+def _base_fields(on_top: Lead | None) -> dict[str, Any]:
+    """The score that is worth running on a better base, if there is one."""
+    if on_top is None:
+        return {"on_top": None, "on_top_score": None}
+    policy = on_top.policy
+    assert isinstance(policy, OnTop)
+    return {"on_top": policy.base, "on_top_score": policy.ranking.name}
 
 
 def _fixed_mode(words: Words, decision: Decision, mode: Fixed) -> FixedMode:
@@ -189,16 +195,22 @@ def _row_answers(
     for entry in contest.entries:
         name = entry.policy.name
         if isinstance(entry.policy, AlwaysMode):
-            rows[entry.judgement] = _fixed_answer(
-                words, allowance, fixed[name], fixed_leads.get(name)
+            rows[entry.judgement] = _row_answer(
+                words,
+                allowance,
+                fixed_leads.get(name),
+                total=fixed[name].total,
+                spend=fixed[name].spend,
+                verdict=None,
             )
         elif name in found:
             lead = found[name]
-            rows[entry.judgement] = RowAnswer(
-                lead=_estimate(lead),
-                words=words.lead(lead),
-                spend=_in_all(allowance, lead.spend),
-                quality=_quality(words, lead.total),
+            rows[entry.judgement] = _row_answer(
+                words,
+                allowance,
+                lead,
+                total=lead.total,
+                spend=lead.spend,
                 verdict=lead.verdict,
             )
         elif name in reasons and entry.judgement.refusal == "infeasible":
@@ -217,15 +229,21 @@ def _leads_of_fixed(bootstrap: Bootstrap, contest: Contest) -> dict[str, Lead]:
     return found
 
 
-def _fixed_answer(
-    words: Words, allowance: Allowance, mode: Fixed, lead: Lead | None
+def _row_answer(
+    words: Words,
+    allowance: Allowance,
+    lead: Lead | None,
+    *,
+    total: float,
+    spend: float,
+    verdict: AnswerVerdict | None,
 ) -> RowAnswer:
     return RowAnswer(
         lead=None if lead is None else _estimate(lead),
         words=None if lead is None else words.lead(lead),
-        spend=_in_all(allowance, mode.spend),
-        quality=_quality(words, mode.total),
-        verdict=None,
+        spend=_in_all(allowance, spend),
+        quality=_quality(words, total),
+        verdict=verdict,
     )
 
 

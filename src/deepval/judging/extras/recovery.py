@@ -49,11 +49,6 @@ class Fresh:
     own: tuple[str, ...] = ()
     diagnostics: tuple[str, ...] = ()
 
-    def is_compared(self, allocator: str) -> bool:
-        """Whether an allocator may become the candidate of an answer."""
-        is_own = allocator in self.own or not self.own
-        return is_own and allocator not in self.diagnostics
-
     @property
     def has_gap(self) -> Bool[np.ndarray, "resample"]:
         """Whether the full mode has less loss than the cheap one in each resample."""

@@ -15,7 +15,6 @@ from deepval.report.charts import Chart
 from deepval.report.figures import style
 from deepval.report.figures.answer_figure import answer_figure
 from deepval.report.figures.style import Axes, Figure, LeftOutError, draw_or_reason
-from deepval.report.pictures import is_reference
 from deepval.report.text_tables import number
 from deepval.results import (
     ALWAYS,
@@ -27,6 +26,7 @@ from deepval.results import (
     Row,
     lists_by_key,
 )
+from deepval.tables.scores import is_reference
 
 HEADLINE = 0.2
 """Of several budgets, a figure shows the nearest to this one."""
