@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Shaped
+from deepval.arrays import Ids, InputFloats, InputInts
 from deepval.errors import (
     InputError,
     InputWarning,
@@ -191,7 +191,7 @@ class Columns:
             )
         return Columns(self.source, data)
 
-    def ids(self, name: str) -> Shaped[np.ndarray, "input"]:
+    def ids(self, name: str) -> Ids:
         """A column of ids as text or integers."""
         inputs = None if name == "input" else self.data.get("input")
         return id_array(self.data[name], f"{self.source}: column {name!r}", ids=inputs)
@@ -223,7 +223,7 @@ class Columns:
             | {name: self._integers(name) for name in whole}
         )
 
-    def _integers(self, name: str) -> Int[np.ndarray, "input"]:
+    def _integers(self, name: str) -> InputInts:
         values = self.data[name]
         if (
             values.dtype.kind not in "iu"
@@ -235,7 +235,7 @@ class Columns:
             )
         return values.astype(np.int64)
 
-    def numbers(self, name: str) -> Float[np.ndarray, "input"]:
+    def numbers(self, name: str) -> InputFloats:
         """A column as float64; nulls become NaN."""
         return number_array(
             self.data[name],
@@ -243,7 +243,7 @@ class Columns:
             ids=self.data.get("input"),
         )
 
-    def rewards(self, name: str) -> Float[np.ndarray, "input"]:
+    def rewards(self, name: str) -> InputFloats:
         """A column of rewards as float64, where right and wrong may be words."""
         return quality_array(
             self.data[name],
@@ -656,14 +656,14 @@ def _dictionary_values(chunk: Any) -> np.ndarray:
     return values[chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy()]
 
 
-def text_array(values: Sequence[str], what: str) -> Shaped[np.ndarray, "input"]:
+def text_array(values: Sequence[str], what: str) -> Ids:
     """Texts as an array, with the bounds of ids on its width."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return as_text(id_array(array, what))
 
 
-def refuse_repeated(ids: Shaped[np.ndarray, "input"], source: str) -> None:
+def refuse_repeated(ids: Ids, source: str) -> None:
     """Raise where an id is repeated, naming both rows."""
     rows = first_repeat(ids)
     if rows is not None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Shaped
+from deepval.arrays import Float, Int, PerRow, RowInts, RowValues, Shaped, UnitIds
 from deepval.errors import InputError
 from deepval.progress import Watch, unwatched
 from deepval.tables import input_costs, joins
@@ -71,7 +71,7 @@ class ScannedTable:
     rewards: bool
     costs: Costs | None
     every_unit: Shaped[np.ndarray, "every"]
-    unit_ids: Shaped[np.ndarray, "unit"]
+    unit_ids: UnitIds
     sizes: Int[np.ndarray, "unit"]
     units: Spill
     unit_index: Int[np.ndarray, "every"]
@@ -92,13 +92,13 @@ class ScannedTable:
         """Decision values of the sampled inputs."""
         return self.sample_losses[0] - self.sample_losses[1]
 
-    def unit(self) -> Iterator[Int[np.ndarray, "row"]]:
+    def unit(self) -> Iterator[RowInts]:
         """The unit of each row, CHUNK rows at a time; -1 where it is not judged."""
         return (self.unit_index[codes] for codes in self.units.chunks(CHUNK))
 
     def losses(
         self,
-    ) -> Iterator[tuple[Float[np.ndarray, "row"], Float[np.ndarray, "row"]]]:
+    ) -> Iterator[tuple[PerRow, PerRow]]:
         """Losses of both modes, CHUNK rows at a time."""
         for chunk in self.parts.chunks(*self.columns):
             cheap, full = (
@@ -205,7 +205,7 @@ def _refuse_what_needs_memory(
 
 def _units(
     parts: Parts,
-) -> tuple[Shaped[np.ndarray, "unit"], Spill, Int[np.ndarray, "unit"]]:
+) -> tuple[UnitIds, Spill, Int[np.ndarray, "unit"]]:
     """All units sorted as text, the index of each row's unit among them, and the number
     of rows of each unit.
     """
@@ -237,7 +237,7 @@ class _Grades:
     lowest: float = 0.0
     highest: float = 0.0
 
-    def note(self, losses: Float[np.ndarray, "row"]) -> None:
+    def note(self, losses: PerRow) -> None:
         if not len(losses) or not self.are_graded:
             return
         self.are_graded = is_right_or_wrong(losses)
@@ -261,7 +261,7 @@ class _Hashing:
     step: int
     grades: _Grades = field(default_factory=_Grades)
 
-    def _chosen_rows(self) -> Iterator[Shaped[np.ndarray, "row"]]:
+    def _chosen_rows(self) -> Iterator[RowValues]:
         return (self.unit_index[codes] >= 0 for codes in self.codes.chunks(CHUNK))
 
     def hash_ids(self, digest: Any, *, text: bool) -> Any:
@@ -351,18 +351,14 @@ class _Hashing:
         return largest, np.concatenate(sample)
 
 
-def thin(
-    column: Shaped[np.ndarray, "row"], first: int, step: int
-) -> Shaped[np.ndarray, "sampled"]:
+def thin(column: RowValues, first: int, step: int) -> Shaped[np.ndarray, "sampled"]:
     """The rows of a piece whose number is a multiple of `step`; the piece starts with
     row `first`.
     """
     return column[-first % step :: step].copy()
 
 
-def _loss(
-    column: Float[np.ndarray, "row"], *, rewards: bool
-) -> Float[np.ndarray, "row"]:
+def _loss(column: PerRow, *, rewards: bool) -> PerRow:
     return 0.0 - column if rewards else column  # no negative zeros
 
 
@@ -390,7 +386,7 @@ class ScannedScores:
     sample: Float[np.ndarray, "sampled"]
     kind: Kind
 
-    def chunks(self) -> Iterator[Float[np.ndarray, "row"]]:
+    def chunks(self) -> Iterator[PerRow]:
         """The score of each row of the table, CHUNK rows at a time; -inf where it is
         missing.
         """
@@ -471,9 +467,7 @@ class _Lacking:
     first: int | None = None
     number: int = 0
 
-    def note(
-        self, score: Float[np.ndarray, "row"], unit: Int[np.ndarray, "row"], row: int
-    ) -> None:
+    def note(self, score: PerRow, unit: RowInts, row: int) -> None:
         absent = np.flatnonzero(np.isnan(score) & (unit >= 0))
         if len(absent) and self.first is None:
             self.first = row + int(absent[0])
@@ -491,13 +485,13 @@ class _Lacking:
             )
 
 
-def _fill(scores: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
+def _fill(scores: PerRow) -> PerRow:
     """The scores with NaN replaced by -inf, which ranks last."""
     absent = np.isnan(scores)
     return np.where(absent, -math.inf, scores) if absent.any() else scores
 
 
-def _checked_scores(parts: Parts) -> Iterator[Float[np.ndarray, "row"]]:
+def _checked_scores(parts: Parts) -> Iterator[PerRow]:
     """The column of scores; raises at the first NaN."""
     first = 0
     for scores in parts.numbers("score"):

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.arrays import Float, InputFlags, InputInts, PerRow, RowInts, RowValues
 from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
 from deepval.results import ALWAYS, ALWAYS_MODE
@@ -68,19 +68,19 @@ class Fit:
         inside: Whether the input's own unit is one of them.
     """
 
-    units: Int[np.ndarray, "input"]
-    inside: Bool[np.ndarray, "input"]
+    units: InputInts
+    inside: InputFlags
 
     @classmethod
     def none(cls, inputs: int) -> "Fit":
         """The fit of a signal: nothing was fitted."""
         return cls(np.zeros(inputs, dtype=np.int64), np.zeros(inputs, dtype=bool))
 
-    def keep(self, rows: Bool[np.ndarray, "input"] | Int[np.ndarray, "row"]) -> "Fit":
+    def keep(self, rows: InputFlags | RowInts) -> "Fit":
         """The fit behind the chosen inputs, in the chosen order."""
         return Fit(self.units[rows], self.inside[rows])
 
-    def on_table(self, rows: Int[np.ndarray, "input"], inputs: int) -> "Fit":
+    def on_table(self, rows: InputInts, inputs: int) -> "Fit":
         """The fit on a table of `inputs` inputs, in which these inputs are `rows`;
         other inputs have no fit.
         """
@@ -88,7 +88,7 @@ class Fit:
         whole.units[rows], whole.inside[rows] = self.units, self.inside
         return whole
 
-    def columns(self) -> dict[str, Int[np.ndarray, "input"]]:
+    def columns(self) -> dict[str, InputInts]:
         """Columns of a scores file."""
         return {FIT_UNITS: self.units, IN_FIT: self.inside.astype(np.int64)}
 
@@ -112,13 +112,13 @@ class Scores:
 
     name: str
     values: Float[np.ndarray, "input *mode"]
-    covered: Bool[np.ndarray, "input"]
+    covered: InputFlags
     modes: tuple[str, ...] = ()
     kind: Kind = "deployable"
     fit: Fit | None = None
     choice: bool = False
 
-    def keep(self, rows: Bool[np.ndarray, "input"]) -> "Scores":
+    def keep(self, rows: InputFlags) -> "Scores":
         """The scores of the chosen inputs."""
         fit = None if self.fit is None else self.fit.keep(rows)
         return replace(
@@ -126,12 +126,12 @@ class Scores:
         )
 
     @property
-    def chosen(self) -> Int[np.ndarray, "input"]:
+    def chosen(self) -> InputInts:
         """The mode that a choice names for each input; 0 for cheap."""
         return self.values.astype(np.int64) @ np.arange(1, self.values.shape[1] + 1)
 
     @cached_property
-    def order(self) -> Int[np.ndarray, "input"]:
+    def order(self) -> InputInts:
         """The inputs by falling plain score, sorted once."""
         return np.argsort(-self.values)
 
@@ -472,10 +472,10 @@ def _from_array(table: ValueTable, name: str, source: Any) -> Scores:
 
 def _choices(
     table: ValueTable,
-    names: Shaped[np.ndarray, "row"],
-    ids: Shaped[np.ndarray, "row"],
+    names: RowValues,
+    ids: RowValues,
     what: str,
-) -> list[Float[np.ndarray, "row"]]:
+) -> list[PerRow]:
     """For each mode above cheap, 1 where it is chosen."""
     unknown = np.flatnonzero(~np.isin(names, table.modes))
     if len(unknown):
@@ -488,8 +488,8 @@ def _choices(
 
 
 def _refuse_nan(
-    scores: Sequence[Float[np.ndarray, "row"]],
-    ids: Shaped[np.ndarray, "row"],
+    scores: Sequence[PerRow],
+    ids: RowValues,
     whats: Sequence[str],
 ) -> None:
     for numbers, what in zip(scores, whats, strict=True):
@@ -502,7 +502,7 @@ def _refuse_nan(
             )
 
 
-def _rows_of(table: ValueTable, raw: columns.Columns) -> Int[np.ndarray, "row"]:
+def _rows_of(table: ValueTable, raw: columns.Columns) -> RowInts:
     ids = raw.ids("input")
     rows = keys.positions(ids, table.input)
     unknown = np.flatnonzero(rows < 0)
