@@ -321,5 +321,5 @@ def refuse_rows(
         more = f", and {len(rows) - 1} more are like it"
     first = int(rows[0])
     raise InputError(
-        f"{requirement}; {row_name(first, ids)} holds {values[first]}{more}."
+        f"{requirement}; {row_name(first, ids)} holds {quote(values[first])}{more}."
     )
