@@ -617,8 +617,9 @@ def named_units(units: Any, available: Shaped[np.ndarray, "available"]) -> UnitI
     names = unit_names(units)
     unknown = names[keys.positions(names, available) < 0]
     if len(unknown) > 0:
+        verb = "is" if len(unknown) == 1 else "are"
         raise InputError(
-            f"Named units must be in the table; these are not: {some(unknown)}. It "
+            f"Named units must be in the table; {', '.join(unknown)} {verb} not. It "
             f"has {some(available)}."
         )
     return names
