@@ -26,6 +26,10 @@ else:
 
     Bool = Float = Int = Num = Shaped = Unchecked
 
+Ids = Shaped[np.ndarray, "input"]
+"""An id for each input: text, or integers."""
+UnitIds = Shaped[np.ndarray, "unit"]
+"""An id for each unit, as text."""
 InputFloats = Float[np.ndarray, "input"]
 InputInts = Int[np.ndarray, "input"]
 InputNumbers = Num[np.ndarray, "input"]
@@ -39,6 +43,10 @@ PerResample = Float[np.ndarray, "resample"]
 """One number for the sample, for each draw, and for the sample without each unit."""
 PerRow = Float[np.ndarray, "row"]
 """One number for each of some rows, such as the rows of a result."""
+RowInts = Int[np.ndarray, "row"]
+RowFlags = Bool[np.ndarray, "row"]
+RowValues = Shaped[np.ndarray, "row"]
+"""The same with integers, flags, or ids and records."""
 RowBounds = Float[np.ndarray, "row 2"]
 """A lower and an upper bound for each row."""
 DrawRows = Float[np.ndarray, "row draw"]

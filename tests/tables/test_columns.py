@@ -153,6 +153,11 @@ def test_nulls_are_nan_among_numbers_and_none_among_integers():
     assert found.numbers("half").tolist() == [1.0, 2.0]
 
 
+def test_times_with_nanoseconds_are_read():
+    times = pa.array([1, 10**9 + 1], pa.time64("ns"))
+    assert len(columns.read(pa.table({"taken": times})).data["taken"]) == 2
+
+
 def test_ids_of_a_csv_file_stay_text(tmp_path):
     found = columns.read(
         csv_file(tmp_path, "unit,input,track\n0003,007,007\n0003,1e3,8\n")

@@ -383,14 +383,23 @@ def test_rewards_are_losses_the_other_way_round():
     )
     with pytest.raises(InputError, match="'loss_<mode>'"):
         read_values(columns | named | {"loss_small": [1, 2, 3]})
-    with pytest.raises(InputError, match="not both; found both"):
+    with pytest.raises(InputError, match="not both"):
         ValueTable.from_columns(
             unit=["a"], losses={"c": [1], "f": [1]}, rewards={"c": [1], "f": [1]}
         )
-    with pytest.raises(InputError, match="not both; found neither"):
+    with pytest.raises(InputError, match="are needed"):
         ValueTable.from_columns(unit=["a"])
     with pytest.raises(InputError, match="column 'reward_large' must be finite"):
         read_values(columns | named | {"reward_large": [1.0, math.inf, 0.0]})
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_every_mode_has_a_name(name):
+    columns = {"unit": ["a", "b"], "input": [0, 1], "loss_full": [1, 2]}
+    with pytest.raises(InputError, match="every mode needs a name"):
+        read_values(columns | {f"loss_{name}": [1, 0]})
+    with pytest.raises(InputError, match="every mode needs a name"):
+        ValueTable.from_columns(unit=["a", "b"], losses={name: [1, 0], "full": [1, 2]})
 
 
 def test_modes_that_seem_to_stand_the_wrong_way_round_are_warned_of():

@@ -19,7 +19,9 @@ from deepval.arrays import (
     Float,
     Int,
     Num,
+    PerRow,
     PerUnit,
+    RowInts,
     Slots,
 )
 from deepval.judging import kernel
@@ -96,9 +98,9 @@ class Sifting:
 
     def add(
         self,
-        score: Float[np.ndarray, "row"],
-        value: Float[np.ndarray, "row"],
-        unit: Int[np.ndarray, "row"],
+        score: PerRow,
+        value: PerRow,
+        unit: RowInts,
     ) -> None:
         """Add a piece of the rows to the sums, and store the rows of requested
         blocks.
@@ -115,9 +117,9 @@ class Sifting:
 
     def again(
         self,
-        score: Float[np.ndarray, "row"],
-        value: Float[np.ndarray, "row"],
-        unit: Int[np.ndarray, "row"],
+        score: PerRow,
+        value: PerRow,
+        unit: RowInts,
     ) -> None:
         """Store the requested rows of a piece whose sums were added before."""
         self._keep(self.sieve.blocks(score), score, value, unit)
@@ -131,8 +133,8 @@ class Sifting:
 
     def want(
         self,
-        counts: Float[np.ndarray, "draw unit"],
-        slots: Int[np.ndarray, "draw budget"],
+        counts: Counts,
+        slots: Slots,
     ) -> None:
         """Request the rows that these draws need from the next reading."""
         for part in self._pieces(slots):
@@ -142,8 +144,8 @@ class Sifting:
 
     def sums(
         self,
-        counts: Float[np.ndarray, "draw unit"],
-        slots: Int[np.ndarray, "draw budget"],
+        counts: Counts,
+        slots: Slots,
     ) -> Float[np.ndarray, "draw budget quantity"]:
         """Expected sums of quantities over the highest scores, in every draw of units
         and for every number of slots.
@@ -203,9 +205,7 @@ class Sifting:
         if self.requested.any():
             self.read_again()
 
-    def _quantities(
-        self, value: Float[np.ndarray, "row"]
-    ) -> list[Float[np.ndarray, "row"]]:
+    def _quantities(self, value: PerRow) -> list[PerRow]:
         return [value, np.maximum(value, 0.0)] if self.signed else [value]
 
     def _per_unit(self, rows: np.ndarray) -> Float[np.ndarray, "column unit"]:
@@ -221,9 +221,9 @@ class Sifting:
     def _keep(
         self,
         block: Num[np.ndarray, "row"],
-        score: Float[np.ndarray, "row"],
-        value: Float[np.ndarray, "row"],
-        unit: Int[np.ndarray, "row"],
+        score: PerRow,
+        value: PerRow,
+        unit: RowInts,
     ) -> None:
         rows = np.flatnonzero(self.requested[block])
         if not len(rows):
@@ -244,7 +244,7 @@ class Sifting:
         size = np.cumsum(self.sieve.tables[0][blocks].sum(axis=1)) // SORTED
         return (blocks[size == group] for group in np.unique(size))
 
-    def _pieces(self, slots: Int[np.ndarray, "draw budget"]) -> Iterator[slice]:
+    def _pieces(self, slots: Slots) -> Iterator[slice]:
         step = max(1, TAKEN // (slots.shape[1] * len(self.stored)))
         return (slice(first, first + step) for first in range(0, len(slots), step))
 

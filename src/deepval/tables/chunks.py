@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Shaped
+from deepval.arrays import PerRow, RowInts, RowValues
 from deepval.errors import InputError, library, quote
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST
@@ -105,12 +105,12 @@ class Parts:
         if number:
             yield _by_name(pending, names)
 
-    def numbers(self, name: str) -> Iterator[Float[np.ndarray, "row"]]:
+    def numbers(self, name: str) -> Iterator[PerRow]:
         """A column as float64, CHUNK rows at a time; nulls become NaN."""
         self.check_numbers(name)
         return (as_numbers(chunk[name]) for chunk in self.chunks(name))
 
-    def ids(self, name: str, *, text: bool) -> Iterator[Shaped[np.ndarray, "row"]]:
+    def ids(self, name: str, *, text: bool) -> Iterator[RowValues]:
         """A column of ids as text or integers, CHUNK rows at a time."""
         first = 0
         for chunk in self.chunks(name):
@@ -153,9 +153,7 @@ class Parts:
             )
         return True
 
-    def id_codes(
-        self, name: str
-    ) -> Iterator[tuple[Sequence[str], Int[np.ndarray, "row"]]]:
+    def id_codes(self, name: str) -> Iterator[tuple[Sequence[str], RowInts]]:
         """Per CHUNK rows, the distinct ids as text and the index of each row's id among
         them.
         """
@@ -219,9 +217,7 @@ class Parts:
                 return str(ids[row - at * CHUNK])
         raise IndexError(row)
 
-    def _as_ids(
-        self, column: Any, name: str, first: int, *, text: bool
-    ) -> Shaped[np.ndarray, "row"]:
+    def _as_ids(self, column: Any, name: str, first: int, *, text: bool) -> RowValues:
         self._refuse_null(column, name, first)
         ids = columns.id_array(
             columns.to_numpy(column, f"{self.source}: column {name!r}"), self.source
@@ -262,7 +258,7 @@ class Parts:
                 raise columns.damage_error(path, error) from error
 
 
-def as_numbers(column: Any) -> Float[np.ndarray, "row"]:
+def as_numbers(column: Any) -> PerRow:
     """A column as float64; nulls become NaN."""
     import pyarrow as pa
 

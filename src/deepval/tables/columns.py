@@ -8,10 +8,11 @@ the same bytes.
 
 import csv
 import io
+import math
 import os
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Shaped
+from deepval.arrays import Ids, InputFloats
 from deepval.errors import (
     InputError,
     InputWarning,
@@ -56,12 +57,8 @@ TAB = "\t"
 SEPARATORS = {";": "semicolons", TAB: "tabs", "|": "bars"}
 NULLS = ["", "null"]
 TRUTHS = {
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 LONGEST_HEADER = 65_536
 """Bytes of a line that are searched for separators."""
@@ -115,13 +112,14 @@ class Form:
         """Names of columns in scores files, or in values files, by our names; both have
         the column `input`.
         """
-        prefix = LOSS_PREFIX if self.losses else REWARD_PREFIX
-        every = dict(self.columns) | {f"{prefix}{mode}": mode for mode in self.modes}
-        return {
-            n: own
-            for n, own in every.items()
-            if n == "input" or n.startswith(("score", "choice")) == scores
-        }
+        names = dict(self.columns)
+        names |= {LOSS_PREFIX + mode: mode for mode in self.losses}
+        names |= {REWARD_PREFIX + mode: mode for mode in self.rewards}
+        for name in list(names):
+            is_of_scores = name.startswith(("score", "choice"))
+            if name != "input" and is_of_scores != scores:
+                del names[name]
+        return names
 
 
 OURS = Form()
@@ -144,29 +142,26 @@ class Columns:
     @classmethod
     def of(cls, source: str, data: Mapping[Any, Any]) -> "Columns":
         """Columns from anything that NumPy converts to arrays."""
-        return cls(
-            source,
-            {
-                str(n): as_array(column, f"{source}: column '{n}'")
-                for n, column in data.items()
-            },
-        )
+        arrays = {}
+        for name, column in data.items():
+            arrays[str(name)] = as_array(column, f"{source}: column '{name}'")
+        return cls(source, arrays)
 
     def __len__(self) -> int:
-        return len(next(iter(self.data.values()))) if self.data else 0
+        return max(map(len, self.data.values()), default=0)
 
     def require(self, *names: str, advice: str = "") -> None:
         """Raise where a column is missing or there is no row; in the advice, NAME
         stands for the missing name.
         """
-        missing = [name for name in names if name not in self.data]
-        if missing:
-            raise InputError(
-                f"{self.source}: column {missing[0]!r} is needed; found "
-                f"{', '.join(self.data) or 'no columns'}."
-                f"{advice.replace('NAME', missing[0])}"
-            )
-        if not any(map(len, self.data.values())):
+        for name in names:
+            if name not in self.data:
+                raise InputError(
+                    f"{self.source}: column {name!r} is needed; found "
+                    f"{', '.join(self.data) or 'no columns'}."
+                    f"{advice.replace('NAME', name)}"
+                )
+        if len(self) == 0:
             raise InputError(f"{self.source}: at least one row is needed; found none.")
 
     def renamed(self, names: Mapping[str, str]) -> "Columns":
@@ -174,27 +169,33 @@ class Columns:
         name.
         """
         for name, own in names.items():
+            if own in self.data and own != name in self.data:
+                raise InputError(
+                    f"{self.source}: {own!r} is to be {name!r}, and there is a column "
+                    f"{name!r} already."
+                )
             if own not in self.data and name != "input":
                 raise InputError(
                     f"{self.source}: column {own!r} is needed for {name!r}; found "
                     f"{', '.join(self.data)}{suggestion(own, self.data)}"
                 )
-            if own in self.data and own != name in self.data:
-                raise InputError(
-                    f"{self.source}: {own!r} is to be {name!r}, "
-                    f"and there is a column {name!r} already."
-                )
         data: dict[str, np.ndarray] = {}
         for own, column in self.data.items():
-            data |= dict.fromkeys(
-                [name for name, other in names.items() if other == own] or [own], column
-            )
+            # One column may have several of our names.
+            ours = [name for name, other in names.items() if other == own]
+            data |= dict.fromkeys(ours or [own], column)
         return Columns(self.source, data)
 
-    def ids(self, name: str) -> Shaped[np.ndarray, "input"]:
+    def _what(self, name: str) -> str:
+        """A column in messages."""
+        return f"{self.source}: column {name!r}"
+
+    def ids(self, name: str) -> Ids:
         """A column of ids as text or integers."""
-        inputs = None if name == "input" else self.data.get("input")
-        return id_array(self.data[name], f"{self.source}: column {name!r}", ids=inputs)
+        inputs = None
+        if name != "input":
+            inputs = self.data.get("input")
+        return id_array(self.data[name], self._what(name), ids=inputs)
 
     def of_types(
         self,
@@ -211,53 +212,45 @@ class Columns:
             numbers: Names of the columns that hold numbers, as float64.
             whole: Names of the columns that hold integers, as int64.
         """
-        missing = [name for name in (*texts, *numbers, *whole) if name not in self.data]
-        if missing:
-            raise InputError(
-                f"{self.source}: must have "
-                f"a column {missing[0]!r}; it has {', '.join(self.data)}."
-            )
-        return (
-            {name: as_text(self.ids(name)) for name in texts}
-            | {name: self.numbers(name) for name in numbers}
-            | {name: self._integers(name) for name in whole}
-        )
+        for name in (*texts, *numbers, *whole):
+            if name not in self.data:
+                raise InputError(
+                    f"{self.source}: must have a column {name!r}; it has "
+                    f"{', '.join(self.data)}."
+                )
+        typed: dict[str, np.ndarray] = {name: as_text(self.ids(name)) for name in texts}
+        typed |= {name: self.numbers(name) for name in numbers}
+        for name in whole:
+            values = self.data[name]
+            largest = values.max(initial=0) if values.dtype.kind in "iu" else math.inf
+            if largest > np.iinfo(np.int64).max:
+                raise InputError(
+                    f"{self._what(name)} must hold integers of 64 bits; it holds "
+                    "others."
+                )
+            typed[name] = values.astype(np.int64)
+        return typed
 
-    def _integers(self, name: str) -> Int[np.ndarray, "input"]:
-        values = self.data[name]
-        if (
-            values.dtype.kind not in "iu"
-            or values.max(initial=0) > np.iinfo(np.int64).max
-        ):
-            raise InputError(
-                f"{self.source}: column {name!r} must hold integers "
-                "of 64 bits; it holds others."
-            )
-        return values.astype(np.int64)
-
-    def numbers(self, name: str) -> Float[np.ndarray, "input"]:
+    def numbers(self, name: str) -> InputFloats:
         """A column as float64; nulls become NaN."""
-        return number_array(
-            self.data[name],
-            f"{self.source}: column {name!r}",
-            ids=self.data.get("input"),
-        )
+        ids = self.data.get("input")
+        return number_array(self.data[name], self._what(name), ids=ids)
 
-    def rewards(self, name: str) -> Float[np.ndarray, "input"]:
+    def rewards(self, name: str) -> InputFloats:
         """A column of rewards as float64, where right and wrong may be words."""
-        return quality_array(
-            self.data[name],
-            f"{self.source}: column {name!r}",
-            ids=self.data.get("input"),
-        )
+        ids = self.data.get("input")
+        return quality_array(self.data[name], self._what(name), ids=ids)
 
 
 def read(source: Any, form: Form = OURS, *, scores: bool = False) -> Columns:
     """Columns of a file, an Arrow stream or a mapping under our names: those of scores,
     or of values.
     """
+    columns = _read(source, form)
     names = form.names(scores=scores)
-    return _read(source, form).renamed(names) if names else _read(source, form)
+    if names:
+        return columns.renamed(names)
+    return columns
 
 
 def _read(source: Any, form: Form) -> Columns:
@@ -272,26 +265,25 @@ def _read(source: Any, form: Form) -> Columns:
     path = Path(source)
     if reading.is_folder(path) and parquet_files(path):
         return _read_folder(path)
-    if path.suffix.lower() not in (".csv", ".parquet"):
+    ending = path.suffix.lower()
+    if ending not in (".csv", ".parquet"):
         raise InputError(
-            f"{path}: the name must end in .csv "
-            f"or .parquet; found {path.suffix or 'no ending'!r}."
+            f"{path}: the name must end in .csv or .parquet; found "
+            f"{path.suffix or 'no ending'!r}."
         )
+    if reading.is_folder(path):
+        raise InputError(f"{path}: must be a file; it is a folder.")
+    if not reading.is_file(path):
+        raise InputError(f"{path}: no such file; check the name and the folder.")
     try:
-        if reading.is_folder(path):
-            raise InputError(f"{path}: must be a file; it is a folder.")
-        if not reading.is_file(path):
-            raise InputError(f"{path}: no such file; check the name and the folder.")
-        if not path.stat().st_size:
+        if path.stat().st_size == 0:
             raise InputError(
-                f"{path}: the file is empty; it must hold a header "
-                "and at least one row."
+                f"{path}: the file is empty; it must hold a header and at least one "
+                "row."
             )
-        return (
-            _read_csv(path, form)
-            if path.suffix.lower() == ".csv"
-            else _read_parquet(path)
-        )
+        if ending == ".csv":
+            return _read_csv(path, form)
+        return _read_parquet(path)
     except OSError as error:
         raise InputError(
             f"{path}: must be a file that can be read; {reason(error)}."
@@ -304,40 +296,40 @@ def parquet_files(path: Path) -> tuple[Path, ...]:
     """
     if not reading.is_folder(path):
         return (path,)
-    files = (
+    return tuple(
         item
         for item in reading.entries(path)
-        if item.suffix.lower() == ".parquet" and reading.is_file(item)
+        if item.suffix.lower() == ".parquet"
+        and not item.name.startswith(".")
+        and reading.is_file(item)
     )
-    return tuple(item for item in files if not item.name.startswith("."))
 
 
 def _read_folder(path: Path) -> Columns:
     """Columns of all Parquet files of a folder, one below the other."""
-    pa = library("pyarrow")
+    parts = {file: from_parquet(file, str(file)) for file in parquet_files(path)}
+    refuse_other_columns(str(path), {file: part.data for file, part in parts.items()})
+    first = next(iter(parts.values()))
+    data = {}
+    for name in first.data:
+        pieces = [part.data[name] for part in parts.values()]
+        if len({piece.dtype.kind in "OU" for piece in pieces}) > 1:
+            # A column of text and numbers stays mixed.
+            pieces = [piece.astype(object) for piece in pieces]
+        data[name] = np.concatenate(pieces)
+    return Columns(str(path), data)
 
-    tables = {file: parquet_table(file, str(file)) for file in parquet_files(path)}
-    first = next(iter(tables))
-    for file, table in tables.items():
-        if table.column_names != tables[first].column_names:
+
+def refuse_other_columns(source: str, names: Mapping[Path, Iterable[str]]) -> None:
+    """Raise where the files of a folder have different columns."""
+    listed = {file.name: ", ".join(own) for file, own in names.items()}
+    first = next(iter(listed))
+    for file, own in listed.items():
+        if own != listed[first]:
             raise InputError(
-                f"{path}: all files must have the same columns; {file.name} has "
-                f"{', '.join(table.column_names)}, "
-                f"{first.name} {', '.join(tables[first].column_names)}."
+                f"{source}: all files must have the same columns; {file} has {own}, "
+                f"{first} {listed[first]}."
             )
-    if all(table.schema.equals(tables[first].schema) for table in tables.values()):
-        return of_arrow(pa.concat_tables(tables.values()), str(path))
-    parts = [of_arrow(table, str(file)).data for file, table in tables.items()]
-    return Columns(
-        str(path),
-        {name: _concatenate([data[name] for data in parts]) for name in parts[0]},
-    )
-
-
-def _concatenate(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """The parts of a column in one array; a column of text and numbers stays mixed."""
-    texts = any(part.dtype.kind in "OUT" for part in parts)
-    return np.concatenate([part.astype(object) if texts else part for part in parts])
 
 
 def _read_parquet(path: Path) -> Columns:
@@ -392,24 +384,22 @@ def damage_error(source: object, error: Exception) -> InputError:
 
 
 def _read_csv(path: Path, form: Form) -> Columns:
-    sep, decimal = (
-        (form.sep, form.decimal) if form.sep in _first_lines(path)[0] else (",", ".")
-    )
+    sep, decimal = ",", "."
+    if form.sep in _first_lines(path)[0]:
+        sep, decimal = form.sep, form.decimal
     result = None
     with suppress(ImportError):
         result = _read_by_arrow(path, sep, decimal=decimal)
     if sep == "," and (result is None or len(result.data) == 1):
         _refuse_other_separators(path)
-    result = _read_by_python(path, sep, decimal=decimal) if result is None else result
+    if result is None:
+        result = _read_by_python(path, sep, decimal=decimal)
     with reading.open_file(path) as handle:
         handle.seek(-1, 2)
-        if handle.read(1) not in b"\r\n":
-            warnings.warn(
-                InputWarning(
-                    f"{path}: the last line has no end; check that the file is not cut."
-                ),
-                stacklevel=5,
-            )
+        ends = handle.read(1) in b"\r\n"
+    if not ends:
+        note = f"{path}: the last line has no end; check that the file is not cut."
+        warnings.warn(InputWarning(note), stacklevel=5)
     return result
 
 
@@ -439,103 +429,80 @@ def _read_by_python(path: Path, sep: str, *, decimal: str) -> Columns:
     """Columns of a CSV file without Arrow, ten times slower; a file that Arrow refuses
     is an error that says why.
     """
-    content, why = reading.content(path, largest=path.stat().st_size), "it has no lines"
+    content = reading.content(path, largest=path.stat().st_size)
+    lines = io.StringIO(reading.decode(content, path), newline="")
     csv.field_size_limit(max(csv.field_size_limit(), min(len(content), 2**31 - 1)))
+    why = "it has no lines"
     try:
-        rows = list(
-            filter(
-                None,
-                csv.reader(
-                    io.StringIO(content.decode("utf-8-sig"), newline=""), delimiter=sep
-                ),
-            )
-        )
-    except UnicodeDecodeError as bad:
-        line, byte = content.count(b"\n", 0, bad.start) + 1, content[bad.start]
-        raise InputError(
-            f"{path}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}. "
-            "Save it as UTF-8."
-        ) from bad
+        rows = [row for row in csv.reader(lines, delimiter=sep) if row]
     except csv.Error as error:
-        rows, why = [], reason(error)
+        rows = []
+        why = reason(error)
     if not rows:
         raise InputError(
             f"{path}: must be a CSV file with a header; it is cut, damaged or of "
             f"another type ({why})."
         )
     header = rows.pop(0)
+    refuse_equal_names(header, str(path))
     for number, row in enumerate(rows, start=1):
         if len(row) != len(header):
-            more = (
-                "numbers have a decimal point, not a comma, and that "
-                if len(row) > len(header)
-                else ""
-            )
             raise InputError(
                 f"{path}: rows must be equally long; row {number} has {len(row)} "
                 f"cells and the header {len(header)}: {quote(sep.join(row))}. Check "
-                f"that {more}the file is not cut."
+                "that the file is not cut, and that numbers have a decimal point, not "
+                "a comma."
             )
-    refuse_equal_names(header, str(path))
-    cells = {name: [row[at] for row in rows] for at, name in enumerate(header)}
-    return Columns(
-        str(path),
-        {n: _typed(c, text=n in ID_COLUMNS, decimal=decimal) for n, c in cells.items()},
-    )
+    data = {}
+    for at, name in enumerate(header):
+        cells = [None if row[at] in NULLS else row[at] for row in rows]
+        data[name] = _typed(cells, text=name in ID_COLUMNS, decimal=decimal)
+    return Columns(str(path), data)
 
 
-def _typed(cells: Sequence[str], *, text: bool, decimal: str) -> np.ndarray:
+def _typed(cells: Sequence[str | None], *, text: bool, decimal: str) -> np.ndarray:
     """Cells of a CSV file as integers, truth values, floats or text; nulls are NaN
     among floats and None elsewhere.
     """
-    values = [None if cell in NULLS else cell for cell in cells]
-    # Python, unlike others, reads 1_000
-    if not text and not any("_" in cell for cell in cells):
-        for convert, kind in (
-            (int, np.int64),
-            (TRUTHS.__getitem__, np.bool_),
-            (lambda v: float(v.replace(decimal, ".")), np.float64),
-        ):
-            with suppress(ValueError, KeyError, OverflowError):
-                numbers = [
-                    None if value is None else convert(value) for value in values
-                ]
-                return np.array(
-                    numbers,
-                    dtype=object if None in values and kind is not np.float64 else kind,
-                )
-    return np.array(values, dtype=object)
+    forms: dict[type, Callable[[str], Any]] = {
+        np.int64: int,
+        np.bool_: TRUTHS.__getitem__,
+        np.float64: lambda cell: float(cell.replace(decimal, ".")),
+    }
+    # Python, unlike others, reads 1_000.
+    if text or any("_" in cell for cell in cells if cell is not None):
+        forms = {}
+    for kind, convert in forms.items():
+        with suppress(ValueError, KeyError, OverflowError):
+            values = [None if cell is None else convert(cell) for cell in cells]
+            if None in values and kind is not np.float64:
+                return np.array(values, dtype=object)
+            return np.array(values, dtype=kind)
+    return np.array(cells, dtype=object)
 
 
 def _first_lines(path: Path) -> tuple[str, str]:
     """The header of a CSV file and its first row."""
     with reading.open_file(path) as handle:
-        header, row = (
-            handle.readline(LONGEST_HEADER).decode("utf-8", "replace").strip()
-            for _ in range(2)
-        )
-    return header, row
+        header = handle.readline(LONGEST_HEADER)
+        row = handle.readline(LONGEST_HEADER)
+    return header.decode("utf-8", "replace").strip(), row.decode("utf-8", "replace")
 
 
 def _refuse_other_separators(path: Path) -> None:
     """Raise where a header has no comma but a separator that other programs use."""
     header, row = _first_lines(path)
-    between = next(
-        (
-            name
-            for sign, name in SEPARATORS.items()
-            if sign in header and "," not in header
-        ),
-        None,
-    )
-    if between is not None:
-        sign = next(sign for sign, name in SEPARATORS.items() if name == between)
-        comma = re.search(r"\d,\d", row) is not None
+    if "," in header:
+        return
+    for sign, name in SEPARATORS.items():
+        if sign not in header:
+            continue
+        option = "--sep tab" if sign == TAB else f"--sep {sign!r}"
+        if re.search(r"\d,\d", row):
+            option += " --decimal ,"
         raise InputError(
             f"{path}: cells must be separated by commas and numbers have a point; it "
-            f"has {between} between cells{' and commas in its numbers' * comma}: "
-            f"{quote(header)}. --sep "
-            f"{'tab' if sign == TAB else repr(sign)}{' --decimal ,' * comma} reads it."
+            f"has {name} between cells: {quote(header)}. {option} reads it."
         )
 
 
@@ -545,9 +512,8 @@ def _read_stream(source: Any, name: str) -> Columns:
     except ImportError:  # pandas and polars have columns of their own
         if not hasattr(source, "columns"):
             raise missing_library("pyarrow") from None
-        return Columns.of(
-            name, {column: source[column].to_numpy() for column in source.columns}
-        )
+        arrays = {column: source[column].to_numpy() for column in source.columns}
+        return Columns.of(name, arrays)
     try:
         table = pa.table(source)
     except (pa.ArrowException, ValueError, TypeError) as error:
@@ -568,11 +534,11 @@ def of_arrow(
             f"{source}: column names must be UTF-8 text. Save it as UTF-8."
         ) from None
     refuse_equal_names(names, source)
-    pairs = zip(names, table.columns, strict=True)
-    selected = {name: column for name, column in pairs if only is None or name in only}
-    return Columns(
-        source, {n: to_numpy(c, f"{source}: column {n!r}") for n, c in selected.items()}
-    )
+    data = {}
+    for name, column in zip(names, table.columns, strict=True):
+        if only is None or name in only:
+            data[name] = to_numpy(column, f"{source}: column {name!r}")
+    return Columns(source, data)
 
 
 def refuse_equal_names(names: Sequence[str], source: str) -> None:
@@ -590,32 +556,39 @@ def to_numpy(column: Any, what: str) -> np.ndarray:
     import pyarrow as pa
 
     try:
-        if pa.types.is_dictionary(column.type):
-            return np.concatenate(
-                [np.empty(0, dtype=object), *map(_dictionary_values, column.chunks)]
-            )
-        if pa.types.is_integer(column.type) and column.null_count:
-            return np.array(column.to_pylist(), dtype=object)
-        if (
-            pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-        ) and not column.null_count:
-            parts = [_fixed_width(chunk) for chunk in column.chunks if len(chunk)]
-            packed = [part for part in parts if part is not None]
-            return (
-                np.concatenate(packed)
-                if packed and len(packed) == len(parts)
-                else column.to_numpy()
-            )
-        plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-        # Arrow's own way imports pandas where it is installed.
-        if plain and column.num_chunks and not column.null_count:
-            return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
-        return column.to_numpy()
+        return _plain_array(column)
     except (pa.ArrowException, ValueError) as error:
         raise InputError(
             f"{what} must hold text or numbers; it is {column.type} and cannot be "
             f"read ({reason(error)}). Leave it out."
         ) from error
+
+
+def _plain_array(column: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    kind = column.type
+    is_integer = pa.types.is_integer(kind)
+    if pa.types.is_dictionary(kind):
+        parts = [_dictionary_values(chunk) for chunk in column.chunks]
+        return np.concatenate([np.empty(0, dtype=object), *parts])
+    if pa.types.is_time64(kind):
+        # Python's times have no nanoseconds.
+        column = column.cast(pa.time64("us"), safe=False)
+    if is_integer and column.null_count > 0:
+        return np.array(column.to_pylist(), dtype=object)
+    chunks = [chunk for chunk in column.chunks if len(chunk) > 0]
+    if column.null_count > 0 or not chunks:
+        return column.to_numpy()
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        packed = [_fixed_width(chunk) for chunk in chunks]
+        texts = [part for part in packed if part is not None]
+        if len(texts) == len(chunks):
+            return np.concatenate(texts)
+    # Arrow's own way imports pandas where it is installed.
+    if is_integer or pa.types.is_floating(kind):
+        return np.concatenate([np.from_dlpack(chunk) for chunk in chunks])
+    return column.to_numpy()
 
 
 def _fixed_width(chunk: Any) -> np.ndarray | None:
@@ -625,23 +598,18 @@ def _fixed_width(chunk: Any) -> np.ndarray | None:
     import pyarrow as pa
 
     _, offsets, data = chunk.buffers()
-    number = np.dtype(np.int64 if pa.types.is_large_string(chunk.type) else np.int32)
-    offset = np.frombuffer(
-        offsets,
-        dtype=number,
-        count=len(chunk) + 1,
-        offset=chunk.offset * number.itemsize,
-    )
+    kind = np.int64 if pa.types.is_large_string(chunk.type) else np.int32
+    offset = np.frombuffer(offsets, dtype=kind)[chunk.offset :][: len(chunk) + 1]
     length = np.diff(offset)
     width = int(length.max())
-    content = (
-        np.frombuffer(data, dtype=np.uint8, count=int(offset[-1]))[offset[0] :]
-        if data
-        else np.empty(0, np.uint8)
-    )
-    if not 0 < width <= PACKED or content.max() > 127 or content.min() == 0:
+    # Without any characters Arrow may leave the buffer out.
+    if not 0 < width <= PACKED:
+        return None
+    content = np.frombuffer(data, dtype=np.uint8)[offset[0] : offset[-1]]
+    if content.max() > 127 or content.min() == 0:
         return None
     table = np.zeros((len(chunk), width), dtype=np.uint32)
+    # Texts lie one behind the other, so they fill the rows in order.
     table[np.arange(width) < length[:, None]] = content
     return table.view(f"U{width}")[:, 0]
 
@@ -650,20 +618,20 @@ def _dictionary_values(chunk: Any) -> np.ndarray:
     """Values of a dictionary chunk (Arrow itself cannot decode those of polars)."""
     import pyarrow as pa
 
-    values = np.array(
-        [*chunk.dictionary.to_numpy(zero_copy_only=False), None], dtype=object
-    )
+    # A null points at the None behind the values.
+    words = chunk.dictionary.to_numpy(zero_copy_only=False)
+    values = np.array([*words, None], dtype=object)
     return values[chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy()]
 
 
-def text_array(values: Sequence[str], what: str) -> Shaped[np.ndarray, "input"]:
+def text_array(values: Sequence[str], what: str) -> Ids:
     """Texts as an array, with the bounds of ids on its width."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return as_text(id_array(array, what))
 
 
-def refuse_repeated(ids: Shaped[np.ndarray, "input"], source: str) -> None:
+def refuse_repeated(ids: Ids, source: str) -> None:
     """Raise where an id is repeated, naming both rows."""
     rows = first_repeat(ids)
     if rows is not None:
@@ -678,10 +646,12 @@ def parquet_bytes(content: Mapping[str, np.ndarray]) -> bytes:
     """Content of a Parquet file with these columns."""
     pa, pq = library("pyarrow"), library("pyarrow.parquet")
 
-    arrays = {
-        k: pa.array(v.tolist(), pa.string()) if v.dtype.kind == "U" else pa.array(v)
-        for k, v in content.items()
-    }
+    arrays = {}
+    for name, column in content.items():
+        if column.dtype.kind == "U":
+            arrays[name] = pa.array(column.tolist(), pa.string())
+        else:
+            arrays[name] = pa.array(column)
     out = io.BytesIO()
     pq.write_table(pa.table(arrays), out, compression="zstd")
     return out.getvalue()
@@ -697,9 +667,11 @@ def csv_text(content: Mapping[str, np.ndarray]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(content)
-    cells = [
-        [repr(v) if isinstance(v, float) else v for v in column.tolist()]
-        for column in content.values()
-    ]
+    cells = []
+    for column in content.values():
+        values = column.tolist()
+        if column.dtype.kind == "f":
+            values = map(repr, values)
+        cells.append(values)
     writer.writerows(zip(*cells, strict=True))
     return out.getvalue()

@@ -73,42 +73,29 @@ class Costs(Printable):
     source: str = "the costs given"
 
     def __post_init__(self) -> None:
-        for table, kind in ((self.modes, "modes"), (self.allocators, "allocators")):
-            if not isinstance(table, Mapping) or not all(
-                isinstance(entry, Mapping) for entry in table.values()
-            ):
-                raise InputError(
-                    f"{self.source}: {kind} must be costs by name, "
-                    "{'cheap': {'ms': 13.2}}."
-                )
-        if len(self.modes) == 1:
-            raise InputError(
-                f"{self.source}: costs of two or more modes "
-                f"are needed; found {quote(list(self.modes))}."
-            )
-        for table, kind in ((self.modes, "mode"), (self.allocators, "allocator")):
+        for kind in ("mode", "allocator"):
+            table = getattr(self, f"{kind}s")
+            _refuse_other_shapes(table, f"{kind}s", self.source)
             for name, entry in table.items():
                 for convention, cost in entry.items():
-                    number = not isinstance(cost, bool) and isinstance(cost, Real)
-                    if not number or not 0 <= float(cost) <= LARGEST_COST:
-                        large = number and LARGEST_COST < float(cost) < math.inf
-                        need = (
-                            f"at most {LARGEST_COST:g}"
-                            if large
-                            else "finite and not negative"
-                        )
+                    if not _is_cost(cost):
                         raise InputError(
-                            f"{self.source}: a cost must "
-                            f"be {need}; "
-                            f"{kind} {name!r} has {convention} = {quote(cost)}."
+                            f"{self.source}: a cost must be finite, not negative and "
+                            f"at most {LARGEST_COST:g}; {kind} {name!r} has "
+                            f"{convention} = {quote(cost)}."
                         )
-        for convention in CONVENTIONS if self.modes else ():
-            cheap, *_, full = self.modes
-            low, high = (
-                self.modes[cheap].get(convention),
-                self.modes[full].get(convention),
+        if len(self.modes) == 1:
+            raise InputError(
+                f"{self.source}: costs of two or more modes are needed; found "
+                f"{quote(list(self.modes))}."
             )
-            if low is not None and high is not None and not high > low:
+        if not self.modes:
+            return
+        cheap, *_, full = self.modes
+        for convention in CONVENTIONS:
+            low = self.modes[cheap].get(convention, -math.inf)
+            high = self.modes[full].get(convention, math.inf)
+            if not high > low:
                 raise InputError(
                     f"{self.source}: the full mode must cost more than the cheap one, "
                     f"and the cheap one come first; found {convention} = {high} for "
@@ -138,33 +125,22 @@ class Costs(Printable):
     @classmethod
     def _from_mapping(cls, content: Mapping[str, Any], source: str) -> "Costs":
         _check_keys(content, TABLES, source)
-        modes, allocators = content.get("modes", {}), content.get("allocators", {})
+        modes = content.get("modes", {})
+        allocators = content.get("allocators", {})
         if not modes and not allocators:
             raise InputError(
                 f"{source}: costs of two or more modes are needed; found []."
             )
-        for name, table in (("modes", modes), ("allocators", allocators)):
-            if not isinstance(table, Mapping) or not all(
-                isinstance(entry, Mapping) for entry in table.values()
-            ):
-                raise InputError(
-                    f"{source}: [{name}.<name>] tables are needed, such as "
-                    f"[{name}.cheap] with ms = 13.2."
-                )
+        _refuse_other_shapes(modes, "modes", source)
+        _refuse_other_shapes(allocators, "allocators", source)
+        served = {}
+        for name, entry in allocators.items():
+            if "served" in entry:
+                served[str(name)] = str(entry["served"])
         return cls(
-            modes={
-                str(name): _entry(entry, f"{source}: mode {name!r}")
-                for name, entry in modes.items()
-            },
-            allocators={
-                str(name): _entry(entry, f"{source}: allocator {name!r}")
-                for name, entry in allocators.items()
-            },
-            served={
-                str(name): str(entry["served"])
-                for name, entry in allocators.items()
-                if "served" in entry
-            },
+            modes=_charged(modes, f"{source}: mode"),
+            allocators=_charged(allocators, f"{source}: allocator"),
+            served=served,
             source=source,
         )
 
@@ -185,37 +161,35 @@ class Costs(Printable):
         convention: Convention,
         kind: str,
     ) -> float:
-        try:
-            return table[name][convention]
-        except KeyError:
+        found: Any = table.get(name, f"only {kind}s {list(table)}")
+        if name not in table or convention not in found:
             raise InputError(
                 f"{self.source}: a measured budget needs {convention!r} of {kind} "
-                f"{name!r}; found "
-                f"{dict(table[name]) if name in table else f'only {kind}s {list(table)}'}"  # noqa: E501
-                f". Add it under [{kind}s.{name}]."
-            ) from None
+                f"{name!r}; found {found}. Add it under [{kind}s.{name}]."
+            )
+        return found[convention]
 
     def with_modes(self, names: Mapping[str, str]) -> "Costs":
         """The costs of the named modes only, in this order and under new names:
         {"cheap": "yolov8s-320", ...}.
         """
-        unknown = [name for name in names.values() if name not in self.modes]
-        if unknown:
-            raise InputError(
-                f"{self.source}: modes must "
-                f"be among {', '.join(self.modes)}; found {unknown[0]!r}."
-            )
+        for name in names.values():
+            if name not in self.modes:
+                raise InputError(
+                    f"{self.source}: modes must be among {', '.join(self.modes)}; "
+                    f"found {name!r}."
+                )
         return replace(self, modes={new: self.modes[old] for new, old in names.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """The figures in the shape of the TOML file."""
-        allocators = {name: dict(entry) for name, entry in self.allocators.items()}
-        for name, served in self.served.items():
-            allocators[name] = allocators[name] | {"served": served}  # pyright: ignore[reportArgumentType]
-        return {
-            "modes": {name: dict(entry) for name, entry in self.modes.items()},
-            "allocators": allocators,
-        }
+        modes = {name: dict(entry) for name, entry in self.modes.items()}
+        allocators: dict[str, dict[str, Any]] = {}
+        for name, entry in self.allocators.items():
+            allocators[name] = dict(entry)
+            if name in self.served:
+                allocators[name]["served"] = self.served[name]
+        return {"modes": modes, "allocators": allocators}
 
 
 def read_costs(source: Any) -> Costs:
@@ -229,10 +203,8 @@ def check_modes(source: str | Path, modes: Iterable[str]) -> None:
     """Raise where a costs file lacks one of the modes; its figures are checked where
     they are used.
     """
-    names, available = (
-        list(modes),
-        toml_content(costs_bytes(source), str(source)).get("modes", {}),
-    )
+    names = list(modes)
+    available = toml_content(costs_bytes(source), str(source)).get("modes", {})
     unknown = [name for name in names if name not in available]
     if unknown:
         raise InputError(
@@ -246,71 +218,83 @@ def costs_bytes(source: str | Path) -> bytes:
     """Content of the file, or of the shipped profile of that name where there is no
     such file.
     """
-    path, named = Path(source), PROFILES.get(str(source))
-    path = named if named and not reading.exists(path) else path
+    path = Path(source)
+    if not reading.exists(path):
+        path = PROFILES.get(str(source), path)
     content = cell_content(path)
-    other = (
-        f", or a shipped profile ({', '.join(PROFILES)})," if path.suffix == "" else ""
-    )
-    return (
-        reading.content(path, f"costs in a .toml file{other}")
-        if content is None
-        else content
-    )
+    if content is not None:
+        return content
+    what = "costs in a .toml file"
+    if path.suffix == "":
+        what += f", or a shipped profile ({', '.join(PROFILES)}),"
+    return reading.content(path, what)
 
 
-def _entry(entry: Mapping[str, Any], what: str) -> dict[Convention, float]:
-    staged = [key for key in entry if _of_a_stage(str(key), entry)]
-    _check_keys(entry, (*CONVENTIONS, *MEASURED), what, besides=staged)
-    costs: dict[Convention, float] = {}
-    for convention in CONVENTIONS:
-        if convention not in entry:
-            continue
-        cost = entry[convention]
-        if isinstance(cost, bool) or not isinstance(cost, Real):
-            raise InputError(f"{what}: {convention} must be a number; found {cost!r}.")
-        try:
-            costs[convention] = float(cost)
-        except OverflowError:
-            costs[convention] = math.inf
+def _is_cost(cost: Any) -> bool:
+    if isinstance(cost, bool) or not isinstance(cost, Real):
+        return False
+    return 0 <= cost <= LARGEST_COST
+
+
+def _refuse_other_shapes(table: Any, kind: str, source: str) -> None:
+    """Raise where costs are not entries by name."""
+    entries = table.values() if isinstance(table, Mapping) else [table]
+    if not all(isinstance(entry, Mapping) for entry in entries):
+        raise InputError(
+            f"{source}: {kind} must be costs by name: [{kind}.<name>] tables, such as "
+            f"[{kind}.mine] with ms = 13.2."
+        )
+
+
+def _charged(
+    table: Mapping[Any, Mapping[str, Any]], what: str
+) -> dict[str, dict[Convention, float]]:
+    """The figures that are charged; notes on how they were measured are left out."""
+    costs: dict[str, dict[Convention, float]] = {}
+    for name, entry in table.items():
+        staged = [key for key in entry if _of_a_stage(str(key), entry)]
+        _check_keys(entry, (*CONVENTIONS, *MEASURED, *staged), f"{what} {name!r}")
+        costs[str(name)] = {
+            convention: _as_float(entry[convention], f"{what} {name!r}: {convention}")
+            for convention in CONVENTIONS
+            if convention in entry
+        }
     return costs
+
+
+def _as_float(cost: Any, what: str) -> float:
+    """A number of a file as float; one that is too large for it is infinite."""
+    if isinstance(cost, bool) or not isinstance(cost, Real):
+        raise InputError(f"{what} must be a number; found {cost!r}.")
+    try:
+        return float(cost)
+    except OverflowError:
+        return math.inf
 
 
 def _of_a_stage(key: str, entry: Collection[str]) -> bool:
     """Whether a figure belongs to a stage: the entry has both its median and its 95th
     percentile.
     """
-    stage = re.fullmatch(r"(.+?)_(p95_)?ms", key)
-    return stage is not None and {f"{stage[1]}_ms", f"{stage[1]}_p95_ms"} <= set(entry)
+    stage = key.removesuffix("_ms").removesuffix("_p95")
+    return {f"{stage}_ms", f"{stage}_p95_ms"} <= set(entry)
 
 
-def _check_keys(
-    keys: Iterable[Any],
-    allowed: Collection[str],
-    what: str,
-    *,
-    besides: Collection[str] = (),
-) -> None:
-    unknown = [str(key) for key in keys if key not in allowed and key not in besides]
-    if unknown:
-        raise InputError(
-            f"{what}: keys must "
-            "be among "
-            f"{', '.join(allowed)}; found "
-            f"{unknown[0]!r}{_nearest(unknown[0], allowed)}."
-        )
+def _check_keys(keys: Iterable[Any], allowed: Collection[str], what: str) -> None:
+    for key in map(str, keys):
+        if key not in allowed:
+            raise InputError(
+                f"{what}: keys must be among {', '.join(allowed)}; found "
+                f"{key!r}{_nearest(key, allowed)}."
+            )
 
 
 def _nearest(name: str, allowed: Collection[str]) -> str:
     """The nearest allowed name, as the end of a sentence; empty where none is near."""
-    parts = [
-        part
-        for part in re.split(r"[\W_]+", name.lower())
-        if part in CONVENTIONS and part in allowed
-    ]
-    near = (
-        get_close_matches(name.lower(), allowed, 1, 0.85)
-        or parts
-        or get_close_matches(name.lower(), allowed, 1, 0.5)
-    )
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    # "energy_mj" means mj, although other names are spelled more like it.
+    parts = set(re.split(r"[\W_]+", name.lower())) & set(CONVENTIONS) & set(allowed)
+    close = get_close_matches(name.lower(), allowed, 1, 0.85)
+    near = close or list(parts) or get_close_matches(name.lower(), allowed, 1, 0.5)
+    if near:
+        return f" (did you mean {near[0]!r}?)"
+    return ""

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import ModeFloats
 from deepval.errors import InputError
 from deepval.tables import columns
 from deepval.tables.costs import CONVENTIONS, LARGEST_COST, Convention
+from deepval.tables.keys import refuse_rows
 
 COST: Convention = "usd"
 """Convention of `cost_<mode>`."""
@@ -23,7 +24,7 @@ NAMES: Mapping[str, Convention] = {
 }
 """Convention of a cost column by its prefix, which stands before `_<mode>`."""
 
-InputCosts = Mapping[Convention, Float[np.ndarray, "input mode"]]
+InputCosts = Mapping[Convention, ModeFloats]
 
 
 def cost_columns(
@@ -62,52 +63,47 @@ def by_name(costs: Any, source: str) -> dict[str, Mapping[Any, Any]]:
 
 def cost_arrays(
     raw: columns.Columns,
-    costs: Mapping[str, Mapping[Any, Any]],
+    priced_modes: Mapping[str, Collection[str]],
     modes: Sequence[str],
     ids: np.ndarray,
 ) -> InputCosts:
     """The costs of these modes by convention; every mode needs a finite cost of at
     least 0 on every input.
     """
-    if {"cost", COST} <= set(costs):
+    if {"cost", COST} <= set(priced_modes):
         raise InputError(
             f"{raw.source}: costs per input are given twice "
             f"in {COST}: as 'cost' and as {COST!r}."
         )
-    return {
-        NAMES[name]: _cost_array(raw, name, part, modes, ids)
-        for name, part in costs.items()
-    }
+    arrays = {}
+    for name, priced in priced_modes.items():
+        missing = [mode for mode in modes if mode not in priced]
+        if missing:
+            others = ", ".join(f"{name}_{mode}" for mode in priced)
+            raise InputError(
+                f"{raw.source}: every mode needs what it costs per input, or none; "
+                f"{missing[0]!r} has no column '{name}_{missing[0]}', others have "
+                f"{others}."
+            )
+        arrays[NAMES[name]] = _cost_array(raw, name, modes, ids)
+    return arrays
 
 
 def _cost_array(
-    raw: columns.Columns,
-    name: str,
-    part: Mapping[Any, Any],
-    modes: Sequence[str],
-    ids: np.ndarray,
-) -> Float[np.ndarray, "input mode"]:
-    missing = [mode for mode in modes if mode not in set(map(str, part))]
-    if missing:
-        raise InputError(
-            f"{raw.source}: every mode needs what it costs per input, or none; "
-            f"{missing[0]!r} has no column "
-            f"'{name}_{missing[0]}', "
-            f"others have {', '.join(f'{name}_{mode}' for mode in part)}."
+    raw: columns.Columns, name: str, modes: Sequence[str], ids: np.ndarray
+) -> ModeFloats:
+    costs = np.empty((len(raw), len(modes)), order="F")
+    for number, mode in enumerate(modes):
+        column = raw.numbers(f"{name}_{mode}")
+        requirement = (
+            f"{raw.source}: column '{name}_{mode}' must hold costs, finite, not "
+            f"negative and of at most {LARGEST_COST:g}"
         )
-    costs = np.stack([raw.numbers(f"{name}_{mode}") for mode in modes]).T
-    row, mode = next(
-        zip(*np.nonzero(~((costs >= 0) & (costs <= LARGEST_COST))), strict=True),
-        (None, None),
-    )
-    if row is not None and mode is not None:
-        large = LARGEST_COST < costs[row, mode] < np.inf
-        need = f"of at most {LARGEST_COST:g}" if large else "finite and not negative"
-        raise InputError(
-            f"{raw.source}: column '{name}_{modes[mode]}' must hold costs, {need}; "
-            f"{columns.row_name(int(row), ids)} holds {costs[row, mode]:g}."
-        )
-    low, high = float(costs[:, 0].mean()), float(costs[:, -1].mean())
+        bad = ~((column >= 0) & (column <= LARGEST_COST))
+        refuse_rows(bad, column, requirement, ids)
+        costs[:, number] = column
+    low = float(costs[:, 0].mean())
+    high = float(costs[:, -1].mean())
     if not high > low:
         raise InputError(
             f"{raw.source}: the full mode must cost more than the cheap one on "

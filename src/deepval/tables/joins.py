@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Num, Shaped
+from deepval.arrays import Int, Num, PerRow, RowValues, Shaped
 from deepval.errors import InputError, reason
 from deepval.tables.chunks import Parts
 from deepval.tables.keys import keys_of
@@ -39,7 +39,7 @@ class Spill:
     def __len__(self) -> int:
         return self._rows
 
-    def append(self, rows: Shaped[np.ndarray, "row"]) -> int:
+    def append(self, rows: RowValues) -> int:
         """Append rows; returns the number of the first one."""
         first = self._rows
         with _temporary_file_errors():
@@ -48,7 +48,7 @@ class Spill:
         self._rows += len(rows)
         return first
 
-    def read(self, first: int, number: int) -> Shaped[np.ndarray, "row"]:
+    def read(self, first: int, number: int) -> RowValues:
         """`number` rows, starting with row `first`."""
         rows = np.empty(number, dtype=self.dtype)
         with _temporary_file_errors():
@@ -65,7 +65,7 @@ class Spill:
                 done += count
         return rows
 
-    def chunks(self, rows: int) -> Iterator[Shaped[np.ndarray, "row"]]:
+    def chunks(self, rows: int) -> Iterator[RowValues]:
         """All rows, `rows` at a time."""
         for first in range(0, self._rows, rows):
             yield self.read(first, min(rows, self._rows - first))
@@ -80,9 +80,7 @@ class GroupedSpill:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def add(
-        self, group: Num[np.ndarray, "row"], rows: Shaped[np.ndarray, "row"]
-    ) -> None:
+    def add(self, group: Num[np.ndarray, "row"], rows: RowValues) -> None:
         """Put rows into the groups with these numbers."""
         first = self._rows.append(rows[np.argsort(group, kind="stable")])
         number = np.bincount(group, minlength=len(self))
@@ -90,7 +88,7 @@ class GroupedSpill:
             self._segments[index].append((first, int(number[index])))
             first += int(number[index])
 
-    def read(self, *groups: int) -> Shaped[np.ndarray, "row"]:
+    def read(self, *groups: int) -> RowValues:
         """The rows of some groups, one after the other."""
         pieces = [
             self._rows.read(*segment)
@@ -99,7 +97,7 @@ class GroupedSpill:
         ]
         return np.concatenate([np.empty(0, dtype=self._rows.dtype), *pieces])
 
-    def __iter__(self) -> Iterator[Shaped[np.ndarray, "row"]]:
+    def __iter__(self) -> Iterator[RowValues]:
         return (self.read(group) for group in range(len(self)))
 
 
@@ -135,7 +133,7 @@ def partition(
     *,
     text: bool,
     partitions: int,
-    scores: Iterable[Float[np.ndarray, "row"]] | None,
+    scores: Iterable[PerRow] | None,
 ) -> GroupedSpill:
     """The ids of a table, partitioned by their keys, with the number of each row and,
     optionally, its score.
@@ -215,13 +213,11 @@ def join(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) ->
     return aligned
 
 
-def _field_names(rows: Shaped[np.ndarray, "row"]) -> tuple[str, ...]:
+def _field_names(rows: RowValues) -> tuple[str, ...]:
     return rows.dtype.names or ()
 
 
-def _equal_ids(
-    one: Shaped[np.ndarray, "row"], other: Shaped[np.ndarray, "row"]
-) -> Shaped[np.ndarray, "row"]:
+def _equal_ids(one: RowValues, other: RowValues) -> RowValues:
     same = one["key"] == other["key"]
     return (
         same & (one["other"] == other["other"])
@@ -230,7 +226,7 @@ def _equal_ids(
     )
 
 
-def _first_repeat(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
+def _first_repeat(rows: RowValues) -> Twice | None:
     """The first repeated id of a partition."""
     keys = np.sort(np.ascontiguousarray(rows["key"]))
     if bool(np.all(keys[1:] != keys[:-1])):
@@ -245,7 +241,7 @@ def _first_repeat(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
 
 
 def _positions(
-    queries: Shaped[np.ndarray, "query"], rows: Shaped[np.ndarray, "row"]
+    queries: Shaped[np.ndarray, "query"], rows: RowValues
 ) -> Int[np.ndarray, "query"]:
     """Index of each queried id among rows of distinct ids; -1 where it is absent.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Shaped
+from deepval.arrays import Ids, InputFlags, InputFloats, InputInts, Int, Shaped
 from deepval.errors import InputError, quote, reason
 
 DENSE = 4
@@ -29,13 +29,13 @@ HASHED_AT_ONCE = 1 << 14
 """Ids that are hashed at once: few enough for the processor's cache."""
 
 
-def as_text(ids: Shaped[np.ndarray, "input"]) -> Shaped[np.ndarray, "input"]:
+def as_text(ids: Ids) -> Ids:
     """Ids as text, integers in decimal."""
     return ids if ids.dtype.kind == "U" else ids.astype(str)
 
 
 def positions(
-    queries: Shaped[np.ndarray, "query"], ids: Shaped[np.ndarray, "input"]
+    queries: Shaped[np.ndarray, "query"], ids: Ids
 ) -> Int[np.ndarray, "query"]:
     """Row of each queried id among `ids`, which must be distinct; -1 where it is
     absent.
@@ -51,7 +51,7 @@ def positions(
     return _rows_by_key(queries, ids)
 
 
-def first_repeat(ids: Shaped[np.ndarray, "input"]) -> tuple[int, int] | None:
+def first_repeat(ids: Ids) -> tuple[int, int] | None:
     """Rows of the first repeated id, the earlier row first; None where all ids
     differ.
     """
@@ -71,8 +71,8 @@ def first_repeat(ids: Shaped[np.ndarray, "input"]) -> tuple[int, int] | None:
 
 
 def groups(
-    ids: Shaped[np.ndarray, "input"],
-) -> tuple[Shaped[np.ndarray, "group"], Int[np.ndarray, "input"]]:
+    ids: Ids,
+) -> tuple[Shaped[np.ndarray, "group"], InputInts]:
     """The distinct ids sorted as text, and the index of each row's id among them."""
     starts = np.flatnonzero(
         np.concatenate([[True], ids[1:] != ids[:-1]])
@@ -93,12 +93,12 @@ def groups(
     )
 
 
-def _dense(ids: Shaped[np.ndarray, "input"]) -> bool:
+def _dense(ids: Ids) -> bool:
     return ids.dtype.kind == "i" and int(ids.max()) - int(ids.min()) < DENSE * len(ids)
 
 
 def _rows_by_table(
-    queries: Int[np.ndarray, "query"], ids: Int[np.ndarray, "input"]
+    queries: Int[np.ndarray, "query"], ids: InputInts
 ) -> Int[np.ndarray, "query"]:
     """Row of each queried integer, from a table over the range of `ids`."""
     low, high = ids.min(), ids.max()
@@ -111,7 +111,7 @@ def _rows_by_table(
 
 
 def _rows_by_key(
-    queries: Shaped[np.ndarray, "query"], ids: Shaped[np.ndarray, "input"]
+    queries: Shaped[np.ndarray, "query"], ids: Ids
 ) -> Int[np.ndarray, "query"]:
     """Row of each queried id by its key.
 
@@ -137,9 +137,7 @@ def _rows_by_key(
     return np.where(same, rows, -1)
 
 
-def keys_of(
-    ids: Shaped[np.ndarray, "input"], seed: int = 0
-) -> Int[np.ndarray, "input"]:
+def keys_of(ids: Ids, seed: int = 0) -> InputInts:
     """Key of each id, an integer of 64 bits; equal ids have equal keys in arrays of any
     width.
     """
@@ -189,7 +187,7 @@ def as_array(
     return array
 
 
-def id_array(column: Any, what: str, *, ids: Any = None) -> Shaped[np.ndarray, "input"]:
+def id_array(column: Any, what: str, *, ids: Any = None) -> Ids:
     """Ids as an array of text or int64; text and integers of the same spelling are the
     same id.
     """
@@ -214,7 +212,7 @@ def id_array(column: Any, what: str, *, ids: Any = None) -> Shaped[np.ndarray, "
     raise InputError(f"{what} must hold text or integers; found {array.dtype}.")
 
 
-def _refuse_long(values: Shaped[np.ndarray, "input"], what: str, ids: Any) -> None:
+def _refuse_long(values: Ids, what: str, ids: Any) -> None:
     """Raise where an id is so long that the array of ids would fill the memory."""
     lengths = np.fromiter(
         (len(str(value)) for value in values), dtype=np.int64, count=len(values)
@@ -230,9 +228,7 @@ def _refuse_long(values: Shaped[np.ndarray, "input"], what: str, ids: Any) -> No
         )
 
 
-def number_array(
-    column: Any, what: str, *, ids: Any = None
-) -> Float[np.ndarray, "input"]:
+def number_array(column: Any, what: str, *, ids: Any = None) -> InputFloats:
     """Numbers as float64; nulls become NaN, and any other value that is not a number is
     an error with its row.
     """
@@ -272,9 +268,7 @@ RIGHT_OR_WRONG = {
 """Words for right and wrong answers, and for a missing one."""
 
 
-def quality_array(
-    column: Any, what: str, *, ids: Any = None
-) -> Float[np.ndarray, "input"]:
+def quality_array(column: Any, what: str, *, ids: Any = None) -> InputFloats:
     """Rewards as float64: numbers, right and wrong in words, or percentages (85 %)."""
     values = as_array(column, what)
     if values.dtype.kind not in "fiub":
@@ -307,6 +301,25 @@ def row_name(row: int, ids: Any = None) -> str:
     """Position of a row in messages, such as 'row 3 (input 17)'; data rows are counted
     from 1.
     """
-    return f"row {row + 1}" + (
-        f" (input {quote(str(ids[row]))})" if ids is not None and row < len(ids) else ""
+    if ids is None or row >= len(ids):
+        return f"row {row + 1}"
+    return f"row {row + 1} (input {quote(str(ids[row]))})"
+
+
+def refuse_rows(
+    bad: InputFlags,
+    values: Ids,
+    requirement: str,
+    ids: Any = None,
+) -> None:
+    """Raise where a value is bad; the error names the first and counts the others."""
+    rows = np.flatnonzero(bad)
+    if len(rows) == 0:
+        return
+    more = ""
+    if len(rows) > 1:
+        more = f", and {len(rows) - 1} more are like it"
+    first = int(rows[0])
+    raise InputError(
+        f"{requirement}; {row_name(first, ids)} holds {quote(values[first])}{more}."
     )

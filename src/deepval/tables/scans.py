@@ -9,13 +9,13 @@ than the table, are stored in temporary files.
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Shaped
+from deepval.arrays import Float, Int, PerRow, RowInts, RowValues, Shaped, UnitIds
 from deepval.errors import InputError
 from deepval.progress import Watch, unwatched
 from deepval.tables import input_costs, joins
@@ -23,7 +23,7 @@ from deepval.tables.chunks import CHUNK, Parts, as_numbers, number_error
 from deepval.tables.columns import ESTIMATED, REWARD_PREFIX
 from deepval.tables.costs import Costs
 from deepval.tables.joins import Spill
-from deepval.tables.keys import as_text
+from deepval.tables.keys import as_text, positions
 from deepval.tables.scores import SCORE_PREFIX, Kind, Missing, one_kind, refuse_values
 from deepval.tables.values import (
     LARGEST_LOSS,
@@ -32,6 +32,7 @@ from deepval.tables.values import (
     is_right_or_wrong,
     loss_columns,
     named_units,
+    need_of,
     some,
     warn_of_frames,
 )
@@ -50,12 +51,11 @@ class ScannedTable:
         columns: Names of the columns of their losses, or rewards.
         rewards: Whether they are rewards.
         costs: Cost of each mode; None where no costs are available.
-        every_unit: Ids of all units, sorted as text.
         unit_ids: Ids of the judged units.
         sizes: Number of inputs of each judged unit.
-        units: Index in `every_unit` of each row's unit.
+        units: Number of each row's unit among all units, judged or not.
         unit_index: Index in `unit_ids` of every unit; -1 for units that are not judged.
-        largest: The largest absolute loss.
+        largest: The largest absolute loss of a judged input.
         is_right_or_wrong: Whether every judged loss is 0 or 1, or every reward.
         digest: SHA-256 of the judged inputs, equal to that of a table in memory.
         step: Every `step`-th judged input is in the sample.
@@ -70,8 +70,7 @@ class ScannedTable:
     columns: tuple[str, ...]
     rewards: bool
     costs: Costs | None
-    every_unit: Shaped[np.ndarray, "every"]
-    unit_ids: Shaped[np.ndarray, "unit"]
+    unit_ids: UnitIds
     sizes: Int[np.ndarray, "unit"]
     units: Spill
     unit_index: Int[np.ndarray, "every"]
@@ -92,19 +91,18 @@ class ScannedTable:
         """Decision values of the sampled inputs."""
         return self.sample_losses[0] - self.sample_losses[1]
 
-    def unit(self) -> Iterator[Int[np.ndarray, "row"]]:
+    def unit(self) -> Iterator[RowInts]:
         """The unit of each row, CHUNK rows at a time; -1 where it is not judged."""
         return (self.unit_index[codes] for codes in self.units.chunks(CHUNK))
 
     def losses(
         self,
-    ) -> Iterator[tuple[Float[np.ndarray, "row"], Float[np.ndarray, "row"]]]:
+    ) -> Iterator[tuple[PerRow, PerRow]]:
         """Losses of both modes, CHUNK rows at a time."""
         for chunk in self.parts.chunks(*self.columns):
-            cheap, full = (
-                _loss(as_numbers(chunk[name]), rewards=self.rewards)
-                for name in self.columns
-            )
+            cheap, full = [as_numbers(chunk[name]) for name in self.columns]
+            if self.rewards:
+                cheap, full = 0.0 - cheap, 0.0 - full  # no negative zeros
             yield cheap, full
 
 
@@ -129,54 +127,57 @@ def scan_values(
     parts.check_numbers(*names, *ordered)
     every, codes, rows = _units(parts)
     judged = every if units is None else named_units(units, every)
-    unit_index = np.searchsorted(judged, every)
-    unit_index = np.where(
-        judged[np.minimum(unit_index, len(judged) - 1)] == every, unit_index, -1
-    )
-    sizes = np.bincount(
-        unit_index[unit_index >= 0],
-        weights=rows[unit_index >= 0],
-        minlength=len(judged),
-    ).astype(np.int64)
-    if not sizes.sum():
+    unit_index = positions(every, judged)
+    is_judged = unit_index >= 0
+    sizes = np.zeros(len(judged), dtype=np.int64)
+    sizes[unit_index[is_judged]] = rows[is_judged]
+    inputs = int(sizes.sum())
+    if inputs == 0:
         raise InputError(f"Named units must hold inputs; none of {some(judged)} does.")
     text = parts.has_text("input")
+    is_reward = prefix == REWARD_PREFIX
     reader = _Hashing(
-        parts, codes, unit_index, step=math.ceil(int(sizes.sum()) / SAMPLE)
+        parts,
+        codes,
+        unit_index,
+        digest=hashlib.sha256("\n".join([*selected, *judged, ""]).encode()),
+        step=math.ceil(inputs / SAMPLE),
     )
-    digest = hashlib.sha256("\n".join([*selected, *judged, ""]).encode())
-    digest = reader.hash_ids(digest, text=text)
-    sample_unit = reader.hash_units(digest)
-    largest, samples = 0.0, []
-    for name in watch(names, "checking losses"):
-        size, sample = reader.hash_losses(digest, name, rewards=prefix == REWARD_PREFIX)
-        largest, samples = max(largest, size), [*samples, sample]
-    graded = reader.grades.are_right_or_wrong
+    reader.hash_ids(text=text)
+    sample_unit = reader.hash_units()
+    losses = [
+        reader.hash_numbers(name, is_reward=is_reward)
+        for name in watch(names, "checking losses")
+    ]
     for name in ordered:
-        reader.hash_losses(digest, name)
+        reader.hash_numbers(name)
+    lowest = min(column.lowest for column in losses)
+    highest = max(column.highest for column in losses)
+    is_graded = all(column.is_graded for column in losses)
+    estimated = None
+    if ESTIMATED in parts.types:
+        estimated = str(parts.head().data[ESTIMATED][0])
     if len(every) == len(parts):
         warn_of_frames(every, every, parts.source)
     return ScannedTable(
         parts=parts,
         modes=selected,
         columns=names,
-        rewards=prefix == REWARD_PREFIX,
+        rewards=is_reward,
         costs=None if costs is None else Costs.of(costs),
-        every_unit=every,
         unit_ids=judged,
         sizes=sizes,
         units=codes,
         unit_index=unit_index,
-        largest=largest,
-        is_right_or_wrong=graded,
-        digest=digest.hexdigest(),
+        largest=max(highest, -lowest),
+        # As in memory: all of them 0 or 1, or all of them 0 or -1.
+        is_right_or_wrong=is_graded and (lowest >= 0 or highest <= 0),
+        digest=reader.digest.hexdigest(),
         step=reader.step,
-        sample_losses=(samples[0], samples[-1]),
+        sample_losses=(losses[0].sample, losses[-1].sample),
         sample_unit=sample_unit,
         text=text,
-        estimated=str(next(iter(parts.chunks(ESTIMATED)))[ESTIMATED][0].as_py())
-        if ESTIMATED in parts.types
-        else None,
+        estimated=estimated,
     )
 
 
@@ -190,22 +191,18 @@ def _refuse_what_needs_memory(
             "table in memory: name two, cheap first (modes=[...], --modes), or allow "
             "more memory (--memory)."
         )
-    cost_names = [
-        name
-        for by_mode in input_costs.cost_columns(parts.types, available).values()
-        for name in by_mode.values()
-    ]
-    if cost_names:
+    for by_mode in input_costs.cost_columns(parts.types, available).values():
+        name = next(iter(by_mode.values()))
         raise InputError(
-            f"{parts.source}: costs per input ({cost_names[0]}) need the table in "
-            "memory: leave those columns out and give one cost per mode (--costs), or "
-            "allow more memory (--memory)."
+            f"{parts.source}: costs per input ({name}) need the table in memory: leave "
+            "those columns out and give one cost per mode (--costs), or allow more "
+            "memory (--memory)."
         )
 
 
 def _units(
     parts: Parts,
-) -> tuple[Shaped[np.ndarray, "unit"], Spill, Int[np.ndarray, "unit"]]:
+) -> tuple[UnitIds, Spill, Int[np.ndarray, "unit"]]:
     """All units sorted as text, the index of each row's unit among them, and the number
     of rows of each unit.
     """
@@ -229,27 +226,23 @@ def _units(
     return ids[order], ranked, rows
 
 
-@dataclass
-class _Grades:
-    """Whether all noted losses are 0 or 1, or all of them 0 or -1."""
+class _Numbers(NamedTuple):
+    """What is known of a column after one reading, over its judged rows.
 
-    are_graded: bool = True
-    lowest: float = 0.0
-    highest: float = 0.0
+    Attributes:
+        sample: The numbers in the sample.
+        lowest: The lowest number.
+        highest: The highest number.
+        is_graded: Whether all numbers are 0 or 1, or -1.
+    """
 
-    def note(self, losses: Float[np.ndarray, "row"]) -> None:
-        if not len(losses) or not self.are_graded:
-            return
-        self.are_graded = is_right_or_wrong(losses)
-        self.lowest = min(self.lowest, float(losses.min()))
-        self.highest = max(self.highest, float(losses.max()))
-
-    @property
-    def are_right_or_wrong(self) -> bool:
-        return self.are_graded and (self.lowest == 0 or self.highest == 0)
+    sample: Float[np.ndarray, "sampled"]
+    lowest: float
+    highest: float
+    is_graded: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Hashing:
     """Reads columns of a table to hash and check them; rows of units that are not
     judged are only checked.
@@ -258,112 +251,93 @@ class _Hashing:
     parts: Parts
     codes: Spill
     unit_index: Int[np.ndarray, "every"]
+    digest: Any
     step: int
-    grades: _Grades = field(default_factory=_Grades)
 
-    def _chosen_rows(self) -> Iterator[Shaped[np.ndarray, "row"]]:
-        return (self.unit_index[codes] >= 0 for codes in self.codes.chunks(CHUNK))
+    def _units(self) -> Iterator[RowInts]:
+        return (self.unit_index[codes] for codes in self.codes.chunks(CHUNK))
 
-    def hash_ids(self, digest: Any, *, text: bool) -> Any:
-        """The digest with the ids added; ids must differ.
+    def hash_ids(self, *, text: bool) -> None:
+        """Add the ids to the digest; they must differ.
 
-        Text ids that spell integers are hashed as integers.
-
-        Whether all ids spell integers is certain only at the end, so both digests are
-        computed.
+        Text ids that spell integers are hashed as integers. Whether all ids do is
+        certain only at the end, so both digests are computed.
         """
-        spelled, all_integers, started, ascending, last = (
-            digest.copy(),
-            True,
-            False,
-            True,
-            None,
-        )
-        for ids, judged in zip(
-            self.parts.ids("input", text=text), self._chosen_rows(), strict=True
+        spelled = self.digest.copy()
+        all_integers = True
+        is_ascending = True
+        separator = ""
+        last = None
+        for ids, unit in zip(
+            self.parts.ids("input", text=text), self._units(), strict=True
         ):
-            ascending = (
-                ascending
-                and bool(np.all(ids[1:] > ids[:-1]))
-                and (last is None or bool(ids[0] > last))
-            )
+            follows = last is None or bool(ids[0] > last)
+            is_ascending &= follows and bool(np.all(ids[1:] > ids[:-1]))
             last = ids[-1]
-            judged_ids = ids if judged.all() else ids[judged]
-            if not len(judged_ids):
+            judged = ids[unit >= 0]
+            if len(judged) == 0:
                 continue
-            numbers = integers(judged_ids) if all_integers else None
-            all_integers = numbers is not None
-            if numbers is not None:
-                digest.update(np.ascontiguousarray(numbers, dtype="<i8").data)
+            numbers = integers(judged) if all_integers else None
+            if numbers is None:
+                all_integers = False
+            else:
+                self.digest.update(np.ascontiguousarray(numbers, dtype="<i8").data)
             if text:
-                spelled.update(
-                    (("\n" if started else "") + "\n".join(judged_ids)).encode()
-                )
-            started = True
-        if not ascending:
-            groups = joins.partition(
-                self.parts,
-                text=text,
-                partitions=joins.partitions_for(len(self.parts)),
-                scores=None,
+                spelled.update((separator + "\n".join(judged)).encode())
+                separator = "\n"
+        # Ascending ids differ; others are compared in temporary files.
+        if not is_ascending:
+            number = joins.partitions_for(len(self.parts))
+            ids_by_key = joins.partition(
+                self.parts, text=text, partitions=number, scores=None
             )
-            joins.refuse_repeated(groups, self.parts)
-        return digest if all_integers else spelled
+            joins.refuse_repeated(ids_by_key, self.parts)
+        if not all_integers:
+            self.digest = spelled
 
-    def hash_units(self, digest: Any) -> Int[np.ndarray, "sampled"]:
+    def hash_units(self) -> Int[np.ndarray, "sampled"]:
         """Add the units of the judged rows to the digest; returns the units of the
         sample.
         """
-        first, sample = 0, []
-        for codes in self.codes.chunks(CHUNK):
-            unit = self.unit_index[codes]
-            judged_units = unit[unit >= 0]
-            digest.update(judged_units.astype("<i4").data)
-            sample.append(thin(judged_units, first, self.step))
-            first += len(judged_units)
+        first = 0
+        sample = []
+        for unit in self._units():
+            judged = unit[unit >= 0]
+            self.digest.update(judged.astype("<i4").data)
+            sample.append(thin(judged, first, self.step))
+            first += len(judged)
         return np.concatenate(sample)
 
-    def hash_losses(
-        self, digest: Any, name: str, *, rewards: bool = False
-    ) -> tuple[float, Float[np.ndarray, "sampled"]]:
-        """Add a column of finite numbers to the digest; returns its largest absolute
-        value and the sample.
-        """
-        row, first, largest, sample = 0, 0, 0.0, []
-        for column, judged in zip(
-            self.parts.numbers(name), self._chosen_rows(), strict=True
-        ):
+    def hash_numbers(self, name: str, *, is_reward: bool = False) -> _Numbers:
+        """Add a column of finite numbers to the digest."""
+        row = first = 0
+        lowest = highest = 0.0
+        is_graded = True
+        sample = []
+        for column, unit in zip(self.parts.numbers(name), self._units(), strict=True):
             if not (column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS):
-                bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
-                value = float(column[bad[0]])
-                need = (
-                    f"be at most {LARGEST_LOSS:g} in size"
-                    if np.isfinite(value)
-                    else "be finite"
-                )
-                raise number_error(self.parts, name, row + int(bad[0]), value, need)
-            losses = _loss(column if judged.all() else column[judged], rewards=rewards)
-            digest.update(np.ascontiguousarray(losses, dtype="<f8").data)
-            self.grades.note(losses)
-            largest = max(largest, float(max(column.max(), -column.min())))
-            sample.append(thin(losses, first, self.step))
-            row, first = row + len(column), first + len(losses)
-        return largest, np.concatenate(sample)
+                bad = int(np.argmin(np.abs(column) <= LARGEST_LOSS))
+                value = float(column[bad])
+                raise number_error(self.parts, name, row + bad, value, need_of(value))
+            row += len(column)
+            judged = unit >= 0
+            numbers = column if judged.all() else column[judged]
+            if is_reward:
+                numbers = 0.0 - numbers
+            self.digest.update(np.ascontiguousarray(numbers, dtype="<f8").data)
+            lowest = float(numbers.min(initial=lowest))
+            highest = float(numbers.max(initial=highest))
+            is_graded = is_graded and is_right_or_wrong(numbers)
+            sample.append(thin(numbers, first, self.step))
+            first += len(numbers)
+        return _Numbers(np.concatenate(sample), lowest, highest, is_graded)
 
 
-def thin(
-    column: Shaped[np.ndarray, "row"], first: int, step: int
-) -> Shaped[np.ndarray, "sampled"]:
+def thin(column: RowValues, first: int, step: int) -> Shaped[np.ndarray, "sampled"]:
     """The rows of a piece whose number is a multiple of `step`; the piece starts with
     row `first`.
     """
     return column[-first % step :: step].copy()
-
-
-def _loss(
-    column: Float[np.ndarray, "row"], *, rewards: bool
-) -> Float[np.ndarray, "row"]:
-    return 0.0 - column if rewards else column  # no negative zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,7 +364,7 @@ class ScannedScores:
     sample: Float[np.ndarray, "sampled"]
     kind: Kind
 
-    def chunks(self) -> Iterator[Float[np.ndarray, "row"]]:
+    def chunks(self) -> Iterator[PerRow]:
         """The score of each row of the table, CHUNK rows at a time; -inf where it is
         missing.
         """
@@ -432,72 +406,52 @@ def _scan(
         )
     parts.require("input", "score")
     text = table.text or parts.has_text("input")
-    aligned = (
-        None
-        if _same_order(table, parts, text=text)
-        else _aligned_scores(table, parts, text=text)
-    )
-    digest, lacking, row, first, sample = hashlib.sha256(), _Lacking(table), 0, 0, []
-    for score, unit in zip(
-        _checked_scores(parts) if aligned is None else aligned.chunks(CHUNK),
-        table.unit(),
-        strict=True,
-    ):
-        if aligned is not None:
-            lacking.note(score, unit, row)
-        judged_scores = _fill(score if (unit >= 0).all() else score[unit >= 0])
+    aligned = None
+    chunks = _checked_scores(parts)
+    if not _same_order(table, parts, text=text):
+        aligned = _aligned_scores(table, parts, text=text)
+        chunks = aligned.chunks(CHUNK)
+    digest = hashlib.sha256()
+    sample = []
+    row = first = number_absent = 0
+    first_absent = None
+    for score, unit in zip(chunks, table.unit(), strict=True):
+        judged = unit >= 0
+        absent = np.flatnonzero(np.isnan(score) & judged)
+        if len(absent) > 0 and first_absent is None:
+            first_absent = row + int(absent[0])
+        number_absent += len(absent)
+        judged_scores = _fill(score if judged.all() else score[judged])
         digest.update(np.ascontiguousarray(judged_scores, dtype="<f8").data)
         sample.append(thin(judged_scores, first, table.step))
-        row, first = row + len(score), first + len(judged_scores)
-    if missing == "error":
-        lacking.refuse(name)
-    covered = 1 - lacking.number / len(table)
+        row += len(score)
+        first += len(judged_scores)
+    if first_absent is not None and missing == "error":
+        others = f", nor have {number_absent - 1} more" if number_absent > 1 else ""
+        raise InputError(
+            f"{name}: every input needs a score; input "
+            f"{table.parts.id_at(first_absent)!r} has none{others}. Use "
+            "missing='worst' (--missing worst) to rank them last, or judge on units "
+            "that are scored (--units)."
+        )
     return ScannedScores(
-        name,
-        parts,
-        aligned,
-        covered,
-        digest.hexdigest(),
-        np.concatenate(sample),
-        _kind(parts),
+        name=name,
+        parts=parts,
+        aligned=aligned,
+        covered=1 - number_absent / len(table),
+        digest=digest.hexdigest(),
+        sample=np.concatenate(sample),
+        kind=_kind(parts),
     )
 
 
-@dataclass
-class _Lacking:
-    """Judged inputs without a score."""
-
-    table: ScannedTable
-    first: int | None = None
-    number: int = 0
-
-    def note(
-        self, score: Float[np.ndarray, "row"], unit: Int[np.ndarray, "row"], row: int
-    ) -> None:
-        absent = np.flatnonzero(np.isnan(score) & (unit >= 0))
-        if len(absent) and self.first is None:
-            self.first = row + int(absent[0])
-        self.number += len(absent)
-
-    def refuse(self, name: str) -> None:
-        if self.first is not None:
-            raise InputError(
-                f"{name}: every input needs a score; input "
-                f"{self.table.parts.id_at(self.first)!r} has "
-                "none"
-                f"{f', nor have {self.number - 1} more' if self.number > 1 else ''}. "
-                "Use missing='worst' (--missing worst) to rank them last, or judge on "
-                "units that are scored (--units)."
-            )
-
-
-def _fill(scores: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
+def _fill(scores: PerRow) -> PerRow:
     """The scores with NaN replaced by -inf, which ranks last."""
     absent = np.isnan(scores)
     return np.where(absent, -math.inf, scores) if absent.any() else scores
 
 
-def _checked_scores(parts: Parts) -> Iterator[Float[np.ndarray, "row"]]:
+def _checked_scores(parts: Parts) -> Iterator[PerRow]:
     """The column of scores; raises at the first NaN."""
     first = 0
     for scores in parts.numbers("score"):

@@ -8,14 +8,14 @@ nothing else is ranked. Columns `fit_units` and `in_fit`, which `deepval score` 
 state which inputs are of units that the allocator was fitted on.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.arrays import Float, InputFlags, InputInts, PerRow, RowInts, RowValues
 from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
 from deepval.results import ALWAYS, ALWAYS_MODE
@@ -68,19 +68,19 @@ class Fit:
         inside: Whether the input's own unit is one of them.
     """
 
-    units: Int[np.ndarray, "input"]
-    inside: Bool[np.ndarray, "input"]
+    units: InputInts
+    inside: InputFlags
 
     @classmethod
     def none(cls, inputs: int) -> "Fit":
         """The fit of a signal: nothing was fitted."""
         return cls(np.zeros(inputs, dtype=np.int64), np.zeros(inputs, dtype=bool))
 
-    def keep(self, rows: Bool[np.ndarray, "input"] | Int[np.ndarray, "row"]) -> "Fit":
+    def keep(self, rows: InputFlags | RowInts) -> "Fit":
         """The fit behind the chosen inputs, in the chosen order."""
         return Fit(self.units[rows], self.inside[rows])
 
-    def on_table(self, rows: Int[np.ndarray, "input"], inputs: int) -> "Fit":
+    def on_table(self, rows: InputInts, inputs: int) -> "Fit":
         """The fit on a table of `inputs` inputs, in which these inputs are `rows`;
         other inputs have no fit.
         """
@@ -88,7 +88,7 @@ class Fit:
         whole.units[rows], whole.inside[rows] = self.units, self.inside
         return whole
 
-    def columns(self) -> dict[str, Int[np.ndarray, "input"]]:
+    def columns(self) -> dict[str, InputInts]:
         """Columns of a scores file."""
         return {FIT_UNITS: self.units, IN_FIT: self.inside.astype(np.int64)}
 
@@ -112,13 +112,13 @@ class Scores:
 
     name: str
     values: Float[np.ndarray, "input *mode"]
-    covered: Bool[np.ndarray, "input"]
+    covered: InputFlags
     modes: tuple[str, ...] = ()
     kind: Kind = "deployable"
     fit: Fit | None = None
     choice: bool = False
 
-    def keep(self, rows: Bool[np.ndarray, "input"]) -> "Scores":
+    def keep(self, rows: InputFlags) -> "Scores":
         """The scores of the chosen inputs."""
         fit = None if self.fit is None else self.fit.keep(rows)
         return replace(
@@ -126,12 +126,12 @@ class Scores:
         )
 
     @property
-    def chosen(self) -> Int[np.ndarray, "input"]:
+    def chosen(self) -> InputInts:
         """The mode that a choice names for each input; 0 for cheap."""
         return self.values.astype(np.int64) @ np.arange(1, self.values.shape[1] + 1)
 
     @cached_property
-    def order(self) -> Int[np.ndarray, "input"]:
+    def order(self) -> InputInts:
         """The inputs by falling plain score, sorted once."""
         return np.argsort(-self.values)
 
@@ -189,12 +189,11 @@ def align(
                 f"these are with {len(source.values)}."
             )
         return source if source.name == name else replace(source, name=name)
-    table_like = any(
+    frame_like = any(
         hasattr(source, name) for name in ("columns", "column_names", "schema")
     )
-    if isinstance(source, list | tuple) or (
-        hasattr(source, "__array__") and not table_like
-    ):
+    has_array = hasattr(source, "__array__") and not frame_like
+    if isinstance(source, list | tuple) or has_array:
         labels = getattr(source, "index", None)
         if getattr(labels, "name", None) != "input":
             return _from_array(table, name, source)
@@ -203,65 +202,55 @@ def align(
         raw = columns.read(source, form, scores=True)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-    raw = columns.Columns(
-        name if raw.source == name else f"{name}: {raw.source}", raw.data
-    )
+    data = dict(raw.data)
+    is_numbered = form.modes and table.input.dtype.kind == "i"
+    if is_numbered and "input" not in data and len(raw) == len(table):
+        # Both files have a row per input.
+        data["input"] = table.input
+    title = name if raw.source == name else f"{name}: {raw.source}"
+    return _from_columns(table, name, columns.Columns(title, data))
+
+
+def _from_columns(table: ValueTable, name: str, raw: columns.Columns) -> Scores:
+    """Scores from columns, aligned by id."""
     refuse_values(raw.data, raw.source)
-    if (
-        form.modes
-        and "input" not in raw.data
-        and len(raw) == len(table)
-        and table.input.dtype.kind == "i"
-    ):
-        # both files have a row per input
-        raw = columns.Columns(raw.source, {**raw.data, "input": table.input})
     raw.require("input", advice=" --column NAME=COLUMN reads a column of another name.")
-    names = (
-        ["score"]
-        if "score" in raw.data
-        else [SCORE_PREFIX + mode for mode in table.modes[1:]]
-    )
-    plain = names == ["score"]
-    choice = CHOICE in raw.data and not any(
-        name.startswith("score") for name in raw.data
-    )
-    if (
-        not plain
-        and not choice
-        and {column for column in raw.data if column.startswith(SCORE_PREFIX)}
-        != set(names)
-    ):
-        raise InputError(
-            f"{raw.source}: a column 'score' is needed, or all of {', '.join(names)}, "
-            f"or 'choice'; found {', '.join(raw.data)}. --column score=COLUMN reads a "
-            "column of another name."
-        )
+    by_mode = [SCORE_PREFIX + mode for mode in table.modes[1:]]
+    present = [column for column in raw.data if column.startswith(SCORE_PREFIX)]
+    names = by_mode
+    is_choice = False
+    if "score" in raw.data:
+        names = ["score"]
+    elif set(present) != set(by_mode):
+        is_choice = CHOICE in raw.data and not present
+        if not is_choice:
+            raise InputError(
+                f"{raw.source}: a column 'score' is needed, or all of "
+                f"{', '.join(by_mode)}, or 'choice'; found {', '.join(raw.data)}. "
+                "--column score=COLUMN reads a column of another name."
+            )
     rows = _rows_of(table, raw)
-    if choice:
-        numbers = _choices(
-            table, raw.ids(CHOICE), raw.ids("input"), f"{raw.source}: column {CHOICE!r}"
-        )
-    else:
-        numbers = [raw.numbers(column) for column in names]
-        _refuse_nan(
-            numbers,
-            raw.ids("input"),
-            [f"{raw.source}: column {column!r}" for column in names],
-        )
+    ids = raw.ids("input")
+    # Inputs without a score stay NaN.
     values = np.full((len(table), len(names)), np.nan)
-    values[rows] = np.column_stack(numbers)
+    if is_choice:
+        what = f"{raw.source}: column {CHOICE!r}"
+        values[rows] = _choices(table, raw.ids(CHOICE), ids, what)
+    else:
+        for number, column in enumerate(names):
+            scores = raw.numbers(column)
+            _refuse_nan(scores, ids, f"{raw.source}: column {column!r}")
+            values[rows, number] = scores
     covered = np.zeros(len(table), dtype=bool)
     covered[rows] = True
-    fit = fit_of(raw) if FIT_UNITS in raw.data or IN_FIT in raw.data else None
-    return Scores(
-        name,
-        values[:, 0] if plain else values,
-        covered,
-        () if plain else table.modes[1:],
-        kind_of(raw),
-        None if fit is None else fit.on_table(rows, len(table)),
-        choice,
-    )
+    fit = None
+    if FIT_UNITS in raw.data or IN_FIT in raw.data:
+        fit = fit_of(raw).on_table(rows, len(table))
+    modes = table.modes[1:]
+    if names == ["score"]:
+        values = values[:, 0]
+        modes = ()
+    return Scores(name, values, covered, modes, kind_of(raw), fit, is_choice)
 
 
 def refuse_values(names: Collection[str], source: str) -> None:
@@ -289,14 +278,14 @@ def fill_missing(
     if not len(absent):
         return scores
     if missing == "error":
+        others = f", nor have {len(absent) - 1} more" if len(absent) > 1 else ""
         raise InputError(
             f"{scores.name}: every input needs a score; input "
-            f"{str(table.input[absent[0]])!r} has "
-            f"none{f', nor have {len(absent) - 1} more' if len(absent) > 1 else ''}. "
+            f"{str(table.input[absent[0]])!r} has none{others}. "
             f"{_advice(scores, table, role)}"
         )
     values = scores.values.copy()
-    # a choice that is missing is the cheap mode
+    # A choice that is missing is the cheap mode.
     values[absent] = 0.0 if scores.choice else -np.inf
     return replace(scores, values=values)
 
@@ -332,9 +321,9 @@ def _refuse_fitted(scores: Scores, table: ValueTable) -> None:
         return
     fitted = np.unique(table.unit[scores.fit.inside])
     names = table.unit_ids[fitted].tolist()
-    listed = ", ".join(names[:LISTED_FITTED]) + (
-        f" and {len(names) - LISTED_FITTED} more" * (len(names) > LISTED_FITTED)
-    )
+    listed = ", ".join(names[:LISTED_FITTED])
+    if len(names) > LISTED_FITTED:
+        listed += f" and {len(names) - LISTED_FITTED} more"
     raise InputError(
         f"{scores.name}: calibration units must be units that the allocator was not "
         "fitted on, so that its scores are like those on new units; it was fitted on "
@@ -351,20 +340,20 @@ def _advice(scores: Scores, table: ValueTable, role: str) -> str:
     units = len(table.unit_ids)
     inputs = np.bincount(table.unit, minlength=units)
     scored = np.bincount(table.unit[scores.covered], minlength=units)
-    unscored, has_scores = (inputs > 0) & (scored == 0), scored > 0
+    unscored = (inputs > 0) & (scored == 0)
     last = "missing='worst' (--missing worst) to rank them last"
     if not unscored.any():
         return f"Use {last}."
-    if not has_scores.any():
+    if not scored.any():
         return "No input of these units has a score: name the units that are scored."
-    names = table.unit_ids[has_scores]
-    listing = ",".join(names[:LISTED]) + (",..." if len(names) > LISTED else "")
-    lacking = int((inputs - scored)[has_scores].sum())
+    names = table.unit_ids[scored > 0].tolist()
+    if len(names) > LISTED:
+        names = [*names[:LISTED], "..."]
+    lacking = int((inputs - scored)[scored > 0].sum())
+    also = f", with {last}: {lacking} there lack one" if lacking else ""
     return (
         f"No input of {np.count_nonzero(unscored)} of the {units} units has one: "
-        f"{role} {listing} (units "
-        "that "
-        f"are scored){f', with {last}: {lacking} there lack one' if lacking else ''}."
+        f"{role} {','.join(names)} (units that are scored){also}."
     )
 
 
@@ -372,44 +361,45 @@ def kind_of(raw: columns.Columns) -> Kind:
     """The value of the column `kind`, the same for all inputs; deployable where there
     is no such column.
     """
-    return (
-        one_kind(map(str, np.unique(raw.ids("kind"))), raw.source)
-        if "kind" in raw.data
-        else "deployable"
-    )
+    if "kind" not in raw.data:
+        return "deployable"
+    return one_kind(map(str, np.unique(raw.ids("kind"))), raw.source)
 
 
 def one_kind(names: Iterable[str], source: str) -> Kind:
     """The kind that a column of kinds names for every input."""
     kinds = set(names)
-    if kinds not in ({"deployable"}, {"diagnostic"}):
-        raise InputError(
-            f"{source}: column 'kind' must be 'deployable' or 'diagnostic', the same "
-            f"for every input; found {', '.join(sorted(kinds)[:3])}."
-        )
-    return "diagnostic" if kinds == {"diagnostic"} else "deployable"
+    if kinds == {"deployable"}:
+        return "deployable"
+    if kinds == {"diagnostic"}:
+        return "diagnostic"
+    raise InputError(
+        f"{source}: column 'kind' must be 'deployable' or 'diagnostic', the same "
+        f"for every input; found {', '.join(sorted(kinds)[:3])}."
+    )
 
 
 def fit_of(raw: columns.Columns) -> Fit:
     """The fit in the columns `fit_units` and `in_fit`."""
-    stated = [name for name in (FIT_UNITS, IN_FIT) if name in raw.data]
-    if len(stated) == 1:
-        raise InputError(
-            f"{raw.source}: {FIT_UNITS!r} and {IN_FIT!r} belong together, and there "
-            f"is only {stated[0]!r}: write the scores again with `deepval score`, or "
-            "leave the column out."
-        )
-    units, inside = raw.numbers(FIT_UNITS), raw.numbers(IN_FIT)
-    whole = (units >= 0) & (units <= 2**53) & (np.floor(units) == units)
-    bad = np.flatnonzero(~(whole & np.isin(inside, (0, 1)) & (inside <= units)))
-    if len(bad):
-        row = int(bad[0])
-        raise InputError(
-            f"{raw.source}: {FIT_UNITS!r} must be a number of units and {IN_FIT!r} 0, "
-            "or 1 where the allocator was fitted on the input's unit; "
-            f"{columns.row_name(row, raw.ids('input'))} has "
-            f"{units[row]:g} and {inside[row]:g}."
-        )
+    for name in (FIT_UNITS, IN_FIT):
+        if name not in raw.data:
+            raise InputError(
+                f"{raw.source}: {FIT_UNITS!r} and {IN_FIT!r} belong together, and "
+                f"there is no {name!r}: write the scores again with `deepval score`, "
+                "or leave the other column out."
+            )
+    units = raw.numbers(FIT_UNITS)
+    inside = raw.numbers(IN_FIT)
+    is_number = (units >= 0) & (units <= 2**53) & (np.floor(units) == units)
+    is_flag = (inside == 0) | ((inside == 1) & (units >= 1))
+    ids = raw.ids("input")
+    what = f"{raw.source}: column {FIT_UNITS!r} must hold a number of units"
+    keys.refuse_rows(~is_number, units, what, ids)
+    what = (
+        f"{raw.source}: column {IN_FIT!r} must hold 0, or 1 where the allocator was "
+        "fitted on the input's unit"
+    )
+    keys.refuse_rows(~is_flag, inside, what, ids)
     return Fit(units.astype(np.int64), inside == 1)
 
 
@@ -419,30 +409,15 @@ def _from_array(table: ValueTable, name: str, source: Any) -> Scores:
     """
     what = f"{name}: the array of scores"
     labels = getattr(source, "index", None)
-    ascending = getattr(labels, "is_monotonic_increasing", None)
-    if ascending is not None and not (
-        ascending and np.asarray(labels).dtype.kind in "iu"
-    ):
-        raise InputError(
-            f"{what} is a Series whose index is not ascending numbers; name the index "
-            "'input' to align it by id."
-        )
+    if hasattr(labels, "is_monotonic_increasing"):
+        is_integer = np.asarray(labels).dtype.kind in "iu"
+        if not (is_integer and labels.is_monotonic_increasing):
+            raise InputError(
+                f"{what} is a Series whose index is not ascending numbers; name the "
+                "index 'input' to align it by id."
+            )
     array = columns.as_array(source, what, axes=2)
-    if (
-        array.ndim == 1
-        and array.dtype.kind in "UO"
-        and len(array) == len(table)
-        and isinstance(array[0], str)
-    ):
-        numbers = _choices(table, array.astype(str), table.input, what)
-        return Scores(
-            name,
-            np.column_stack(numbers),
-            np.ones(len(table), bool),
-            table.modes[1:],
-            choice=True,
-        )
-    modes = table.modes[1:] if array.ndim == 2 else ()
+    modes = table.modes[1:]
     if array.ndim == 2 and (len(modes) == 1 or array.shape[1] != len(modes)):
         raise InputError(
             f"{what} must have one dimension, or a column for each of "
@@ -455,63 +430,43 @@ def _from_array(table: ValueTable, name: str, source: Any) -> Scores:
             f"{len(table)}; found {len(array)}. Columns 'input' and 'score' are "
             "aligned by id."
         )
-    whats = [f"{what} of mode {mode!r}" for mode in modes] or [what]
-    by_column = array.T if modes else [array]
-    numbers = [
-        columns.number_array(c, w, ids=table.input)
-        for c, w in zip(by_column, whats, strict=True)
-    ]
-    _refuse_nan(numbers, table.input, whats)
-    return Scores(
-        name,
-        np.column_stack(numbers) if modes else numbers[0],
-        np.ones(len(table), dtype=bool),
-        modes,
-    )
+    covered = np.ones(len(table), dtype=bool)
+    is_text = array.ndim == 1 and array.dtype.kind in "UO" and isinstance(array[0], str)
+    if is_text:
+        chosen = _choices(table, array.astype(str), table.input, what)
+        return Scores(name, chosen, covered, modes, choice=True)
+    if array.ndim == 1:
+        scores = columns.number_array(array, what, ids=table.input)
+        _refuse_nan(scores, table.input, what)
+        return Scores(name, scores, covered)
+    values = np.empty(array.shape)
+    for number, mode in enumerate(modes):
+        what_of_mode = f"{what} of mode {mode!r}"
+        column = columns.number_array(array[:, number], what_of_mode, ids=table.input)
+        _refuse_nan(column, table.input, what_of_mode)
+        values[:, number] = column
+    return Scores(name, values, covered, modes)
 
 
 def _choices(
-    table: ValueTable,
-    names: Shaped[np.ndarray, "row"],
-    ids: Shaped[np.ndarray, "row"],
-    what: str,
-) -> list[Float[np.ndarray, "row"]]:
+    table: ValueTable, names: RowValues, ids: RowValues, what: str
+) -> Float[np.ndarray, "row mode"]:
     """For each mode above cheap, 1 where it is chosen."""
-    unknown = np.flatnonzero(~np.isin(names, table.modes))
-    if len(unknown):
-        row = int(unknown[0])
-        raise InputError(
-            f"{what} must name one of the modes {', '.join(table.modes)}; "
-            f"{columns.row_name(row, ids)} names {quote(str(names[row]))}."
-        )
-    return [(names == mode).astype(np.float64) for mode in table.modes[1:]]
+    requirement = f"{what} must name one of the modes {', '.join(table.modes)}"
+    keys.refuse_rows(~np.isin(names, table.modes), names, requirement, ids)
+    return (names[:, None] == np.array(table.modes[1:])).astype(np.float64)
 
 
-def _refuse_nan(
-    scores: Sequence[Float[np.ndarray, "row"]],
-    ids: Shaped[np.ndarray, "row"],
-    whats: Sequence[str],
-) -> None:
-    for numbers, what in zip(scores, whats, strict=True):
-        bad = np.flatnonzero(np.isnan(numbers))
-        if len(bad):
-            more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
-            raise InputError(
-                f"{what} must hold "
-                f"numbers; {columns.row_name(int(bad[0]), ids)} holds NaN{more}."
-            )
+def _refuse_nan(scores: PerRow, ids: RowValues, what: str) -> None:
+    keys.refuse_rows(np.isnan(scores), scores, f"{what} must hold numbers", ids)
 
 
-def _rows_of(table: ValueTable, raw: columns.Columns) -> Int[np.ndarray, "row"]:
+def _rows_of(table: ValueTable, raw: columns.Columns) -> RowInts:
     ids = raw.ids("input")
     rows = keys.positions(ids, table.input)
     unknown = np.flatnonzero(rows < 0)
-    if len(unknown) or np.bincount(rows).max() > 1:
+    if len(unknown) > 0 or np.bincount(rows).max() > 1:
         columns.refuse_repeated(ids, raw.source)
-    if len(unknown):
-        raise InputError(
-            f"{raw.source}: every scored input must be in the table; "
-            f"{columns.row_name(int(unknown[0]), ids)} is "
-            f"not{f', nor are {len(unknown) - 1} more' if len(unknown) > 1 else ''}."
-        )
+    requirement = f"{raw.source}: every scored input must be in the table"
+    keys.refuse_rows(rows < 0, ids, requirement, ids)
     return rows

@@ -19,7 +19,18 @@ from typing import Any
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Bool, Float, Int, Num, Shaped
+from deepval.arrays import (
+    Float,
+    Ids,
+    InputFlags,
+    InputFloats,
+    InputInts,
+    Int,
+    ModeFloats,
+    Num,
+    Shaped,
+    UnitIds,
+)
 from deepval.display import Printable
 from deepval.errors import InputError, InputWarning, library, quote
 from deepval.tables import columns, keys, off_policy
@@ -63,12 +74,12 @@ class ValueTable(Printable):
         nouns: What a reader calls an input and a unit, such as frame and drive.
     """
 
-    input: Shaped[np.ndarray, "input"]
-    unit_ids: Shaped[np.ndarray, "unit"]
-    unit: Int[np.ndarray, "input"]
+    input: Ids
+    unit_ids: UnitIds
+    unit: InputInts
     modes: tuple[str, ...]
-    losses: Float[np.ndarray, "input mode"]
-    order: Float[np.ndarray, "input"] | None = None
+    losses: ModeFloats
+    order: InputFloats | None = None
     attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
     costs: Costs | None = None
     input_costs: InputCosts = field(default_factory=dict)
@@ -102,47 +113,31 @@ class ValueTable(Printable):
         mode: {"ms": {"small": ..., ...}}. `cheap_always_runs` states that the cheap
         output is needed on every input.
         """
-        losses, rewards = _by_mode(losses, "losses"), _by_mode(rewards, "rewards")
-        attributes = _by_mode(attributes, "attributes")
-        if bool(losses) == bool(rewards):
-            raise InputError(
-                f"{source}: losses of the modes are needed, or rewards, not both; "
-                f"found {'both' if losses else 'neither'}."
-            )
-        prefix, by_mode = (
-            (LOSS_PREFIX, losses) if losses else (REWARD_PREFIX, rewards or {})
-        )
-        selected = chosen_modes(tuple(map(str, by_mode)), modes, source)
-        costs_by_name = {} if input_costs is None else by_name(input_costs, source)
-        optional = {"input": input, "order": order}
-        raw = columns.Columns.of(
-            source,
-            {**(attributes or {}), "unit": unit}
-            | {name: column for name, column in optional.items() if column is not None}
-            | {
-                f"{prefix}{mode}": column
-                for mode, column in by_mode.items()
-                if str(mode) in selected
-            }
-            | {
-                f"{n}_{mode}": c
-                for n, part in costs_by_name.items()
-                for mode, c in part.items()
-                if str(mode) in selected
-            },
-        )
-        parts = {
-            "attributes": tuple(map(str, attributes)),
-            "by_prefix": costs_by_name,
-            "costs": costs,
-        }
+        attributes = _by_name(attributes, "attributes")
+        data = {**attributes, "unit": unit}
+        if input is not None:
+            data["input"] = input
+        if order is not None:
+            data["order"] = order
+        columns_of_modes = {}
+        for mode, column in _by_name(losses, "losses").items():
+            columns_of_modes[f"{LOSS_PREFIX}{mode}"] = column
+        for mode, column in _by_name(rewards, "rewards").items():
+            columns_of_modes[f"{REWARD_PREFIX}{mode}"] = column
+        prefix, available = loss_columns(("unit", "input", *columns_of_modes), source)
+        priced_modes = {}
+        if input_costs is not None:
+            for name, by_mode in by_name(input_costs, source).items():
+                priced_modes[name] = tuple(map(str, by_mode))
+                for mode, column in by_mode.items():
+                    data[f"{name}_{mode}"] = column
         table = _table(
-            raw,
+            columns.Columns.of(source, data | columns_of_modes),
             prefix,
-            selected,
-            has_ids=input is not None,
-            has_order=order is not None,
-            **parts,
+            chosen_modes(available, modes, source),
+            attributes=tuple(map(str, attributes)),
+            priced_modes=priced_modes,
+            costs=costs,
         )
         needed = checks.flag(cheap_always_runs, "cheap_always_runs")
         return replace(table, cheap_always_runs=needed)
@@ -155,30 +150,28 @@ class ValueTable(Printable):
         full.
         """
         selected = chosen_modes(self.modes, modes, "the table")
-        indices = [self.modes.index(mode) for mode in selected]
-        parts = {
-            "modes": selected,
-            "losses": np.asfortranarray(self.losses[:, indices]),
-        }
-        parts |= {
-            "input_costs": {
-                unit: costs[:, indices] for unit, costs in self.input_costs.items()
-            }
-        }
-        return replace(self, **parts)
+        numbers = [self.modes.index(mode) for mode in selected]
+        return replace(
+            self,
+            modes=selected,
+            losses=np.asfortranarray(self.losses[:, numbers]),
+            input_costs={
+                unit: costs[:, numbers] for unit, costs in self.input_costs.items()
+            },
+        )
 
     @cached_property
-    def mode_values(self) -> Float[np.ndarray, "input mode"]:
+    def mode_values(self) -> ModeFloats:
         """Decision value of every mode, zero for cheap."""
         return self.losses[:, :1] - self.losses
 
     @cached_property
-    def decision_values(self) -> Float[np.ndarray, "input"]:
+    def decision_values(self) -> InputFloats:
         """Decision value of the full mode: loss(cheap) - loss(full)."""
         return self.losses[:, 0] - self.losses[:, -1]
 
     @cached_property
-    def time_rank(self) -> Int[np.ndarray, "input"]:
+    def time_rank(self) -> InputInts:
         """Rank of each input in time, by its order, then its unit, then its id.
 
         All ranks differ, so streaming results do not depend on the order of rows.
@@ -186,30 +179,32 @@ class ValueTable(Printable):
         assert self.order is not None
         tied = np.flatnonzero(self.repeats_order)
         ids = self.input[tied]
-        numbers = integers(ids)
+        names = integers(ids)
+        if names is None:
+            names = keys.as_text(ids)
         by_id = np.zeros(len(self), dtype=np.int64)
-        by_id[tied[np.argsort(keys.as_text(ids) if numbers is None else numbers)]] = (
-            np.arange(len(tied))
-        )
+        by_id[tied[np.argsort(names)]] = np.arange(len(tied))
         rank = np.empty(len(self), dtype=np.int64)
         rank[np.lexsort((by_id, self.unit, self.order))] = np.arange(len(self))
         return rank
 
     @cached_property
-    def repeats_order(self) -> Bool[np.ndarray, "input"]:
+    def repeats_order(self) -> InputFlags:
         """Whether each input shares its order with another input of its unit; all False
         where the table has no time.
         """
         repeats = np.zeros(len(self), dtype=bool)
         if self.order is not None:
             rows = np.lexsort((self.order, self.unit))
-            unit, order = self.unit[rows], self.order[rows]
+            unit = self.unit[rows]
+            order = self.order[rows]
             same = (unit[1:] == unit[:-1]) & (order[1:] == order[:-1])
-            repeats[rows[1:][same]] = repeats[rows[:-1][same]] = True
+            repeats[rows[1:][same]] = True
+            repeats[rows[:-1][same]] = True
         return repeats
 
     @cached_property
-    def benefits(self) -> Float[np.ndarray, "input"]:
+    def benefits(self) -> InputFloats:
         """Positive part of each input's decision value."""
         return np.maximum(self.decision_values, 0.0)
 
@@ -231,17 +226,14 @@ class ValueTable(Printable):
     @cached_property
     def harm_rate(self) -> float:
         """Share of the affected inputs that the full mode makes worse."""
-        return part_of(
-            int(np.count_nonzero(self.decision_values < -self.tolerance)), self.affected
-        )
+        harmed = np.count_nonzero(self.decision_values < -self.tolerance)
+        return part_of(int(harmed), self.affected)
 
     @cached_property
     def harm_ratio(self) -> float:
         """Total harm over total benefit of the full mode, sum|V-| / sum V+."""
-        values = self.decision_values
-        return part_of(
-            float(np.abs(values[values < 0]).sum()), float(self.helpful.sum())
-        )
+        harm = -self.decision_values.sum(where=self.decision_values < 0)
+        return part_of(float(harm), float(self.helpful.sum()))
 
     @cached_property
     def helpful(self) -> Float[np.ndarray, "helpful"]:
@@ -252,6 +244,7 @@ class ValueTable(Printable):
         """Effect of escalation over all units, with the oracle at share `alpha`."""
         share = checks.share_of_inputs(alpha)
         slots = int(quota(len(self), share))
+        harmed = int(np.count_nonzero(self.decision_values < 0))
         return Summary(
             inputs=len(self),
             units=len(self.unit_ids),
@@ -265,9 +258,7 @@ class ValueTable(Printable):
             quota=slots,
             oracle_share=part_of(float(self.helpful[:slots].sum()), self.cheap_loss),
             budget_binds=len(self.helpful) > slots,
-            quota_is_capacity=len(self)
-            - int(np.count_nonzero(self.decision_values < 0))
-            >= slots,
+            quota_is_capacity=len(self) - harmed >= slots,
         )
 
     def to_pandas(self) -> Any:
@@ -275,7 +266,6 @@ class ValueTable(Printable):
         installed.
         """
         pandas = library("pandas", purpose="to_pandas")
-        prefix = REWARD_PREFIX if self.is_reward else LOSS_PREFIX
         content: dict[str, Any] = {
             "unit": self.unit_ids[self.unit],
             "input": self.input,
@@ -283,10 +273,13 @@ class ValueTable(Printable):
         if self.order is not None:
             content["order"] = self.order
         for mode, column in zip(self.modes, self.losses.T, strict=True):
-            content[f"{prefix}{mode}"] = 0.0 - column if self.is_reward else column
+            if self.is_reward:
+                content[REWARD_PREFIX + mode] = 0.0 - column
+            else:
+                content[LOSS_PREFIX + mode] = column
         return pandas.DataFrame(content | dict(self.attributes))
 
-    def keep(self, rows: Bool[np.ndarray, "input"]) -> "ValueTable":
+    def keep(self, rows: InputFlags) -> "ValueTable":
         """The chosen inputs, with the full list of units, so that tables share their
         draws of units.
         """
@@ -296,12 +289,15 @@ class ValueTable(Printable):
                 f"Chosen inputs must be an array of {len(self)} times True or False, "
                 "one for each input."
             )
+        order = None
+        if self.order is not None:
+            order = self.order[rows]
         return replace(
             self,
             input=self.input[rows],
             unit=self.unit[rows],
             losses=self.losses[rows],
-            order=None if self.order is None else self.order[rows],
+            order=order,
             attributes={name: column[rows] for name, column in self.attributes.items()},
             input_costs={unit: costs[rows] for unit, costs in self.input_costs.items()},
         )
@@ -327,9 +323,8 @@ class ValueTable(Printable):
         one data set share their draws, even where they have different inputs.
         """
         listed = np.unique(np.concatenate([self.unit_ids, unit_names(units)]))
-        return replace(
-            self, unit_ids=listed, unit=keys.positions(self.unit_ids, listed)[self.unit]
-        )
+        position = keys.positions(self.unit_ids, listed)
+        return replace(self, unit_ids=listed, unit=position[self.unit])
 
     @property
     def digest(self) -> str:
@@ -341,13 +336,15 @@ class ValueTable(Printable):
         """
         digest = hashlib.sha256("\n".join([*self.modes, *self.unit_ids, ""]).encode())
         ids = integers(self.input)
-        digest.update(
-            "\n".join(self.input).encode()
-            if ids is None
-            else np.ascontiguousarray(ids, dtype="<i8").data
-        )
+        if ids is None:
+            digest.update("\n".join(self.input).encode())
+        else:
+            digest.update(np.ascontiguousarray(ids, dtype="<i8").data)
         digest.update(self.unit.astype("<i4").data)
-        for column in (*self.losses.T, *(() if self.order is None else (self.order,))):
+        numbers = list(self.losses.T)
+        if self.order is not None:
+            numbers.append(self.order)
+        for column in numbers:
             digest.update(np.ascontiguousarray(column, dtype="<f8").data)
         for convention, costs in sorted(self.input_costs.items()):
             digest.update(convention.encode())
@@ -396,19 +393,19 @@ def capacity(
 
 
 def most_helpful(
-    values: Float[np.ndarray, "input"], slots: int | None = None
+    values: InputFloats, slots: int | None = None
 ) -> Float[np.ndarray, "helpful"]:
     """Values that an oracle with `slots` escalations takes: the largest positive ones,
     in no order; all where None.
     """
     positive = values[values > 0]
+    if slots is None or slots >= len(positive):
+        return positive
     # Partition instead of sort: only the set of the largest values matters.
-    spare = 0 if slots is None else len(positive) - slots
-    return (
-        np.partition(positive, spare)[spare:]
-        if 0 < spare < len(positive)
-        else positive[max(spare, 0) :]
-    )
+    spare = len(positive) - slots
+    if slots == 0:
+        return positive[spare:]
+    return np.partition(positive, spare)[spare:]
 
 
 def read_values(
@@ -431,51 +428,39 @@ def read_values(
     """
     own = columns.Form(**form)
     raw = columns.read(source, own)
-    prefix, mode_names = loss_columns(raw.data, raw.source)
+    prefix, available = loss_columns(raw.data, raw.source)
     if own.modes:
-        mode_names = tuple(own.modes)
+        available = tuple(own.modes)
     else:
         raw.require(
             "unit",
             "input",
             advice=" --column NAME=COLUMN reads a column of another name.",
         )
-    selected = (
-        mode_names
-        if modes is None and not own.modes
-        else chosen_modes(mode_names, modes, raw.source)
-    )
-    names = [f"{prefix}{mode}" for mode in selected]
-    if "propensity" in raw.data and any(
-        np.isnan(raw.numbers(name)).any() for name in names
-    ):
-        raw = off_policy.shadow_estimates(raw, names)
-    by_prefix = cost_columns(raw.data, mode_names)
-    used = {name for by_mode in by_prefix.values() for name in by_mode.values()} | {
-        "unit",
-        "input",
-        "order",
-        ESTIMATED,
-    }
-    other = [
-        n
-        for n in raw.data
-        if n not in used and not n.startswith((LOSS_PREFIX, REWARD_PREFIX))
-    ]
-    parts = {"attributes": other, "by_prefix": by_prefix, "costs": costs}
+    selected = chosen_modes(available, modes, raw.source)
+    names = [prefix + mode for mode in selected]
+    if "propensity" in raw.data:
+        gaps = [np.isnan(raw.numbers(name)).any() for name in names]
+        if any(gaps):
+            raw = off_policy.shadow_estimates(raw, names)
+    priced_modes = cost_columns(raw.data, available)
+    used = {"unit", "input", "order", ESTIMATED}
+    for cost_names in priced_modes.values():
+        used.update(cost_names.values())
+    for name in raw.data:
+        if name.startswith((LOSS_PREFIX, REWARD_PREFIX)):
+            used.add(name)
     table = _table(
         raw,
         prefix,
         selected,
-        has_ids="input" in raw.data,
-        has_order="order" in raw.data,
-        **parts,
+        attributes=[name for name in raw.data if name not in used],
+        priced_modes=priced_modes,
+        costs=costs,
     )
-    return (
-        replace(table, estimated=str(raw.data[ESTIMATED][0]))
-        if ESTIMATED in raw.data
-        else table
-    )
+    if ESTIMATED in raw.data:
+        return replace(table, estimated=str(raw.data[ESTIMATED][0]))
+    return table
 
 
 def _table(
@@ -483,59 +468,63 @@ def _table(
     prefix: str,
     modes: tuple[str, ...],
     *,
-    has_ids: bool,
-    has_order: bool,
     attributes: Sequence[str],
-    by_prefix: Mapping[str, Mapping[Any, Any]],
+    priced_modes: Mapping[str, Collection[str]],
     costs: Any,
 ) -> ValueTable:
     """A table from columns.
 
     Args:
-        raw: The columns: `unit`, without which every row is a unit, and those of the
-            other arguments.
+        raw: The columns: `unit`, without which every row is a unit; `input`, without
+            which inputs are numbered; `order`, if there is time; and those that the
+            other arguments name.
         prefix: Prefix of the columns of losses or rewards.
         modes: The modes, cheap first.
-        has_ids: Whether the column `input` has the ids; else inputs are numbered.
-        has_order: Whether the column `order` has the times.
         attributes: Further columns.
-        by_prefix: Modes with a cost on each input, by the prefix of their columns.
+        priced_modes: Modes with a cost on each input, by the prefix of their columns.
         costs: Source of the costs of the modes, if any.
     """
     raw.require()
-    ids = raw.ids("input") if has_ids else np.arange(len(raw))
+    ids = np.arange(len(raw))
+    if "input" in raw.data:
+        ids = raw.ids("input")
     unit_ids, unit = groups(raw.ids("unit") if "unit" in raw.data else ids)
-    numbers = raw.rewards if prefix == REWARD_PREFIX else raw.numbers
-    losses = {mode: numbers(f"{prefix}{mode}") for mode in modes}
-    order = raw.numbers("order") if has_order else None
+    is_reward = prefix == REWARD_PREFIX
+    # Column by column in memory: sums and digests go mode by mode.
+    losses = np.empty((len(raw), len(modes)), order="F")
+    for number, mode in enumerate(modes):
+        if is_reward:
+            losses[:, number] = 0.0 - raw.rewards(prefix + mode)  # no negative zeros
+        else:
+            losses[:, number] = raw.numbers(prefix + mode)
+    order = None
+    if "order" in raw.data:
+        order = raw.numbers("order")
     columns.refuse_repeated(ids, raw.source)
-    for mode, column in losses.items():
-        refuse_large(column, ids, f"{raw.source}: column {prefix + mode!r}")
+    for number, mode in enumerate(modes):
+        what = f"{raw.source}: column {prefix + mode!r}"
+        refuse_large(losses[:, number], ids, what)
     if order is not None:
         refuse_large(order, ids, f"{raw.source}: column 'order'")
-    if prefix == REWARD_PREFIX:
-        # no negative zeros
-        losses = {mode: 0.0 - column for mode, column in losses.items()}
     if "unit" in raw.data:
         warn_of_frames(unit_ids, ids, raw.source)
     else:
         note = (
-            "no column 'unit', so every row is its own unit; --column unit=COLUMN "
-            "names the groups of rows."
+            f"{raw.source}: no column 'unit', so every row is its own unit; --column "
+            "unit=COLUMN names the groups of rows."
         )
-        warnings.warn(InputWarning(f"{raw.source}: {note}"), stacklevel=3)
+        warnings.warn(InputWarning(note), stacklevel=3)
     return ValueTable(
         input=ids,
         unit_ids=unit_ids,
         unit=unit,
         modes=modes,
-        # column-major: sums and digests go mode by mode
-        losses=np.stack(list(losses.values())).T,
+        losses=losses,
         order=order,
         attributes={name: raw.data[name] for name in attributes},
         costs=None if costs is None else Costs.of(costs),
-        input_costs=cost_arrays(raw, by_prefix, modes, ids) if by_prefix else {},
-        is_reward=prefix == REWARD_PREFIX,
+        input_costs=cost_arrays(raw, priced_modes, modes, ids),
+        is_reward=is_reward,
     )
 
 
@@ -551,40 +540,39 @@ def loss_columns(names: Collection[str], source: str) -> tuple[str, tuple[str, .
             f"looks like scores: it has {', '.join(names)}. Are values and scores "
             "exchanged? Values come first, scores after -s."
         )
-    modes_of = {
-        prefix: tuple(
-            name.removeprefix(prefix) for name in names if name.startswith(prefix)
-        )
-        for prefix in (LOSS_PREFIX, REWARD_PREFIX)
-    }
-    if all(modes_of.values()):
+    losses = [name for name in names if name.startswith(LOSS_PREFIX)]
+    rewards = [name for name in names if name.startswith(REWARD_PREFIX)]
+    if losses and rewards:
         raise InputError(
             f"{source}: columns 'loss_<mode>' or 'reward_<mode>' are needed, not "
             f"both; found {', '.join(names)}."
         )
-    prefix = REWARD_PREFIX if modes_of[REWARD_PREFIX] else LOSS_PREFIX
-    if any(not mode.strip() for mode in modes_of[prefix]):
+    prefix = REWARD_PREFIX if rewards else LOSS_PREFIX
+    modes = tuple(name.removeprefix(prefix) for name in losses or rewards)
+    if not all(mode.strip() for mode in modes):
         raise InputError(
             f"{source}: every mode needs a name; found a column {prefix!r}. Write the "
             f"name of the mode after it, as in {prefix}full."
         )
-    if len(modes_of[prefix]) < 2 and (
-        not modes_of[prefix] or ("unit" in names and "input" in names)
-    ):
+    # A table of other columns may name one, and its modes by --losses.
+    is_ours = "unit" in names and "input" in names
+    if not modes or (is_ours and len(modes) < 2):
         raise InputError(
             f"{source}: two or more columns 'loss_<mode>' are needed, cheap first; "
             f"found {', '.join(names)}. --losses SMALL,LARGE (or --rewards) reads "
             "columns that are named after the modes."
         )
-    return prefix, modes_of[prefix]
+    return prefix, modes
 
 
-def _by_mode(value: Any, what: str) -> Mapping[Any, Any]:
+def _by_name(value: Any, what: str) -> Mapping[Any, Any]:
     """Columns by name from a mapping or from any frame with an Arrow stream; empty
     where None.
     """
-    if value is None or isinstance(value, Mapping):
-        return value or {}
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return value
     if hasattr(value, "__arrow_c_stream__"):
         return columns.read(value).data
     raise InputError(
@@ -599,28 +587,24 @@ def chosen_modes(
     """The modes to judge, cheap first: all available ones, or those of `modes` in its
     order.
     """
-    named = (
-        ()
-        if modes is None or isinstance(modes, str)
-        else checks.texts(modes, f"{source}: modes", numbers=True)
-    )
-    selected = available if modes is None else named
-    unknown = [mode for mode in selected if mode not in available]
+    selected = available
+    if modes is not None:
+        selected = checks.texts(modes, f"{source}: modes", numbers=True)
+    unknown = set(selected) - set(available)
     if unknown or len(set(selected)) < len(selected):
         raise InputError(
             f"{source}: modes must be different ones of {', '.join(available)}, cheap "
             f"first; found {', '.join(selected)}."
         )
     if len(selected) < 2:
-        description = repr(modes) if isinstance(modes, str) else f"{len(selected)} mode"
         raise InputError(
-            f"{source}: losses of a cheap and a full mode "
-            f"are needed; found {description}."
+            f"{source}: losses of a cheap and a full mode are needed; found "
+            f"{len(selected)} mode."
         )
     return selected
 
 
-def unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
+def unit_names(units: Any) -> UnitIds:
     """Distinct names of units as sorted text."""
     names = columns.as_array(units, "the list of units")
     if not len(names):  # an empty list has no type to check, so this test comes first
@@ -628,38 +612,37 @@ def unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
     return np.unique(keys.as_text(columns.id_array(names, "the list of units")))
 
 
-def named_units(
-    units: Any, available: Shaped[np.ndarray, "available"]
-) -> Shaped[np.ndarray, "unit"]:
+def named_units(units: Any, available: Shaped[np.ndarray, "available"]) -> UnitIds:
     """Distinct names of units as sorted text; every name must be available."""
     names = unit_names(units)
     unknown = names[keys.positions(names, available) < 0]
-    if len(unknown):
+    if len(unknown) > 0:
+        verb = "is" if len(unknown) == 1 else "are"
         raise InputError(
-            f"Named units must be in the table; {', '.join(unknown)} "
-            f"{'is' if len(unknown) == 1 else 'are'} not. It has {some(available)}."
+            f"Named units must be in the table; {', '.join(unknown)} {verb} not. It "
+            f"has {some(available)}."
         )
     return names
 
 
-def some(names: Shaped[np.ndarray, "unit"]) -> str:
+def some(names: UnitIds) -> str:
     """The first ten names of a list, and their number if there are more."""
-    return ", ".join(names[:10]) + (
-        f", ... ({len(names)} units)" if len(names) > 10 else ""
-    )
+    if len(names) <= 10:
+        return ", ".join(names)
+    return f"{', '.join(names[:10])}, ... ({len(names)} units)"
 
 
-def integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | None:
+def integers(ids: Ids) -> InputInts | None:
     """Ids as integers; None where an id is not the decimal spelling of an integer."""
+    if ids.dtype.kind == "i":
+        return ids
     try:
-        numbers = ids.astype(np.int64, copy=False)
+        numbers = ids.astype(np.int64)
     except (ValueError, OverflowError):
         return None
-    return (
-        numbers
-        if ids.dtype.kind == "i" or bool(np.all(keys.as_text(numbers) == ids))
-        else None
-    )
+    if np.array_equal(keys.as_text(numbers), ids):
+        return numbers
+    return None
 
 
 def is_right_or_wrong(losses: Float[np.ndarray, "..."]) -> bool:
@@ -675,33 +658,28 @@ def part_of(part: float, whole: float) -> float:
     return part / whole if whole > 0 else math.nan
 
 
-def refuse_large(
-    column: Float[np.ndarray, "input"], ids: Shaped[np.ndarray, "input"], what: str
-) -> None:
+def refuse_large(column: InputFloats, ids: Ids, what: str) -> None:
     """Raise where a number of a column is not finite, or so large that sums of squares
     could overflow.
     """
     if column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS:
         return
-    bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
-    value = column[bad[0]]
-    need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
-    raise InputError(
-        f"{what} must {need}; {columns.row_name(int(bad[0]), ids)} holds {value}"
-        f"{f', and {len(bad) - 1} more are not' if len(bad) > 1 else ''}."
-    )
+    bad = ~(np.abs(column) <= LARGEST_LOSS)
+    keys.refuse_rows(bad, column, f"{what} must {need_of(column[bad][0])}", ids)
 
 
-def warn_of_frames(
-    unit_ids: Shaped[np.ndarray, "unit"], ids: Shaped[np.ndarray, "input"], source: str
-) -> None:
+def need_of(number: float) -> str:
+    """What a refused number must be."""
+    if math.isfinite(number):
+        return f"be at most {LARGEST_LOSS:g} in size"
+    return "be finite"
+
+
+def warn_of_frames(unit_ids: UnitIds, ids: Ids, source: str) -> None:
     """Warn where every input is a unit of its own."""
     if len(unit_ids) == len(ids) > 1:
-        warnings.warn(
-            InputWarning(
-                f"{source}: column 'unit' is different in every row; are these "
-                "frames? Units are scenes, sequences or logs: what "
-                "is resampled as a whole."
-            ),
-            stacklevel=4,
+        note = (
+            f"{source}: column 'unit' is different in every row; are these frames? "
+            "Units are scenes, sequences or logs: what is resampled as a whole."
         )
+        warnings.warn(InputWarning(note), stacklevel=4)
