@@ -294,7 +294,7 @@ def _are_prizes_large(
     return np.all(is_large, axis=0)
 
 
-def yardsticks(members: Sequence[Contender]) -> dict[str, str | None]:
+def yardsticks(members: Sequence[Contender]) -> dict[str, Any]:
     """The names of the oracles and chances that the rows are measured by, each once."""
     rows = [member.row for member in members if isinstance(member.row, Row)]
     return {
