@@ -20,7 +20,13 @@ from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError, InputWarning
 from deepval.judging.extras import notes
-from deepval.judging.extras.notes import Answer, Ranked, Subject, rank_agreement
+from deepval.judging.extras.notes import (
+    HiddenQuantity,
+    Suspect,
+    Suspicion,
+    hidden_quantities,
+    rank_agreement,
+)
 from deepval.protocol.cell_builds import find_cells
 from deepval.tables.values import ValueTable
 
@@ -47,7 +53,7 @@ def main() -> None:
     for name, cell in cells.items():
         for allocator, table, score in held_out(cell):
             scores += 1
-            for answer in subject(table, score).answers:
+            for answer in hidden_quantities(suspicion(table, score)):
                 near = agreement(answer, score)
                 if near > highest.get(answer.words, (0.0,))[0]:
                     highest[answer.words] = near, allocator, Path(name).name
@@ -89,16 +95,17 @@ def held_out(cell: BuiltCell) -> Iterator[tuple[str, ValueTable, np.ndarray]]:
         )
 
 
-def subject(table: ValueTable, score: np.ndarray) -> Subject:
-    """The subject of the check for a score."""
+def suspicion(table: ValueTable, score: np.ndarray) -> Suspicion:
+    """What the notes check of a score."""
     following = notes.next_rows(table.unit, table.order)
-    ranked = Ranked("score", "deployable", score, None, None, 0.0)
-    return Subject(
-        table.modes, None, table.losses[:, 0], table.losses[:, -1], following, [ranked]
+    everything = np.ones(len(score), dtype=bool)
+    suspect = Suspect("score", "deployable", score, everything, missing=0.0)
+    return Suspicion(
+        table.modes, None, table.losses[:, 0], table.losses[:, -1], following, [suspect]
     )
 
 
-def agreement(answer: Answer, score: np.ndarray) -> float:
+def agreement(answer: HiddenQuantity, score: np.ndarray) -> float:
     """The rank agreement that the check compares with its limit; 0 where there are too
     few answers.
     """
@@ -119,13 +126,15 @@ def noted_shares(table: ValueTable) -> Iterator[tuple[str, float, float]]:
     value, following = table.decision_values, notes.next_rows(table.unit, table.order)
     later = np.where(following >= 0, value[following], 0.0)
     known = (value, -table.losses[:, -1], table.losses[:, 0], later)
-    for answer, column in zip(subject(table, value).answers, known, strict=True):
+    for answer, column in zip(
+        hidden_quantities(suspicion(table, value)), known, strict=True
+    ):
         for noise in NOISE:
             spread = noise * column[column != 0].std()
             hits = 0
             for _ in range(DRAWS if noise else 1):
                 score = column + spread * rng.normal(size=len(column))
-                hits += bool(notes.notes_on_mistakes(subject(table, score)))
+                hits += bool(notes.notes_on_mistakes(suspicion(table, score)))
             yield answer.words, noise, hits / (DRAWS if noise else 1)
 
 

@@ -253,8 +253,10 @@ def test_what_a_certificate_does_not_count_is_reported():
     ("asked", "message"),
     [
         ({"harm_at_most": 1}, "--bound"),
-        ({"harm_at_most": 0.0}, "above 0 and"),
-        ({"harm_at_most": 0.01, "bound": math.nan}, "bound must be a number"),
+        ({"harm_at_most": 0.0}, "harm-at-most"),
+        ({"harm_at_most": 5, "bound": 30}, "0.2 for 20 %"),
+        ({"harm_at_most": 0.5, "bound": 30}, "0.2 for 20 %"),
+        ({"harm_at_most": 0.01, "bound": math.nan}, "--bound"),
         ({"harm_at_most": 0.001}, "harm of at"),
         ({"harm_at_most": 0.01, "policy": "causal-cap"}, "'causal-cap'"),
         ({"harm_at_most": 0.01, "policy": "frozen-threshold"}, "'frozen-threshold'"),

@@ -16,7 +16,7 @@ from deepval.files.canonical import sha256
 from deepval.judging.deployment import deployment
 from deepval.judging.pairs import POLICIES as CONTENDERS
 from deepval.judging.prices import Price
-from deepval.judging.routing import FIELDS, POLICIES, SETTABLE, Routing, file_text
+from deepval.judging.routing import NAMED, SETTABLE, Routing, file_text
 from deepval.judging.stream_rows import BEYOND, PAPER
 from deepval.judging.streaming import (
     AdaptiveThreshold,
@@ -176,9 +176,8 @@ def test_with_costs_a_price_decides(tmp_path):
 
 
 def test_names_of_policies_are_those_of_contenders_and_files():
-    assert tuple(POLICIES) == (*PAPER, *BEYOND)
+    assert (*PAPER, *BEYOND) == NAMED
     assert tuple(name.replace("-", " ") for name in CONTENDERS) == PAPER
-    assert [*POLICIES, "price", "price per input"] == list(FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -224,6 +223,13 @@ def test_a_file_is_plain_and_says_what_it_rests_on(tmp_path):
     }
 
 
+ADAPTIVE = {
+    "name": "adaptive threshold",
+    "alpha": 0.2,
+    "eta": 0.1,
+    "validation_scores": [1.0],
+}
+DUAL = {"name": "dual price", "alpha": 0.2, "eta": 0.1, "theta": 0.0, "scale": 1.0}
 BROKEN = {
     "another schema": (
         lambda c: c | {"schema": "deepval/router/9"},
@@ -263,6 +269,26 @@ BROKEN = {
     "a threshold as truth": (
         lambda c: c | {"policy": c["policy"] | {"theta": True}},
         "theta must be a number",
+    ),
+    "a threshold of 400 digits": (
+        lambda c: c | {"policy": c["policy"] | {"theta": 10**400}},
+        "theta must be a number",
+    ),
+    "scores of 400 digits": (
+        lambda c: c | {"policy": ADAPTIVE | {"validation_scores": [10**400]}},
+        "validation_scores must be a number",
+    ),
+    "a step below 0": (
+        lambda c: c | {"policy": ADAPTIVE | {"eta": -1}},
+        "eta must be a finite step",
+    ),
+    "a price that moves by steps below 0": (
+        lambda c: c | {"policy": DUAL | {"eta": -1}},
+        "eta must be a finite step",
+    ),
+    "a price that moves by infinite steps": (
+        lambda c: c | {"policy": DUAL | {"eta": "inf"}},
+        "eta must be a finite step",
     ),
     "a rate of 2": (
         lambda c: c | {"policy": c["policy"] | {"alpha": 2}},
@@ -334,7 +360,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: deepval.Router.from_scores([1, 2], 1.5), "alpha must lie in"),
+        (lambda: deepval.Router.from_scores([1, 2], 1.5), "alpha must be a share in"),
         (lambda: deepval.Router.from_scores([], 0.2), "got shape"),
         (lambda: deepval.Router.from_scores(["a"], 0.2), "must be numbers"),
         (lambda: deepval.Router.from_scores([1, math.nan], 0.2), "row 1 is nan"),
@@ -362,6 +388,12 @@ def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
                 [1, 2], 0.2, policy="adaptive threshold"
             ),
             "needs its step",
+        ),
+        (
+            lambda: deepval.Router.from_scores(
+                [1, 2], 0.2, policy="dual price", parameter=10**400
+            ),
+            "parameter must be a number",
         ),
         (
             lambda: deepval.Router.from_scores([1, 2], 0.2, costs={"full": 2}),

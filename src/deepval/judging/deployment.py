@@ -13,21 +13,20 @@ policies and tune them. Losses of other units are not read, and no verdict is co
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, ModeFloats
+from deepval.arrays import InputFloats, InputInts, InputNumbers, ModeFloats, PerUnit
 from deepval.errors import InputError, InputWarning
 from deepval.files.canonical import sha256
 from deepval.judging.allowances import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.bootstrap import Bootstrap, sums_by_unit
 from deepval.judging.draws import make_draws
-from deepval.judging.intervals import LEVEL, ROUNDING, Interval, spreads
-from deepval.judging.kernel import at_least
+from deepval.judging.intervals import LEVEL, ROUNDING, Interval, spread
 from deepval.judging.ladders import price_of_modes
 from deepval.judging.policies import Ranking, purse_of_sample
 from deepval.judging.priced_policies import (
@@ -58,6 +57,83 @@ from deepval.results import Estimate, ModeRate, Reason, Threshold, joined
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, align, on_part
 from deepval.tables.values import ValueTable, read_values
 
+BEST = "best"
+"""Stands for the policy that replays best."""
+BOUND = 0.1
+"""Largest harm of a unit that a certificate counts, as a share of its all-cheap loss,
+where none is named.
+"""
+NEAR = 0.02
+"""A policy whose replayed rate is further than this from the target is chosen only if
+all policies' rates are.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """An allocator on the inputs that set its threshold.
+
+    Attributes:
+        table: These inputs.
+        scores: The scores of the allocator.
+        allowance: The budget.
+        where: Whether the inputs are judged too.
+    """
+
+    table: ValueTable
+    scores: Scores
+    allowance: Allowance
+    where: Literal["judged", "calibration"] = "judged"
+
+    @property
+    def own_cost(self) -> float:
+        """What the allocator costs per input."""
+        return self.allowance.cost_of(self.scores.name)
+
+    @property
+    def rate(self) -> float:
+        """The share of the inputs that the budget leaves to escalate."""
+        return self.allowance.share(self.own_cost)
+
+    @property
+    def spend(self) -> float:
+        """What the budget leaves per input for escalations."""
+        full = self.allowance.on(self.table).full
+        return self.allowance.budget.alpha * full - self.own_cost
+
+    def frozen(self) -> FrozenThreshold:
+        """The threshold that keeps the rate."""
+        values = self.scores.values
+        order = None
+        if len(values) <= SORT_UP_TO:
+            order = self.scores.order
+        return FrozenThreshold.calibrate_each(values, [self.rate], order)[0]
+
+    def price(self) -> Price:
+        """The price at which inputs spend what the budget leaves."""
+        allowance = self.allowance
+        costs = costs_above_cheap(allowance, self.table)
+        return Price.calibrate(
+            self.scores.values,
+            costs if allowance.per_input else costs[0].tolist(),
+            self.rate if allowance.costs is None else self.spend,
+            skipping=allowance.per_input and allowance.is_skipping,
+        )
+
+
+def costs_above_cheap(allowance: Allowance, table: ValueTable) -> ModeFloats:
+    """Cost of each mode above cheap on every input, on top of the cheap one."""
+    return price_of_modes(allowance, table)[:, 1:]
+
+
+def chances_of_purse(
+    table: ValueTable, scores: Scores, allowance: Allowance
+) -> InputFloats:
+    """The probability that each input is escalated where each has its own price."""
+    price = allowance.prices(table)[:, -1]
+    purse = purse_of_sample(table, allowance, allowance.cost_of(scores.name))
+    return shares(scores.values, price, purse)
+
 
 def thresholds(
     bootstrap: Bootstrap,
@@ -69,13 +145,18 @@ def thresholds(
     """The threshold of every allocator under every budget, calibrated on the
     `calibration` inputs if there are some.
     """
-    table = None if calibration is None else calibration[0]
-    pairs = zip(scores, scores if calibration is None else calibration[1], strict=True)
-    by_allocator = [
-        _of_allocator(bootstrap, *pair, allowances, calibrated_on=table)
-        for pair in pairs
-    ]
-    return _budget_by_budget(bootstrap, by_allocator, len(allowances))
+    table = bootstrap.table
+    sources = scores
+    where = "judged"
+    if calibration is not None:
+        table, sources = calibration
+        where = "calibration"
+    all_thresholds = []
+    for allowance in allowances:
+        for own, source in zip(scores, sources, strict=True):
+            calibrated = Calibration(table, source, allowance, where)
+            all_thresholds.append(_threshold(bootstrap, own, calibrated))
+    return tuple(all_thresholds)
 
 
 def thresholds_on_disk(
@@ -84,399 +165,240 @@ def thresholds_on_disk(
     """The thresholds of scores that are not in memory, calibrated on the judged
     inputs.
     """
-    by_allocator = []
-    for ranking in rankings:
-        items = []
-        for allowance in allowances:
-            fields = _start(ranking.name, allowance, bootstrap)
-            reason = _why_none(ranking.name, allowance)
-            if reason is not None:
-                items.append(_Accepted(fields | {"reason": reason.text()}))
-                continue
-            items.append(_threshold_on_disk(fields, bootstrap, ranking, allowance))
-        by_allocator.append(items)
-    return _budget_by_budget(bootstrap, by_allocator, len(allowances))
+    inputs = int(bootstrap.inputs[0])
+    all_thresholds = []
+    for allowance in allowances:
+        for ranking in rankings:
+            start = _start(bootstrap, ranking.name, allowance, inputs=inputs)
+            if start.reason is None:
+                start = _threshold_on_disk(start, bootstrap, ranking, allowance)
+            all_thresholds.append(start)
+    return tuple(all_thresholds)
 
 
-def _start(name: str, allowance: Allowance, bootstrap: Bootstrap) -> dict[str, Any]:
-    """The fields that every threshold on the judged inputs has."""
-    return {
-        "allocator": name,
-        "calibrated_on": "judged",
-        "calibration_inputs": int(bootstrap.inputs[0]),
-        "draws": len(bootstrap.draws),
-        **vars(allowance.key),
-    }
-
-
-def _budget_by_budget(
-    bootstrap: Bootstrap, by_allocator: Sequence[Sequence["_Accepted"]], budgets: int
-) -> tuple[Threshold, ...]:
-    """The thresholds in the order of rows: all allocators under the first budget."""
-    ordered = [items[index] for index in range(budgets) for items in by_allocator]
-    return tuple(_with_rates(bootstrap, ordered))
-
-
-class _Accepted(NamedTuple):
-    """A threshold before its rates are computed.
-
-    Attributes:
-        fields: Fields of `Threshold` that do not depend on the draws.
-        modes: The modes above cheap that inputs can get.
-        by_mode: Expected number of accepted inputs of every unit, for each mode, and in
-            total if there are several.
-        target_spend: Target cost per input, None under a selection budget.
-        spent: Expected cost of every unit, None under a selection budget.
-    """
-
-    fields: dict[str, Any]
-    modes: Sequence[str] = ()
-    by_mode: Sequence[Float[np.ndarray, "unit"]] = ()
-    target_spend: float | None = None
-    spent: Float[np.ndarray, "unit"] | None = None
-
-
-def _of_allocator(
+def _start(
     bootstrap: Bootstrap,
-    own: Scores,
-    source: Scores,
-    allowances: Sequence[Allowance],
+    name: str,
+    allowance: Allowance,
     *,
-    calibrated_on: ValueTable | None,
-) -> list[_Accepted]:
-    """The thresholds of one allocator under every budget."""
-    accepted_at: dict[int, _Accepted] = {}
-    starts = []
-    plain = []
-    for index, allowance in enumerate(allowances):
-        fields = _start(own.name, allowance, bootstrap)
-        fields["calibration_inputs"] = len(source.values)
-        if calibrated_on is not None:
-            fields["calibrated_on"] = "calibration"
-        starts.append(fields)
-        reason = _why_none(own.name, allowance)
-        if reason is not None:
-            accepted_at[index] = _Accepted(fields | {"reason": reason.text()})
-        elif own.modes:
-            table = bootstrap.table if calibrated_on is None else calibrated_on
-            calibration = (table, source.values)
-            accepted_at[index] = _price(fields, bootstrap, own, calibration, allowance)
-        elif allowance.per_input:
-            fields["calibrated_on"] = "judged"
-            accepted_at[index] = _threshold_of_purse(fields, bootstrap, own, allowance)
-        else:
-            plain.append(index)
-    # All budgets of a ranking at once, because one pass over the scores serves them.
-    frozen = _frozen_thresholds(
-        [starts[index] for index in plain],
-        bootstrap,
-        own,
-        source,
-        [allowances[index] for index in plain],
+    inputs: int,
+    where: str = "judged",
+) -> Threshold:
+    """What every threshold has, and the reason where there is none."""
+    reason = allowance.unpriced.get(name)
+    if reason is None:
+        cost = allowance.cost_of(name)
+        if not (allowance.feasible(cost) and allowance.share(cost) > 0):
+            reason = Reason.NOTHING_LEFT
+    return Threshold(
+        name,
+        **vars(allowance.key),
+        calibrated_on=where,
+        calibration_inputs=inputs,
+        draws=len(bootstrap.draws),
+        reason=None if reason is None else reason.text(),
     )
-    accepted_at |= zip(plain, frozen, strict=True)
-    return [accepted_at[index] for index in range(len(allowances))]
 
 
-def _frozen_thresholds(
-    starts: Sequence[dict[str, Any]],
-    bootstrap: Bootstrap,
-    own: Scores,
-    source: Scores,
-    allowances: Sequence[Allowance],
-) -> Iterator[_Accepted]:
-    """The thresholds of one score per input under budgets that leave a rate."""
-    if not allowances:
-        return
-    rates = [allowed.share(allowed.cost_of(own.name)) for allowed in allowances]
-    order = source.order if len(source.values) <= SORT_UP_TO else None
-    frozen = FrozenThreshold.calibrate_each(source.values, rates, order)
-    thetas = [threshold.theta for threshold in frozen]
-    numbers = _numbers(bootstrap, own.values, thetas)
-    for fields, allowance, threshold, (above, equal) in zip(
-        starts, allowances, frozen, numbers, strict=True
-    ):
-        yield _frozen_threshold(
-            fields,
-            bootstrap,
-            threshold,
-            int(np.count_nonzero(source.values == threshold.theta)),
-            above + threshold.tie_acceptance * equal,
-            allowed=allowance,
-        )
-
-
-def _why_none(name: str, allowed: Allowance) -> Reason | None:
-    """Why an allocator has no threshold under a budget; None where it has one."""
-    if name in allowed.unpriced:
-        return allowed.unpriced[name]
-    cost = allowed.cost_of(name)
-    if allowed.feasible(cost) and allowed.share(cost) > 0:
-        return None
-    return Reason.NOTHING_LEFT
+def _threshold(
+    bootstrap: Bootstrap, own: Scores, calibration: Calibration
+) -> Threshold:
+    """The threshold of an allocator, with the rates on the judged inputs."""
+    allowance = calibration.allowance
+    inputs = len(calibration.table)
+    where = calibration.where
+    start = _start(bootstrap, own.name, allowance, inputs=inputs, where=where)
+    if start.reason is not None:
+        return start
+    if own.modes:
+        return _price(start, bootstrap, own, calibration)
+    if allowance.per_input:
+        return _threshold_of_purse(start, bootstrap, own, allowance)
+    frozen = calibration.frozen()
+    tied = int(np.count_nonzero(calibration.scores.values == frozen.theta))
+    accepted = sums_by_unit(bootstrap.table, frozen.expected(own.values))
+    return _frozen_threshold(start, bootstrap, allowance, frozen, tied, accepted)
 
 
 def _threshold_on_disk(
-    fields: dict[str, Any], bootstrap: Bootstrap, own: Ranking, allowed: Allowance
-) -> _Accepted:
+    start: Threshold, bootstrap: Bootstrap, own: Ranking, allowance: Allowance
+) -> Threshold:
     """The threshold of scores that are not in memory."""
     assert isinstance(own.highest, SiftedScores)
     inputs = int(bootstrap.inputs[0])
-    rate = allowed.share(allowed.cost_of(own.name))
+    rate = allowance.share(allowance.cost_of(own.name))
     cut = own.highest.values.cut(slots_of(rate, inputs))
     above = cut.above[0]
     tied = cut.tied[0]
     at = TiedCut(cut.score, int(above.sum()), int(tied.sum()))
     frozen = FrozenThreshold.at(at, rate * inputs)
     accepted = above + frozen.tie_acceptance * tied
-    return _frozen_threshold(
-        fields, bootstrap, frozen, at.tied, accepted, allowed=allowed
-    )
+    return _frozen_threshold(start, bootstrap, allowance, frozen, at.tied, accepted)
 
 
 def _frozen_threshold(
-    fields: dict[str, Any],
+    start: Threshold,
     bootstrap: Bootstrap,
+    allowance: Allowance,
     frozen: FrozenThreshold,
     tied: int,
-    accepted: Float[np.ndarray, "unit"],
-    *,
-    allowed: Allowance,
-) -> _Accepted:
-    rate = allowed.share(allowed.cost_of(fields["allocator"]))
-    cost = allowed.full - (allowed.cheap if allowed.accounting == "skipping" else 0.0)
-    fields = (
-        fields
-        | _cut_at(frozen.theta)
-        | {
-            "tie_acceptance": frozen.tie_acceptance,
-            "tied": tied,
-            "target_rate": rate,
-        }
+    accepted: PerUnit,
+) -> Threshold:
+    """The threshold of one score per input under a budget that leaves a rate."""
+    rate = allowance.share(allowance.cost_of(start.allocator))
+    target_spend = None
+    spend = None
+    if allowance.costs is not None:
+        cost = allowance.full
+        if allowance.is_skipping:
+            cost -= allowance.cheap
+        target_spend = rate * cost
+        spend = cost * float(accepted.sum() / bootstrap.inputs[0])
+    return _with_rates(
+        start,
+        bootstrap,
+        {bootstrap.modes[-1]: accepted},
+        **_cut_fields(bootstrap, frozen, tied),
+        target_rate=rate,
+        target_spend=target_spend,
+        spend=spend,
     )
-    spend, spent = (
-        (None, None) if allowed.costs is None else (rate * cost, cost * accepted)
-    )
-    return _Accepted(fields, bootstrap.modes[-1:], [accepted], spend, spent)
 
 
-def _cut_at(score: float) -> dict[str, Any]:
-    """The threshold, or the reason why there is none."""
-    if math.isfinite(score):
-        return {"threshold": score}
-    return {"reason": Reason.INFINITE_CUT.text(cut="inf" if score > 0 else "-inf")}
+def _cut_fields(
+    bootstrap: Bootstrap, frozen: FrozenThreshold, tied: int
+) -> dict[str, Any]:
+    """The threshold with its ties, and why it or its interval is undefined."""
+    threshold = frozen.theta
+    infinite = None
+    if not math.isfinite(frozen.theta):
+        threshold = None
+        infinite = Reason.INFINITE_CUT.text(cut=str(frozen.theta))
+    return {
+        "threshold": threshold,
+        "tie_acceptance": frozen.tie_acceptance,
+        "tied": tied,
+        "reason": joined([infinite, _why_no_interval(bootstrap)]),
+    }
 
 
-def _numbers(
-    bootstrap: Bootstrap, score: InputFloats, thetas: Sequence[float]
-) -> Iterator[tuple[Float[np.ndarray, "unit"], Float[np.ndarray, "unit"]]]:
-    """For each threshold, the number of scores of every unit above it and equal to
-    it.
-    """
-    # "Above theta" is "at least the next float", so one pass over descending edges
-    # counts both.
-    over = np.nextafter(thetas, np.inf)
-    edges = np.sort([*thetas, *over])[::-1]
-    reached = at_least(
-        score, edges, bootstrap.table.unit, units=len(bootstrap.unit_ids)
-    )
-    upto, above = (
-        reached[np.searchsorted(-edges, -np.array(cut))] for cut in (thetas, over)
-    )
-    above[over == thetas] = 0.0  # nothing is above infinity
-    return zip(above, upto - above, strict=True)
+def _why_no_interval(bootstrap: Bootstrap) -> str | None:
+    if bootstrap.has_intervals:
+        return None
+    if len(bootstrap.unit_ids) == 1:
+        return Reason.SINGLE_UNIT.text()
+    return Reason.NO_DRAWS.text()
 
 
 def _threshold_of_purse(
-    fields: dict[str, Any], bootstrap: Bootstrap, own: Scores, allowed: Allowance
-) -> _Accepted:
+    start: Threshold, bootstrap: Bootstrap, own: Scores, allowance: Allowance
+) -> Threshold:
     """The cut at which the judged inputs, each at its own cost, spend the whole
     budget.
     """
-    table, score = bootstrap.table, own.values
-    share = _chances_of_purse(table, own, allowed)
+    table = bootstrap.table
+    start = replace(start, calibrated_on="judged", calibration_inputs=len(table))
+    frozen = _cut_of_purse(table, own, allowance)
+    if frozen is None:
+        return replace(start, reason=Reason.NOTHING_LEFT.text())
+    share = chances_of_purse(table, own, allowance)
+    spend = float(share @ allowance.prices(table)[:, -1]) / len(table)
+    tied = int(np.count_nonzero(own.values == frozen.theta))
+    return _with_rates(
+        start,
+        bootstrap,
+        {table.modes[-1]: sums_by_unit(table, share)},
+        **_cut_fields(bootstrap, frozen, tied),
+        target_spend=spend,
+        spend=spend,
+    )
+
+
+def _cut_of_purse(
+    table: ValueTable, scores: Scores, allowance: Allowance
+) -> FrozenThreshold | None:
+    """The lowest score that a purse buys; None where it buys none."""
+    share = chances_of_purse(table, scores, allowance)
     if not share.any():
-        return _Accepted(fields | {"reason": Reason.NOTHING_LEFT.text()})
-    cut = float(score[share > 0].min())
-    tied, prices = score == cut, allowed.prices(table)[:, -1]
-    fields = (
-        fields
-        | _cut_at(cut)
-        | {
-            "tie_acceptance": float(share[tied][0]),
-            "tied": int(np.count_nonzero(tied)),
-            "calibration_inputs": len(score),
-        }
-    )
-    spend = float(share @ prices) / len(score)
-    return _Accepted(
-        fields,
-        table.modes[-1:],
-        [sums_by_unit(bootstrap.table, share)],
-        spend,
-        sums_by_unit(bootstrap.table, share * prices),
-    )
-
-
-def _chances_of_purse(
-    table: ValueTable, scores: Scores, allowed: Allowance
-) -> InputFloats:
-    """The probability that each input is escalated where each has its own price."""
-    price = allowed.prices(table)[:, -1]
-    purse = purse_of_sample(table, allowed, allowed.cost_of(scores.name))
-    return shares(scores.values, price, purse)
+        return None
+    cut = float(scores.values[share > 0].min())
+    return FrozenThreshold(cut, float(share[scores.values == cut][0]))
 
 
 def _price(
-    fields: dict[str, Any],
-    bootstrap: Bootstrap,
-    own: Scores,
-    calibration: tuple[ValueTable, Float[np.ndarray, "calibration mode"]],
-    allowed: Allowance,
-) -> _Accepted:
-    (table, scores), rate = calibration, allowed.share(allowed.cost_of(own.name))
-    price = calibrated_price(table, scores, allowed, allowed.cost_of(own.name))
-    costs = price_of_modes(allowed, bootstrap.table)[:, 1:]
-    bought = price.bought(scores, price_of_modes(allowed, table)[:, 1:])
-    acceptance = price.expected(own.values, costs)
-    fields = fields | {
-        "policy": "price",
-        "price": price.price,
-        "tie_acceptance": price.tie_acceptance,
-        "tied": int(np.count_nonzero(bought.least != bought.most)),
-        "target_rate": rate if allowed.costs is None else None,
-    }
-    by_mode = [
-        sums_by_unit(bootstrap.table, accepted)
-        for accepted in (*acceptance.T, acceptance.sum(axis=1))
-    ]
-    if allowed.costs is None:
-        return _Accepted(fields, own.modes, by_mode)
-    spend = allowed.budget.alpha * allowed.on(table).full - allowed.cost_of(own.name)
-    return _Accepted(
-        fields,
-        own.modes,
-        by_mode,
-        spend,
-        sums_by_unit(bootstrap.table, (acceptance * costs).sum(axis=1)),
-    )
-
-
-def calibrated_price(
-    table: ValueTable, scores: ModeFloats, allowed: Allowance, cost: float
-) -> Price:
-    """The price at which inputs spend what an allocator of this cost leaves of the
-    budget.
-    """
-    costs, full = (
-        price_of_modes(allowed, table)[:, 1:],
-        allowed.on(table).full,
-    )
-    spend = allowed.budget.alpha * full - cost
-    if allowed.costs is None:
-        spend = allowed.share(cost)
-    price = Price.calibrate(
-        scores, costs if allowed.per_input else costs[0].tolist(), spend
-    )
-    return replace(
-        price, skipping=allowed.per_input and allowed.accounting == "skipping"
-    )
-
-
-def with_replay(
-    bootstrap: Bootstrap,
-    threshold: Threshold,
-    modes: InputInts,
-    costs: Float[np.ndarray, "input above"],
-    **fields: Any,
+    start: Threshold, bootstrap: Bootstrap, own: Scores, calibration: Calibration
 ) -> Threshold:
-    """The threshold with the rates of a policy that chose `modes` for the judged inputs
-    (0: cheap) and other fields.
-
-    `costs` are those of the modes above cheap on every judged input.
-    """
-    number = len(bootstrap.modes) - 1
-    by_mode = [
-        sums_by_unit(bootstrap.table, (modes == mode).astype(float))
-        for mode in range(1, number + 1)
-    ]
-    taken = zip(bootstrap.modes[1:], _rates(bootstrap, by_mode), strict=True)
-    rates = tuple(ModeRate(mode, rate) for mode, rate in taken)
-    (rate,) = _rates(
-        bootstrap, [sums_by_unit(bootstrap.table, (modes > 0).astype(float))]
+    """The price of scores per mode, in place of a threshold."""
+    allowance = calibration.allowance
+    table = bootstrap.table
+    price = calibration.price()
+    costs = costs_above_cheap(allowance, table)
+    chances = price.expected(own.values, costs)
+    bought = price.bought(
+        calibration.scores.values, costs_above_cheap(allowance, calibration.table)
     )
-    paid = np.hstack([np.zeros((len(modes), 1)), costs])[np.arange(len(modes)), modes]
-    spend = None if threshold.spend is None else float(paid.mean())
-    return replace(
-        threshold,
-        rate=rate,
-        rates=tuple(
-            mode_rate
-            for mode_rate in rates
-            if mode_rate.mode in {of.mode for of in threshold.rates}
-        ),
-        spend=spend,
-        **fields,
+    target: dict[str, Any] = {"target_rate": calibration.rate}
+    if allowance.costs is not None:
+        spend = float((chances * costs).sum() / bootstrap.inputs[0])
+        target = {"target_spend": calibration.spend, "spend": spend}
+    accepted = {
+        mode: sums_by_unit(table, chance)
+        for mode, chance in zip(own.modes, chances.T, strict=True)
+    }
+    return _with_rates(
+        start,
+        bootstrap,
+        accepted,
+        policy="price",
+        price=price.price,
+        tie_acceptance=price.tie_acceptance,
+        tied=int(np.count_nonzero(bought.least != bought.most)),
+        reason=_why_no_interval(bootstrap),
+        **target,
     )
 
 
 def _with_rates(
-    bootstrap: Bootstrap, accepted: Sequence[_Accepted]
-) -> Iterator[Threshold]:
-    """The thresholds with the rate of each mode and the total rate, over the judged
-    inputs and over the draws.
+    start: Threshold,
+    bootstrap: Bootstrap,
+    accepted: Mapping[str, PerUnit],
+    **fields: Any,
+) -> Threshold:
+    """A threshold with its other fields, the rate of each mode and the total rate.
+
+    Args:
+        start: The threshold.
+        bootstrap: The resamples of the judged inputs.
+        accepted: By mode above cheap, the number of inputs of every unit that get it.
+        fields: Further fields of the threshold.
     """
-    rates = iter(
-        _rates(bootstrap, [numbers for item in accepted for numbers in item.by_mode])
+    return replace(
+        start,
+        rate=_rate(bootstrap, np.sum(list(accepted.values()), axis=0)),
+        rates=tuple(
+            ModeRate(mode, _rate(bootstrap, number))
+            for mode, number in accepted.items()
+        ),
+        **fields,
     )
-    alone = (
-        []
-        if bootstrap.has_intervals
-        else [Reason.SINGLE_UNIT if len(bootstrap.unit_ids) == 1 else Reason.NO_DRAWS]
-    )
-    for fields, modes, by_mode, target_spend, spent in accepted:
-        if not by_mode:
-            yield Threshold(**fields)
-            continue
-        own = [next(rates) for _ in by_mode]
-        expected = {
-            "rate": own[-1],
-            "rates": tuple(
-                ModeRate(mode, rate) for mode, rate in zip(modes, own, strict=False)
-            ),
-            "target_spend": target_spend,
-            "spend": None
-            if spent is None
-            else float(spent.sum() / bootstrap.inputs[0]),
-            "reason": joined([fields.get("reason"), *alone]),
-        }
-        yield Threshold(**fields | expected)
 
 
-def _rates(
-    bootstrap: Bootstrap, accepted: Sequence[Float[np.ndarray, "unit"]]
-) -> list[Estimate]:
-    """The shares of accepted inputs, each with its prediction interval, from the draws
-    that contain any input.
+def _rate(bootstrap: Bootstrap, accepted: PerUnit) -> Estimate:
+    """The share of the inputs that are accepted, with its prediction interval from the
+    draws that contain any input.
     """
-    if not accepted:
-        return []
-    taken = np.stack([bootstrap.counts @ by_unit for by_unit in accepted])
-    undefined = np.full(taken.shape, np.nan)
     inputs = bootstrap.inputs
-    rates = np.divide(taken, inputs, out=undefined, where=inputs > 0)
-    spread = np.full(len(taken), np.nan)
+    rates = np.full(len(inputs), np.nan)
+    np.divide(bootstrap.counts @ accepted, inputs, out=rates, where=inputs > 0)
+    rate = float(rates[0])
+    bounds = None
     if bootstrap.has_intervals:
-        spread = spreads(rates[:, bootstrap.drawn], bootstrap.draws)
-    units = int(np.count_nonzero(bootstrap.by_unit.inputs))
-    estimates = []
-    for rate, own in zip(rates[:, 0].tolist(), spread.tolist(), strict=True):
-        bounds = prediction_interval(rate, own, units)
-        if bounds is None:
-            estimates.append(Estimate(rate))
-        else:
-            estimates.append(Estimate(rate, bounds.low, bounds.high))
-    return estimates
+        units = int(np.count_nonzero(bootstrap.by_unit.inputs))
+        over_draws = spread(rates[bootstrap.drawn], bootstrap.draws)
+        bounds = prediction_interval(rate, over_draws, units)
+    if bounds is None:
+        return Estimate(rate)
+    return Estimate(rate, bounds.low, bounds.high)
 
 
 def prediction_interval(rate: float, spread: float, units: int) -> Interval | None:
@@ -494,27 +416,16 @@ def prediction_interval(rate: float, spread: float, units: int) -> Interval | No
         return Interval(rate, rate)  # all units have the same rate
     t = student_quantile((1 - LEVEL) / 2, units - 1)
     half = t * spread * math.sqrt(2 * units / (units - 1))
+    low = rate - half
+    high = rate + half
     variance = rate * (1 - rate)
     # A rate that differs between units lies strictly between 0 and 1.
-    if not variance > 0:
-        return Interval(max(0.0, rate - half), min(1.0, rate + half))
-    odds = rate / (1 - rate)
-    factor = math.exp(min(half / variance, 700.0))  # bounded against overflow
-    low = odds / factor / (1 + odds / factor)
-    high = 1 - 1 / (1 + odds * factor)
-    return Interval(max(0.0, min(rate - half, low)), min(1.0, max(rate + half, high)))
-
-
-BEST = "best"
-"""Stands for the policy that replays best."""
-BOUND = 0.1
-"""Largest harm of a unit that a certificate counts, as a share of its all-cheap loss,
-where none is named.
-"""
-NEAR = 0.02
-"""A policy whose replayed rate is further than this from the target is chosen only if
-all policies' rates are.
-"""
+    if variance > 0:
+        odds = rate / (1 - rate)
+        factor = math.exp(min(half / variance, 700.0))  # bounded against overflow
+        low = min(low, odds / factor / (1 + odds / factor))
+        high = max(high, 1 - 1 / (1 + odds * factor))
+    return Interval(max(0.0, low), min(1.0, high))
 
 
 class PolicyReplay(NamedTuple):
@@ -576,161 +487,158 @@ def deployment(
         draws: Number of draws of units for the interval of the rate.
         seed: Their seed.
     """
-    table = table if isinstance(table, ValueTable) else read_values(table)
-    scores, (budget,) = (
-        align(table, getattr(scores, "name", None) or "scores", scores),
-        budget_list(budget),
-    )
-    calibration_table = table if calibration is None else table.restrict(calibration)
-    apart = units is not None and set(units) != set(calibration_table.unit_ids)
-    judged = table.restrict(units) if apart else calibration_table
-    calibration_scores = on_part(
-        calibration_table, scores, table, missing, role=CALIBRATE
-    )
-    own = (
-        on_part(judged, scores, table, missing, role=JUDGE)
-        if apart
-        else calibration_scores
-    )
-    allowed = allowance_on(budget, calibration_table)
+    if not isinstance(table, ValueTable):
+        table = read_values(table)
+    aligned = align(table, getattr(scores, "name", None) or "scores", scores)
+    (budget,) = budget_list(budget)
+    judged = table if calibration is None else table.restrict(calibration)
+    own = on_part(judged, aligned, table, missing, role=CALIBRATE)
+    source = Calibration(judged, own, allowance_on(budget, judged))
+    if units is not None and set(units) != set(judged.unit_ids):
+        judged = table.restrict(units)
+        own = on_part(judged, aligned, table, missing, role=JUDGE)
+        source = replace(source, where="calibration")
     drawn = make_draws(len(judged.unit_ids), draws, seed)
     bootstrap = Bootstrap.of(judged, drawn, leave_out=False)
-    calibrated_on = (calibration_table, [calibration_scores]) if apart else None
-    (cut,) = thresholds(bootstrap, [own], [allowed], calibration=calibrated_on)
-    if cut.rate is None:
+    threshold = _threshold(bootstrap, own, source)
+    label = source.allowance.key.label
+    if threshold.rate is None:
         raise InputError(
-            f"{scores.name} has no threshold under {allowed.key.label}: {cut.reason}."
+            f"{own.name} has no threshold under {label}: {threshold.reason}."
         )
-    target = allowed.share(allowed.cost_of(scores.name))
+    if harm_at_most is None:
+        policies = _policies(policy, source, reset=reset)
+    else:
+        policies = _certified(policy, source, harm_at_most, bound)
     about: dict[str, Any] = {
-        "allocator": scores.name,
-        "budget": allowed.key.label,
+        "allocator": own.name,
+        "budget": label,
         # Digests, because units may be names of customers.
         "calibration_units": [
-            sha256(str(unit).encode())[:16] for unit in calibration_table.unit_ids
+            sha256(str(unit).encode())[:16] for unit in source.table.unit_ids
         ],
-        "scores": calibration_scores.digest,
+        "scores": source.scores.digest,
+        # Not that of the calibration scores, but of the judged units: see below.
+        "rate": None,
     }
-    case = (policy, calibration_scores, calibration_table, allowed)
-    policies = (
-        _policies(*case, reset=reset)
-        if harm_at_most is None
-        else _certified(*case, harm_at_most, bound)
-    )
     routings = [
         Routing.calibrate(
-            calibration_scores.values,
-            target,
+            source.scores.values,
+            source.rate,
             policy=item,
             modes=table.modes,
             reset=reset,
-            about=about | {"rate": None},
+            about=about,
         )
         for item in policies
     ]
-    costs = [
-        price_of_modes(allowed, part)[:, 1:] for part in (calibration_table, judged)
-    ]
-    replays = [
-        _replay(routing, calibration_scores.values, calibration_table, costs[0])
-        for routing in routings
-    ]
-    at = best_trial(
-        [Trial(n, item.rate, item.gain) for n, item in enumerate(replays)], target, NEAR
-    )
-    at = at if harm_at_most is None else 0
-    routing, replay = routings[at], replays[at]
-    rate_decides = (
-        not isinstance(routing.policy, Price | ConformalHarm) and not allowed.per_input
-    )
-    if rate_decides and rate_missed(replay.rate, target, NEAR):
-        _note_rate(scores.name, replay, target, alone=len(replays) == 1)
-    threshold = with_replay(
-        bootstrap,
-        cut,
-        routing.replay(
-            own.values,
-            judged.unit,
-            _order(judged),
-            costs[1] if allowed.per_input else None,
-        ),
-        costs[1],
-        policy=replay.policy,
-        parameter=replay.parameter,
-        calibration_rate=replay.rate,
-        gain=replay.gain,
-    )
+    replays = [_replay(routing, source) for routing in routings]
+    chosen = 0
+    if harm_at_most is None:
+        trials = [Trial(n, item.rate, item.gain) for n, item in enumerate(replays)]
+        chosen = best_trial(trials, source.rate, NEAR)
+    routing = routings[chosen]
+    replay = replays[chosen]
+    _note_rate(source, routing, replay, alone=len(replays) == 1)
+    threshold = _deployed(threshold, bootstrap, own, source, routing, replay)
+
     certified = None
-    if isinstance(routing.policy, ConformalHarm):
-        tied = int(np.count_nonzero(calibration_scores.values == routing.policy.theta))
-        ties = {"tie_acceptance": routing.policy.tie_acceptance, "tied": tied}
-        threshold = replace(
-            threshold, **{"threshold": None} | _cut_at(routing.policy.theta) | ties
-        )
     if harm_at_most is not None:
-        row = (
-            calibration_scores.values,
-            calibration_table.unit,
-            _order(calibration_table),
-        )
-        taken = [of.replay(*row) > 0 for of in routings]
+        taken = [_modes(item, source.table, source.scores) > 0 for item in routings]
         certified = certificate(
-            *row[:2],
-            calibration_table.losses,
+            source.scores.values,
+            source.table.unit,
+            source.table.losses,
             taken=taken,
             at_most=harm_at_most,
             bound=bound,
         )
         about["certificate"] = certified._asdict()
-    facts = {
-        name: threshold[name]
-        for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain")
+    for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain"):
+        about[name] = threshold[name]
+    about["target_rate"] = threshold.target_rate
+    about["rate_units"] = len(judged.unit_ids)
+    about["replays"] = [item._asdict() for item in replays]
+    routing = replace(routing, about={**routing.about, **about})
+    return Deployment(threshold, routing, tuple(replays), certified)
+
+
+def _deployed(
+    threshold: Threshold,
+    bootstrap: Bootstrap,
+    own: Scores,
+    source: Calibration,
+    routing: Routing,
+    replay: PolicyReplay,
+) -> Threshold:
+    """A threshold with the rates of a policy in place of those of the threshold."""
+    judged = bootstrap.table
+    costs = costs_above_cheap(source.allowance, judged)
+    modes = _modes(routing, judged, own, costs if source.allowance.per_input else None)
+    accepted = {
+        rate.mode: sums_by_unit(
+            judged, (modes == judged.modes.index(rate.mode)).astype(float)
+        )
+        for rate in threshold.rates
     }
-    facts |= {"target_rate": threshold.target_rate, "rate_units": len(judged.unit_ids)}
-    about |= facts | {"replays": [item._asdict() for item in replays]}
-    return Deployment(
+    fields: dict[str, Any] = {}
+    if isinstance(routing.policy, ConformalHarm):
+        theta = routing.policy.theta
+        tied = int(np.count_nonzero(source.scores.values == theta))
+        fields = _cut_fields(bootstrap, routing.policy, tied)
+    spend = None
+    if threshold.spend is not None:
+        spend = float(_taken(np.pad(costs, ((0, 0), (1, 0))), modes).mean())
+    return _with_rates(
         threshold,
-        replace(routing, about={**routing.about, **about}),
-        tuple(replays),
-        certified,
+        bootstrap,
+        accepted,
+        policy=replay.policy,
+        parameter=replay.parameter,
+        calibration_rate=replay.rate,
+        gain=replay.gain,
+        spend=spend,
+        **fields,
     )
 
 
+def _taken(amounts: ModeFloats, modes: InputInts) -> InputFloats:
+    """The amount of the mode of each input."""
+    return amounts[np.arange(len(modes)), modes]
+
+
 def _certified(
-    name: str,
-    scores: Scores,
-    table: ValueTable,
-    allowed: Allowance,
-    at_most: float,
-    bound: float,
+    name: str, source: Calibration, at_most: float, bound: float
 ) -> list[str | StreamRule | Price]:
     """The certified threshold, and the plain one of the budget."""
-    if not 0 < checks.number(at_most, "harm_at_most") < checks.number(bound, "bound"):
+    checks.share_of_inputs(at_most, "harm_at_most (--harm-at-most)")
+    checks.share_of_inputs(bound, "bound (--bound)")
+    if not at_most < bound:
         raise InputError(
             "The harm allowed (--harm-at-most) must be above 0 and below the bound "
             f"(--bound); found {at_most:g} and {bound:g}: lower the one or raise the "
             "other (1 % is 0.01 in Python)."
         )
+    table = source.table
+    scores = source.scores
     if table.estimated is not None:
         raise InputError(
             f"{scores.name}: harm is certified on measured losses "
             "only; here some are estimated."
         )
-    if name.replace("-", " ") not in (BEST, BEYOND[-1]) or scores.modes:
-        what = (
-            f"{scores.name} has a score per mode"
-            if scores.modes
-            else f"found policy {name!r}: leave it out"
-        )
+    unfit = None
+    if scores.modes:
+        unfit = f"{scores.name} has a score per mode"
+    elif _with_spaces(name) not in (BEST, BEYOND[-1]):
+        unfit = f"found policy {name!r}: leave it out"
+    if unfit is not None:
         raise InputError(
             "Harm is certified for one score per input and a "
-            f"threshold that never moves; {what}."
+            f"threshold that never moves; {unfit}."
         )
-    (plain,) = _policies(PAPER[0], scores, table, allowed, reset=True)
-    if not isinstance(plain, FrozenThreshold):
-        plain = FrozenThreshold.calibrate(
-            scores.values, allowed.share(allowed.cost_of(scores.name))
-        )
+    plain = source.frozen()
+    if source.allowance.per_input:
+        plain = _cut_of_purse(table, scores, source.allowance) or plain
     share = harm_shares(
         table.decision_values, table.unit, table.losses[:, 0], bound=bound
     )
@@ -739,94 +647,106 @@ def _certified(
 
 
 def _policies(
-    name: str, scores: Scores, table: ValueTable, allowed: Allowance, *, reset: bool
+    name: str, source: Calibration, *, reset: bool
 ) -> list[str | StreamRule | Price]:
     """The policies to replay: the one of this name, or all that can run; policies with
     a parameter are tuned.
     """
-    plain, cost = name.replace("-", " "), allowed.cost_of(scores.name)
-    if (
-        scores.modes
-        and allowed.costs is not None
-        and plain in (BEST, "price", "frozen threshold", "causal cap")
-    ):
-        return [calibrated_price(table, scores.values, allowed, cost)]
-    if allowed.per_input and plain in (BEST, "frozen threshold"):
-        # other policies keep a rate of inputs, not a spend
-        share = _chances_of_purse(table, scores, allowed)
-        cut = float(scores.values[share > 0].min())
-        return [FrozenThreshold(cut, float(share[scores.values == cut][0]))]
-    if allowed.costs is not None and (scores.modes or allowed.per_input):
+    plain = _with_spaces(name)
+    allowance = source.allowance
+    has_modes = bool(source.scores.modes)
+    if allowance.costs is not None and (has_modes or allowance.per_input):
+        # Other policies keep a rate of inputs, not a spend.
+        if has_modes and plain in (BEST, "price", *PAPER[:2]):
+            return [source.price()]
+        if allowance.per_input and plain in (BEST, PAPER[0]):
+            frozen = _cut_of_purse(source.table, source.scores, allowance)
+            return [frozen or FrozenThreshold(math.inf, 0.0)]
         raise InputError(
             "Only a price or a frozen threshold can keep a spend; found policy "
             f"{name!r}: leave it out."
         )
-    if plain == BEST and table.order is None:
-        plain = "frozen threshold"  # the only policy that needs no time order
-    rate = allowed.share(cost)
-    if plain != BEST:
-        return [_tune(plain, scores, table, rate, reset=reset)]
-    names = PAPER[:2] if scores.modes else PAPER
-    return [_tune(candidate, scores, table, rate, reset=reset) for candidate in names]
+    if plain == BEST and source.table.order is None:
+        plain = PAPER[0]  # the only policy that needs no time order
+    names: Sequence[str] = [plain]
+    if plain == BEST:
+        names = PAPER[:2] if has_modes else PAPER
+    return [_tune(candidate, source, reset=reset) for candidate in names]
 
 
-def _tune(
-    name: str, scores: Scores, table: ValueTable, rate: float, *, reset: bool
-) -> str | StreamRule:
+def _with_spaces(name: str) -> str:
+    return name.replace("-", " ")
+
+
+def _tune(name: str, source: Calibration, *, reset: bool) -> str | StreamRule:
     """The policy by name or, if losses calibrate or tune it, on the calibration
     units.
     """
-    if name in (PAPER[0], PAPER[1]) or name not in (*PAPER, *BEYOND):
-        if name == PAPER[1]:
-            times(table)  # its rate depends on the order in time
+    table = source.table
+    scores = source.scores
+    if name == PAPER[1]:
+        times(table)  # its rate depends on the order in time
+    if name not in (*PAPER[2:], *BEYOND):
         return name
     if scores.modes:
         raise InputError(
             f"A {name} is tuned for one score "
             f"per input, and {scores.name}: {Reason.NO_RANKING.text()}."
         )
-    unit = table.unit if reset else np.zeros(len(table), dtype=np.int64)
     return tune(
         name,
         scores.values,
-        unit,
+        table.unit if reset else np.zeros_like(table.unit),
         order=times(table),
         value=table.decision_values,
-        alpha=rate,
+        alpha=source.rate,
     )
 
 
-def _replay(
-    routing: Routing,
-    scores: Float[np.ndarray, "input *mode"],
-    table: ValueTable,
-    costs: Float[np.ndarray, "input above"],
-) -> PolicyReplay:
-    modes = routing.replay(scores, table.unit, _order(table), costs)
-    gain = math.fsum(table.mode_values[np.arange(len(modes)), modes])
-    parameter = (
-        None if isinstance(routing.policy, Price) else setting_of(routing.policy)
-    )
+def _replay(routing: Routing, source: Calibration) -> PolicyReplay:
+    """What a policy does on the calibration units."""
+    table = source.table
+    costs = costs_above_cheap(source.allowance, table)
+    modes = _modes(routing, table, source.scores, costs)
+    parameter = None
+    if not isinstance(routing.policy, Price):
+        parameter = setting_of(routing.policy)
     return PolicyReplay(
-        routing.policy_name, parameter, int(np.count_nonzero(modes)) / len(modes), gain
+        policy=routing.policy_name,
+        parameter=parameter,
+        rate=int(np.count_nonzero(modes)) / len(modes),
+        gain=math.fsum(_taken(table.mode_values, modes)),
     )
 
 
-def _order(table: ValueTable) -> InputNumbers:
-    """Arrival order of the inputs; the table's order if it has no times (the rate of a
-    threshold ignores order).
+def _modes(
+    routing: Routing,
+    table: ValueTable,
+    scores: Scores,
+    costs: ModeFloats | None = None,
+) -> InputInts:
+    """The modes that a router chooses; in the table's order if it has no times (the
+    rate of a threshold ignores order).
     """
-    return np.arange(len(table)) if table.order is None else table.order
+    order: InputNumbers = np.arange(len(table))
+    if table.order is not None:
+        order = table.order
+    return routing.replay(scores.values, table.unit, order, costs)
 
 
-def _note_rate(name: str, replay: PolicyReplay, target: float, *, alone: bool) -> None:
-    which = (
-        f"under {replay.policy} it"
-        if alone
-        else f"no policy comes within 2 points; the nearest, {replay.policy},"
-    )
+def _note_rate(
+    source: Calibration, routing: Routing, replay: PolicyReplay, *, alone: bool
+) -> None:
+    """Warn where a policy that keeps a rate misses it on the calibration units."""
+    if isinstance(routing.policy, Price | ConformalHarm) or source.allowance.per_input:
+        return
+    if not rate_missed(replay.rate, source.rate, NEAR):
+        return
+    which = f"no policy comes within 2 points; the nearest, {replay.policy},"
+    if alone:
+        which = f"under {replay.policy} it"
     note = (
-        f"{name}: {target:.1%} of the calibration inputs should "
+        f"{source.scores.name}: {source.rate:.1%} of the calibration inputs should "
         f"be escalated; {which} escalates {replay.rate:.1%}."
     )
     warnings.warn(InputWarning(note), stacklevel=3)

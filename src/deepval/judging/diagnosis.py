@@ -7,24 +7,25 @@ difference, and which verdicts depend on a single unit.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from deepval.arrays import Float, Shaped
+from deepval.arrays import InputFloats, Shaped
 from deepval.errors import InputWarning
 from deepval.judging.allowances import Budget, MissingCosts
-from deepval.judging.bootstrap import LEAVE_OUT_UP_TO
+from deepval.judging.bootstrap import LEAVE_OUT_UP_TO, Totals
 from deepval.judging.differences import has_large_prize, ndg
 from deepval.judging.evaluation import evaluate
 from deepval.judging.extras.concentration import concentration
 from deepval.judging.extras.deciding_units import FEWEST_UNITS
 from deepval.judging.extras.planning import units_to_resolve
+from deepval.judging.gains import Gains
 from deepval.judging.intervals import LEVEL, spreads
-from deepval.judging.pairs import Basis, Contender, basis
+from deepval.judging.pairs import Contender, basis
 from deepval.progress import Watch, unwatched
 from deepval.results import AllocatorRecord, BudgetRecord, Record, Result, Row, known
 from deepval.tables.scores import Missing, Scores
@@ -215,21 +216,35 @@ def diagnose(
         difference: The difference to resolve, as a share of the all-cheap loss.
         watch: Reports the progress of long loops.
     """
-    by_allocator, asked = dict(scores or {}), None if budgets is None else list(budgets)
-    options: dict[str, Any] = {
-        "draws": draws,
-        "seed": seed,
-        "missing": missing,
-        "missing_costs": missing_costs,
-    }
+    by_allocator = dict(scores or {})
+    asked = None if budgets is None else list(budgets)
+
+    def judge(names: Sequence[str] | None) -> Result:
+        return evaluate(
+            table,
+            by_allocator,
+            asked,
+            units=names,
+            draws=draws,
+            seed=seed,
+            missing=missing,
+            missing_costs=missing_costs,
+        )
+
     judged = table if units is None else table.restrict(units)
-    result = evaluate(table, by_allocator, asked, units=units, **options)
-    judged_basis, values = basis(result), judged.decision_values
-    without = _without_each(
-        judged,
-        lambda others: evaluate(table, by_allocator, asked, units=others, **options),
-        watch,
-    )
+    result = judge(units)
+    own = basis(result)
+    without = {}
+    widths = []
+    if own.totals.has_intervals:
+        without = _without_each(judged, judge, watch)
+        names = (*by_allocator, *STAND_INS)
+        widths = [
+            _width(item, item.row, item.gains, own.totals, difference)
+            for item in own.judged
+            if isinstance(item.row, Row) and item.gains and item.row.allocator in names
+        ]
+    values = judged.decision_values
     return Diagnosis(
         inputs=len(judged),
         units=len(judged.unit_ids),
@@ -240,34 +255,15 @@ def diagnose(
         budgets=tuple(
             _binding(row, values) for row in result.rows if row.allocator == "oracle"
         ),
-        ties=tuple(
-            TieCheck(
-                row.allocator,
-                **vars(row.budget),
-                ties=row.ties,
-                scores=_different(by_allocator[row.allocator], judged, table),
-            )
-            for row in result.rows
-            if row.allocator in by_allocator
-            and row.slots
-            and not by_allocator[row.allocator].modes
-        ),
+        ties=tuple(_ties(result, by_allocator, judged, table)),
         held=tuple(
             _concentration_of(what, by, judged)
             for what in ("value", "harm")
             for by in ("unit", "input")
         ),
-        widths=tuple(
-            _width(item, judged_basis, difference)
-            for item in judged_basis.judged
-            if judged_basis.totals.has_intervals
-            and item.gains
-            and item.row.allocator in (*by_allocator, *STAND_INS)
-        ),
+        widths=tuple(widths),
         verdicts=tuple(
-            _hanging(row, without if judged_basis.totals.has_intervals else {})
-            for row in result.rows
-            if row.verdict in TELLING
+            _hanging(row, without) for row in result.rows if row.verdict in TELLING
         ),
     )
 
@@ -278,24 +274,22 @@ def _without_each(
     """The results without each unit that has inputs; empty where units are too few or
     too many to leave one out.
     """
-    inputs = np.bincount(table.unit, minlength=len(table.unit_ids))
-    names = [
-        str(unit) for unit, number in zip(table.unit_ids, inputs, strict=True) if number
-    ]
-    if not FEWEST_UNITS <= len(names) <= LEAVE_OUT_UP_TO:
+    names = [str(name) for name in table.unit_ids]
+    inputs = np.bincount(table.unit, minlength=len(names))
+    with_inputs = [name for name, own in zip(names, inputs, strict=True) if own]
+    if not FEWEST_UNITS <= len(with_inputs) <= LEAVE_OUT_UP_TO:
         return {}
     results = {}
-    for unit in watch(names, "leaving out units"):
+    for unit in watch(with_inputs, "leaving out units"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
-            results[unit] = judge(
-                [str(name) for name in table.unit_ids if name != unit]
-            )
+            results[unit] = judge([name for name in names if name != unit])
     return results
 
 
-def _binding(oracle: Row, values: Float[np.ndarray, "input"]) -> BudgetCheck:
-    slots, helped = oracle.slots or 0, int(np.count_nonzero(values > 0))
+def _binding(oracle: Row, values: InputFloats) -> BudgetCheck:
+    slots = oracle.slots or 0
+    helped = int(np.count_nonzero(values > 0))
     return BudgetCheck(
         **vars(oracle.budget),
         slots=slots,
@@ -306,20 +300,32 @@ def _binding(oracle: Row, values: Float[np.ndarray, "input"]) -> BudgetCheck:
     )
 
 
-def _different(scores: Scores, judged: ValueTable, table: ValueTable) -> int:
-    """Number of different scores of the judged inputs."""
-    inside = np.isin(table.unit_ids, judged.unit_ids)[table.unit]
-    return len(np.unique(scores.values[inside & scores.covered]))
+def _ties(
+    result: Result,
+    by_allocator: Mapping[str, Scores],
+    judged: ValueTable,
+    table: ValueTable,
+) -> Iterator[TieCheck]:
+    """What ties decide for every allocator with one score per input."""
+    is_judged = np.isin(table.unit_ids, judged.unit_ids)[table.unit]
+    for row in result.rows:
+        scores = by_allocator.get(row.allocator)
+        if scores is not None and row.slots and not scores.modes:
+            different = np.unique(scores.values[is_judged & scores.covered])
+            yield TieCheck(
+                row.allocator, **vars(row.budget), ties=row.ties, scores=len(different)
+            )
 
 
 def _concentration_of(what: str, by: str, table: ValueTable) -> Held:
-    parts = np.maximum(table.decision_values * (1 if what == "value" else -1), 0.0)
+    values = table.decision_values
+    if what == "harm":
+        values = -values
+    parts = np.maximum(values, 0.0)
     ids: Shaped[np.ndarray, "holder"] = table.input
     if by == "unit":
-        parts, ids = (
-            np.bincount(table.unit, weights=parts, minlength=len(table.unit_ids)),
-            table.unit_ids,
-        )
+        ids = table.unit_ids
+        parts = np.bincount(table.unit, weights=parts, minlength=len(ids))
     spread = concentration(parts, ids)
     return Held(
         what=what,
@@ -333,44 +339,47 @@ def _concentration_of(what: str, by: str, table: ValueTable) -> Held:
     )
 
 
-def _width(item: Contender, judged_basis: Basis, difference: float) -> WidthCheck:
+def _width(
+    item: Contender, row: Row, gains: Gains, totals: Totals, difference: float
+) -> WidthCheck:
     """Widths of a row; random has no difference with itself, and the oracle's nDG is
     always 1.
     """
-    row, totals = item.row, judged_basis.totals
-    assert isinstance(row, Row)
-    assert item.gains
-    samples = ndg(item.gains.gain[None], item.prize[None])[:, totals.drawn]
-    is_large = has_large_prize(totals, item.prize[None])
-    spread = None if row.allocator == "random" else row.versus_random_spread
-    own = row.allocator != "oracle"
+    half_width = None
+    predicted = None
+    units_needed = None
+    spread = row.versus_random_spread
+    if row.allocator != "random" and spread is not None:
+        if row.versus_random is not None:
+            half_width = row.versus_random.half_width
+        predicted = NORMAL * spread
+        units_needed = units_to_resolve(spread, row.units, difference, power=POWER)
+    ndg_half_width = None
+    ndg_predicted = None
+    if row.allocator != "oracle":
+        if row.ndg is not None:
+            ndg_half_width = row.ndg.half_width
+        samples = ndg(gains.gain[None], item.prize[None])[:, totals.drawn]
+        is_large = has_large_prize(totals, item.prize[None])
+        used = np.where(is_large, samples, np.nan)
+        ndg_predicted = known(NORMAL * spreads(used, totals.draws)[0])
     return WidthCheck(
         row.allocator,
         **vars(row.budget),
-        half_width=None
-        if spread is None or row.versus_random is None
-        else row.versus_random.half_width,
-        predicted=None if spread is None else NORMAL * spread,
-        ndg_half_width=row.ndg.half_width if own and row.ndg is not None else None,
-        ndg_predicted=known(
-            NORMAL * spreads(np.where(is_large, samples, np.nan), totals.draws)[0]
-        )
-        if own
-        else None,
-        units_needed=None
-        if spread is None
-        else units_to_resolve(spread, row.units, difference, power=POWER),
+        half_width=half_width,
+        predicted=predicted,
+        ndg_half_width=ndg_half_width,
+        ndg_predicted=ndg_predicted,
+        units_needed=units_needed,
     )
 
 
 def _hanging(row: Row, without: Mapping[str, Result]) -> UnitCheck:
-    changed, turned = {}, []
+    changed = {}
+    turned = []
+    key = (row.allocator, row.budget)
     for unit, result in without.items():
-        other = next(
-            r
-            for r in result.rows
-            if r.allocator == row.allocator and r.budget == row.budget
-        )
+        other = next(it for it in result.rows if (it.allocator, it.budget) == key)
         if other.verdict != row.verdict:
             changed[unit] = other.verdict
         if (row.versus_random_loss or 0.0) * (other.versus_random_loss or 0.0) < 0:

@@ -8,8 +8,8 @@ by gain, or by benefit or harm alone.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from deepval.judging.differences import (
 )
 from deepval.judging.draws import Draws
 from deepval.judging.gains import Gains
-from deepval.judging.intervals import Interval, Verdict, bounds_of, verdict_of
+from deepval.judging.intervals import Interval, bounds_of, verdict_of
 from deepval.judging.judgement import Contest
 from deepval.results import (
     LO_HI,
@@ -113,20 +113,10 @@ def samples_of(
     """The samples of rows and of causal policies, as a result stores them."""
     resamples = len(totals.cheap_loss)
     arrays = _stacked("", judged, resamples)
+    chances = np.stack([item.chance for item in judged if item.chance is not None])
+    versus_random = paired_difference(totals, arrays["gain"], chances).loss
     if streamed:
         arrays |= _stacked("stream_", streamed, resamples)
-        arrays["stream_prize"] = np.stack([item.prize for item in streamed])
-    versus_random = np.full((len(judged), resamples), np.nan)
-    chances = {
-        index: item.chance
-        for index, item in enumerate(judged)
-        if item.chance is not None
-    }
-    if chances:
-        able = list(chances)
-        chance = np.stack(list(chances.values()))
-        difference = paired_difference(totals, arrays["gain"][able], chance)
-        versus_random[able] = difference.loss
     return Samples(
         unit_ids=totals.unit_ids,
         counts=totals.draws.counts,
@@ -135,7 +125,6 @@ def samples_of(
         cheap_loss=totals.cheap_loss,
         full_gain=totals.full_gain,
         full_benefit=totals.full_benefit,
-        prize=np.stack([item.prize for item in judged]),
         versus_random=versus_random,
         **arrays,
     )
@@ -144,7 +133,9 @@ def samples_of(
 def _stacked(
     prefix: str, contenders: Sequence[Contender], resamples: int
 ) -> dict[str, np.ndarray]:
-    """The gains of contenders as arrays; NaN for those that cannot run."""
+    """The samples of contenders as arrays; NaN for the gains of those that cannot
+    run.
+    """
     undefined = np.full(resamples, np.nan)
     nothing = Gains(undefined, undefined, undefined)
     gains = [item.gains or nothing for item in contenders]
@@ -152,6 +143,7 @@ def _stacked(
         f"{prefix}gain": np.stack([own.gain for own in gains]),
         f"{prefix}benefit": np.stack([own.benefit for own in gains]),
         f"{prefix}escalated": np.stack([own.escalated for own in gains]),
+        f"{prefix}prize": np.stack([item.prize for item in contenders]),
     }
 
 
@@ -177,13 +169,20 @@ def basis(result: Result) -> Basis:
     )
     judged = []
     for index, row in enumerate(result.rows):
-        own = Gains(
-            samples.gain[index], samples.benefit[index], samples.escalated[index]
-        )
-        chance = own.gain - samples.versus_random[index]
-        gains = None if np.isnan(own.gain[0]) else own
+        gain = samples.gain[index]
+        gains = _gains(gain, samples.benefit[index], samples.escalated[index])
+        chance = gain - samples.versus_random[index]
         judged.append(Contender(row, gains, samples.prize[index], chance))
     return Basis(totals, tuple(judged), _stream_contenders(result, samples))
+
+
+def _gains(
+    gain: PerResample, benefit: PerResample, escalated: PerResample
+) -> Gains | None:
+    """Stored gains; None for those of a contender that cannot run."""
+    if np.isnan(gain[0]):
+        return None
+    return Gains(gain, benefit, escalated)
 
 
 def _stream_contenders(result: Result, samples: Samples) -> tuple[Contender, ...]:
@@ -199,8 +198,7 @@ def _stream_contenders(result: Result, samples: Samples) -> tuple[Contender, ...
         return ()
     streamed = []
     for index, row in enumerate(result.streams):
-        own = Gains(gain[index], benefit[index], escalated[index])
-        gains = None if np.isnan(own.gain[0]) else own
+        gains = _gains(gain[index], benefit[index], escalated[index])
         streamed.append(Contender(row, gains, prize[index]))
     return tuple(streamed)
 
@@ -223,11 +221,9 @@ class Named(NamedTuple):
     @property
     def text(self) -> str:
         """NAME or NAME@POLICY."""
-        return (
-            self.allocator
-            if self.policy is None
-            else f"{self.allocator}{AT}{self.policy}"
-        )
+        if self.policy is None:
+            return self.allocator
+        return f"{self.allocator}{AT}{self.policy}"
 
 
 def parse_name(name: str) -> Named:
@@ -243,45 +239,40 @@ def parse_name(name: str) -> Named:
 def contenders(cell_basis: Basis, name: str) -> dict[BudgetKey, Contender]:
     """The row or stream of a contender under each budget of a result."""
     checks.text(name, "An allocator to compare")
-    rankings = _rankings(cell_basis, name)
     allocator, policy = parse_name(name)
-    if rankings or policy is None:
-        rankings = rankings or _rankings(cell_basis, allocator)
-        if not rankings:
-            names = sorted({item.row.allocator for item in cell_basis.judged})
-            raise InputError(
-                "The result has no "
-                "allocator "
-                f"{allocator!r}; "
-                f"it has {', '.join(names)}{suggestion(allocator, names)}"
-            )
+    # An allocator may itself be called NAME@POLICY.
+    rankings = _of_allocator(cell_basis.judged, name)
+    if not rankings and policy is None:
+        rankings = _of_allocator(cell_basis.judged, allocator)
+    if rankings:
         return rankings
+    if policy is None:
+        names = sorted({item.row.allocator for item in cell_basis.judged})
+        raise InputError(
+            f"The result has no allocator {allocator!r}; it has "
+            f"{', '.join(names)}{suggestion(allocator, names)}"
+        )
     if not cell_basis.streamed:
         raise InputError(
             f"{name!r} runs under a causal policy, and the result has none: give "
             "evaluate() calibration units (--calibrate)."
         )
     policies = ("any", policy.replace("-", " "))
-    streams = [
-        item
-        for item in cell_basis.streamed
-        if item.row.allocator == allocator and item.row.policy in policies
-    ]
-    if not streams:
+    streams = [item for item in cell_basis.streamed if item.row.policy in policies]
+    by_budget = _of_allocator(streams, allocator)
+    if not by_budget:
         names = dict.fromkeys(item.row.allocator for item in cell_basis.streamed)
         raise InputError(
-            "The result has no streams "
-            f"of {allocator!r}; it has those of {', '.join(names)}."
+            f"The result has no streams of {allocator!r}; it has those of "
+            f"{', '.join(names)}."
         )
-    return {item.row.budget: item for item in streams}
+    return by_budget
 
 
-def _rankings(cell_basis: Basis, allocator: str) -> dict[BudgetKey, Contender]:
-    return {
-        item.row.budget: item
-        for item in cell_basis.judged
-        if item.row.allocator == allocator
-    }
+def _of_allocator(
+    items: Sequence[Contender], allocator: str
+) -> dict[BudgetKey, Contender]:
+    return {item.row.budget: item for item in items if item.row.allocator == allocator}
 
 
 def part(gains: Gains, of: Statistic) -> PerResample:
@@ -298,13 +289,6 @@ def orient(bounds: Interval | None, of: Statistic) -> Interval | None:
     if bounds is None or of != "harm":
         return bounds
     return Interval(-bounds.high, -bounds.low)
-
-
-def oriented_verdict(
-    share: Interval | None, loss: Interval | None, of: Statistic
-) -> Verdict | None:
-    """The verdict of a difference, by its share or else by its loss."""
-    return verdict_of(orient(share, of), orient(loss, of))
 
 
 def check_statistic(of: str) -> None:
@@ -386,50 +370,44 @@ def compare(
     """
     check_statistic(of)
     cell_basis = basis(checks.instance(result, Result, "What is compared in"))
-    ours, theirs = contenders(cell_basis, candidate), contenders(cell_basis, baseline)
-    names = candidate, baseline
-    return tuple(
-        _comparison(cell_basis, names, ours[key], theirs[key], of=of)
-        for key in ours
-        if key in theirs
-    )
+    ours = contenders(cell_basis, candidate)
+    theirs = contenders(cell_basis, baseline)
+    totals = cell_basis.totals
+    rows = []
+    for key, one in ours.items():
+        if key in theirs:
+            start = ComparisonRow(
+                candidate, baseline, **vars(key), of=of, draws=len(totals.draws)
+            )
+            rows.append(_comparison(start, totals, one, theirs[key], of))
+    return tuple(rows)
 
 
 def _comparison(
-    cell_basis: Basis,
-    names: tuple[str, str],
+    start: ComparisonRow,
+    totals: Totals,
     one: Contender,
     other: Contender,
-    *,
     of: Statistic,
 ) -> ComparisonRow:
-    row = one.row
-    totals = cell_basis.totals
-    candidate, baseline = names
-    start: dict[str, Any] = {
-        "candidate": candidate,
-        "baseline": baseline,
-        **vars(row.budget),
-        "of": of,
-        "draws": len(totals.draws),
-    }
+    """A comparison with its figures, or the reason why there are none."""
     if one.gains is None:
-        reason = f"{candidate}: {row.reason}"
-        return ComparisonRow(**start, verdict=row.verdict, reason=reason)
+        reason = f"{start.candidate}: {one.row.reason}"
+        return replace(start, verdict=one.row.verdict, reason=reason)
     if other.gains is None:
-        return ComparisonRow(**start, reason=f"{baseline}: {other.row.reason}")
+        return replace(start, reason=f"{start.baseline}: {other.row.reason}")
     comparison = compare_one(totals, part(one.gains, of), part(other.gains, of))
     share = comparison.share
     loss = comparison.loss
-    have_ndg = of == "gain" and row.ndg is not None and other.row.ndg is not None
     ndg_difference = None
     unlike = None
-    if have_ndg and one.oracle == other.oracle:
-        ndg_difference = (row.ndg or 0.0) - (other.row.ndg or 0.0)
-    elif have_ndg:
-        unlike = Reason.OTHER_ORACLES.text(one=one.oracle, other=other.oracle)
-    return ComparisonRow(
-        **start,
+    if of == "gain" and one.row.ndg is not None and other.row.ndg is not None:
+        if one.oracle == other.oracle:
+            ndg_difference = one.row.ndg - other.row.ndg
+        else:
+            unlike = Reason.OTHER_ORACLES.text(one=one.oracle, other=other.oracle)
+    return replace(
+        start,
         difference=share.estimate,
         loss=loss.estimate,
         spread=share.spread,
@@ -437,8 +415,8 @@ def _comparison(
         second=bounds_of(share.second),
         second_loss=bounds_of(loss.second),
         ndg_difference=ndg_difference,
-        verdict=oriented_verdict(share.interval, loss.interval, of),
-        second_verdict=oriented_verdict(share.second, loss.second, of),
+        verdict=verdict_of(orient(share.interval, of), orient(loss.interval, of)),
+        second_verdict=verdict_of(orient(share.second, of), orient(loss.second, of)),
         reason=joined([reasons(one, other), unlike]),
         dropped=comparison.dropped,
     )

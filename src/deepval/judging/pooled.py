@@ -7,29 +7,29 @@ in which the difference of some cell is undefined is left out and counted.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Bool, DrawRows, Float, PerDraw, PerResample, ResampleRows
+from deepval.arrays import Bool, Float, PerResample
 from deepval.errors import InputError, InputWarning
 from deepval.judging.differences import (
-    Difference,
-    compare,
     has_large_prize,
     ndg,
     paired_difference,
+    paired_shares,
 )
 from deepval.judging.draws import Draws
 from deepval.judging.intervals import (
     Interval,
+    Verdict,
     estimate,
     interval_over,
-    intervals_over,
     spread,
     verdict_of,
 )
@@ -59,8 +59,101 @@ from deepval.results import (
 )
 from deepval.tables.scores import is_reference
 
-AT_ONCE = 64
-"""Rows to pool at a time: few enough for the cache."""
+PerSample = Float[np.ndarray, "sample"]
+"""One number for the sample and one for each draw.
+
+Resamples with a unit left out are not used, because cells have different units.
+"""
+
+OfCell = Float[np.ndarray, "_"]
+"""One number for each resample of a cell; cells have different numbers of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """The mean of a figure over cells, draw by draw.
+
+    Attributes:
+        samples: The sample, then the draws; NaN where a draw is left out.
+        draws: The draws that the cells share.
+        scale: Size of the numbers whose sum it is, as in `interval`.
+    """
+
+    samples: PerSample
+    draws: Draws
+    scale: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        by_cell: Sequence[OfCell],
+        cells: Sequence[Basis],
+        *,
+        is_used: Bool[np.ndarray, "draw"] | None = None,
+        scale: float = 1.0,
+    ) -> "Mean":
+        """The mean of a figure of every cell.
+
+        Args:
+            by_cell: The figure in the resamples of each cell.
+            cells: The cells, whose draws fit together (`shared_draws`).
+            is_used: The draws that count; None for all.
+            scale: As in the attributes.
+        """
+        draws = cells[0].totals.draws
+        samples = mean_over_cells([own[: 1 + len(draws)] for own in by_cell])
+        if not can_resample(cells):
+            samples[1:] = np.nan
+        elif is_used is not None:
+            samples[1:][~is_used] = np.nan
+        return cls(samples, draws, scale)
+
+    @property
+    def drawn(self) -> PerSample:
+        """The mean in every draw."""
+        return self.samples[1:]
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """Its 95 % interval."""
+        return interval_over(self.drawn, self.draws, scale=self.scale)
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The mean of the sample with its interval."""
+        return estimate(float(self.samples[0]), self.interval)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Better, worse or unresolved; None without an interval."""
+        return verdict_of(self.interval)
+
+    @property
+    def dropped(self) -> int:
+        """Number of draws without a value; 0 where no draw has one."""
+        is_undefined = np.isnan(self.drawn)
+        if is_undefined.all():
+            return 0
+        return int(np.count_nonzero(is_undefined))
+
+
+def mean_ahead(
+    members: Sequence[Contender], cells: Sequence[Basis], others: Sequence[OfCell]
+) -> Mean:
+    """The mean over cells of an allocator's paired differences with other gains, as
+    shares of the all-cheap losses.
+    """
+    shares = []
+    for member, cell, other in zip(members, cells, others, strict=True):
+        assert member.gains is not None
+        shares.append(paired_shares(cell.totals, member.gains.gain, other))
+    return Mean.of(shares, cells)
+
+
+def mean_ahead_of_chance(members: Sequence[Contender], cells: Sequence[Basis]) -> Mean:
+    """The mean over cells of an allocator's paired differences with chance."""
+    pairs = zip(members, cells, strict=True)
+    return Mean.of([own.ahead_of_chance(cell.totals) for own, cell in pairs], cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,244 +219,97 @@ def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     """Equal-weight means over cells of every allocator and budget that all of them
     judge.
     """
-    return pool_bases(
-        {
-            name: basis(item)
-            for name, item in checks.by_cell(cells, Result, "Cells to pool").items()
-        }
-    )
+    return pool_bases(_bases(cells, "Cells to pool"))
+
+
+def _bases(cells: Mapping[str, Result], what: str) -> dict[str, Basis]:
+    results = checks.by_cell(cells, Result, what)
+    return {name: basis(result) for name, result in results.items()}
 
 
 def pool_bases(bases: Mapping[str, Basis]) -> tuple[Pooled, ...]:
     """`pool` for the bases of results."""
-    draws, cells = shared_draws(bases), list(bases.values())
-    rows_of_cells = [
+    shared_draws(bases)
+    cells = list(bases.values())
+    by_cell = [
         {(item.row.allocator, item.row.budget): item for item in cell.judged}
         for cell in cells
     ]
-    shared = {
-        (name, key): [rows[name, key] for rows in rows_of_cells]
-        for name, key in rows_of_cells[0]
-        if not is_reference(name) and all((name, key) in rows for rows in rows_of_cells)
+    rows = []
+    for key in by_cell[0]:
+        members = [own[key] for own in by_cell if key in own]
+        if len(members) == len(cells) and not is_reference(key[0]):
+            rows.append(_pooled(members, cells))
+    return tuple(rows)
+
+
+def _pooled(members: Sequence[Contender], cells: Sequence[Basis]) -> Pooled:
+    """The means of one allocator under one budget."""
+    draws = cells[0].totals.draws
+    rows = [member.row for member in members if isinstance(member.row, Row)]
+    start: dict[str, Any] = {
+        "allocator": rows[0].allocator,
+        **vars(rows[0].budget),
+        "cells": len(rows),
+        "draws": len(draws),
+        **yardsticks(members),
     }
-    able = [
-        key
-        for key, members in shared.items()
-        if all(member.gains for member in members)
-    ]
-    pooled: dict[tuple[str, BudgetKey], Pooled] = {}
-    for begin in range(0, len(able), AT_ONCE):
-        part = able[begin : begin + AT_ONCE]
-        pooled |= zip(
-            part, _pool(part, [shared[key] for key in part], cells, draws), strict=True
-        )
-    return tuple(
-        pooled.get(key) or _infeasible(key, members, draws)
-        for key, members in shared.items()
+    for member in members:
+        if member.gains is None:
+            row = member.row
+            return Pooled(**start, verdict=row.verdict, reason=row.reason)
+    random = mean_ahead_of_chance(members, cells)
+    never = mean_ahead(
+        members, cells, [np.zeros_like(cell.totals.full_gain) for cell in cells]
     )
-
-
-def _infeasible(
-    key: tuple[str, BudgetKey], members: Sequence[Contender], draws: Draws
-) -> Pooled:
-    row = next(member.row for member in members if member.gains is None)
-    return Pooled(
-        **_opening(key, members),
-        draws=len(draws),
-        verdict=row.verdict,
-        reason=row.reason,
-    )
-
-
-def _opening(
-    key: tuple[str, BudgetKey], members: Sequence[Contender]
-) -> dict[str, Any]:
-    name, budget = key
-    return (
-        {"allocator": name}
-        | vars(budget)
-        | {"cells": len(members)}
-        | yardsticks(members)
-    )
-
-
-def _pool(
-    keys: Sequence[tuple[str, BudgetKey]],
-    rows: Sequence[Sequence[Contender]],
-    cells: Sequence[Basis],
-    draws: Draws,
-) -> Iterator[Pooled]:
-    """Rows of allocators under their budgets, all of which can pay in every cell."""
-    by_cell = list(zip(zip(*rows, strict=True), cells, strict=True))
-    gains = [gain_rows(members) for members, _ in by_cell]
-    prizes = [np.stack([one.prize for one in members]) for members, _ in by_cell]
-    paired = [_ahead_of_chance(members, cell) for members, cell in by_cell]
-    each_ndg = [ndg(own, prize) for own, prize in zip(gains, prizes, strict=True)]
+    always = mean_ahead(members, cells, [cell.totals.full_gain for cell in cells])
     # A draw counts only if no cell's prize is too small to divide by.
-    is_used = np.all(
-        [
-            has_large_prize(cell.totals, prize)
-            for prize, cell in zip(prizes, cells, strict=True)
-        ],
-        axis=0,
+    pairs = list(zip(members, cells, strict=True))
+    is_large = _are_prizes_large(pairs)
+    ndgs = [ndg(own.gains.gain, own.prize) for own in members if own.gains is not None]
+    return Pooled(
+        **start,
+        versus_random=random.estimate,
+        ndg=Mean.of(ndgs, cells, is_used=is_large, scale=0.0).estimate,
+        draws_dropped=int(np.count_nonzero(~is_large)),
+        verdict=random.verdict,
+        versus_never=never.estimate,
+        never_verdict=never.verdict,
+        versus_always=always.estimate,
+        always_verdict=always.verdict,
+        always_fits=all(row.always_fits for row in rows),
+        always_cost_ratio=mean_if_all([row.always_cost_ratio for row in rows]),
+        reason=reasons(*members),
+        versus_random_dropped=random.dropped,
     )
-    mean = _mean_by_draw(paired, cells)
-    mean_ndg = np.where(is_used, _mean_by_draw(each_ndg, cells), np.nan)
-    against = _intervals(mean, cells)
-    of_ndg = _intervals(mean_ndg, cells, scale=0.0)
-    never = _versus_uniform(by_cell, everything=False)
-    always = _versus_uniform(by_cell, everything=True)
-    draws_dropped = np.count_nonzero(~is_used, axis=1).tolist()
-    undefined = np.count_nonzero(np.isnan(mean), axis=1).tolist()
-    for i, (key, members) in enumerate(zip(keys, rows, strict=True)):
-        verdict = verdict_of(against[i])
-        ratios = [_row(member).always_cost_ratio for member in members]
-        fields: dict[str, Any] = _opening(key, members) | {
-            "verdict": verdict,
-            "versus_never": never[i].estimate,
-            "never_verdict": never[i].verdict,
-            "versus_always": always[i].estimate,
-            "always_verdict": always[i].verdict,
-            "always_fits": all(_row(member).always_fits for member in members),
-            "always_cost_ratio": mean_if_all(ratios),
-        }
-        point = float(np.mean([own[i, 0] for own in paired]))
-        ndg_point = float(np.mean([own[i, 0] for own in each_ndg]))
-        yield Pooled(
-            **fields,
-            versus_random=estimate(point, against[i]),
-            ndg=estimate(ndg_point, of_ndg[i]),
-            draws=len(draws),
-            draws_dropped=draws_dropped[i],
-            reason=reasons(*members),
-            versus_random_dropped=undefined[i] if verdict else 0,
-        )
 
 
-def _row(member: Contender) -> Row:
-    """The row of an allocator."""
-    assert isinstance(member.row, Row)
-    return member.row
-
-
-def _ahead_of_chance(members: Sequence[Contender], cell: Basis) -> ResampleRows:
-    """Differences of rows of a cell with chance, as shares of the all-cheap loss."""
-    chances = [member.chance for member in members if member.chance is not None]
-    return paired_difference(cell.totals, gain_rows(members), np.stack(chances)).share
-
-
-def _intervals(
-    samples: DrawRows, cells: Sequence[Basis], *, scale: float = 1.0
-) -> list[Interval | None]:
-    """The intervals of means over cells; None where some cell has a single unit."""
-    if not can_resample(cells):
-        return [None] * len(samples)
-    return intervals_over(samples, cells[0].totals.draws, scale=scale)
-
-
-@dataclass(frozen=True)
-class Uniform:
-    """The mean difference with escalating nothing or everything, and its verdict."""
-
-    estimate: Estimate | None
-    verdict: str | None
-
-
-def _versus_uniform(
-    by_cell: Sequence[tuple[Sequence[Contender], Basis]], *, everything: bool
-) -> list[Uniform]:
-    """Per row, the mean difference with escalating nothing or everything."""
-    cells = [cell for _, cell in by_cell]
-    shares = []
-    for members, cell in by_cell:
-        start = np.zeros_like(cell.totals.full_gain)
-        if everything:
-            start = cell.totals.full_gain
-        shares.append(_ahead(members, cell, start))
-    intervals = _intervals(_mean_by_draw(shares, cells), cells)
-    points = np.mean([share[:, 0] for share in shares], axis=0).tolist()
-    return [
-        Uniform(estimate(point, own), verdict_of(own))
-        for point, own in zip(points, intervals, strict=True)
+def _are_prizes_large(
+    pairs: Sequence[tuple[Contender, Basis]],
+) -> Bool[np.ndarray, "draw"]:
+    """The draws in which the prize of every cell is large enough to divide by."""
+    is_large = [
+        has_large_prize(cell.totals, member.prize[None])[0] for member, cell in pairs
     ]
-
-
-def _mean_by_draw(by_cell: Sequence[ResampleRows], cells: Sequence[Basis]) -> DrawRows:
-    """Mean over cells of every row, draw by draw."""
-    drawn = [
-        rows[:, cell.totals.drawn] for rows, cell in zip(by_cell, cells, strict=True)
-    ]
-    return np.mean(drawn, axis=0)
-
-
-def _ahead(
-    members: Sequence[Contender], cell: Basis, start: PerResample
-) -> ResampleRows:
-    """Gains of rows of a cell less `start`, paired, as shares of the all-cheap loss."""
-    gains = gain_rows(members)
-    others = np.broadcast_to(start, gains.shape)
-    return paired_difference(cell.totals, gains, others).share
-
-
-def gain_rows(members: Sequence[Contender]) -> ResampleRows:
-    """Gains of rows that can run."""
-    return np.stack([one.gains.gain for one in members if one.gains is not None])
-
-
-def mean_difference(members: Sequence[Contender], cells: Sequence[Basis]) -> PerDraw:
-    """Mean over cells of one allocator's paired difference with chance, draw by
-    draw.
-    """
-    ahead = [
-        member.ahead_of_chance(cell.totals)[cell.totals.drawn]
-        for member, cell in zip(members, cells, strict=True)
-    ]
-    return np.mean(ahead, axis=0)
-
-
-def mean_gain_ahead(
-    rows: Sequence[Sequence[Contender]],
-    origin: Sequence[Contender],
-    cells: Sequence[Basis],
-) -> DrawRows:
-    """Mean over cells of the allocators' gains minus that of `origin`, as shares of
-    all-cheap losses, draw by draw.
-    """
-    blocks = [np.empty((0, len(cells[0].totals.draws)))]
-    starts = []
-    for base, cell in zip(origin, cells, strict=True):
-        start = np.zeros_like(cell.totals.full_gain)
-        if base.gains is not None:
-            start = base.gains.gain
-        starts.append(start)
-    for begin in range(0, len(rows), AT_ONCE):
-        by_cell = zip(*rows[begin : begin + AT_ONCE], strict=True)
-        shares = [
-            _ahead(members, cell, start)
-            for members, cell, start in zip(by_cell, cells, starts, strict=True)
-        ]
-        blocks.append(_mean_by_draw(shares, cells))
-    return np.concatenate(blocks)
+    return np.all(is_large, axis=0)
 
 
 def yardsticks(members: Sequence[Contender]) -> dict[str, Any]:
     """The names of the oracles and chances that the rows are measured by, each once."""
-    oracles = dict.fromkeys(_row(member).oracle for member in members)
-    chances = dict.fromkeys(_row(member).chance for member in members)
+    rows = [member.row for member in members if isinstance(member.row, Row)]
     return {
-        "oracle": ", ".join(name for name in oracles if name) or None,
-        "chance": ", ".join(name for name in chances if name) or None,
+        "oracle": _each_once(row.oracle for row in rows),
+        "chance": _each_once(row.chance for row in rows),
     }
+
+
+def _each_once(names: Iterable[str | None]) -> str | None:
+    return ", ".join(dict.fromkeys(name for name in names if name)) or None
 
 
 def can_resample(cells: Sequence[Basis]) -> bool:
     """Whether there are draws, and every cell has more than one unit."""
     return all(cell.totals.has_intervals for cell in cells)
-
-
-def versus_random_bounds(paired: PerDraw, cells: Sequence[Basis]) -> Interval | None:
-    """The interval of a mean difference over its draws, every draw kept."""
-    return _intervals(paired[None], cells)[0]
 
 
 def shared_draws(bases: Mapping[str, Basis]) -> Draws:
@@ -479,49 +425,36 @@ class PooledComparison(BudgetRecord):
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Both contenders in one cell.
-
-    Resamples with a unit left out are not used, because cells have different units.
-    """
+    """Both contenders in one cell."""
 
     cell: str
     held: Basis
     one: Contender
     other: Contender
 
-    def gain(self, of: Statistic) -> ResampleRows:
-        """What the first has, then the other, of a statistic."""
+    def share(self, of: Statistic) -> PerResample:
+        """Their difference in a statistic, as a share of the all-cheap loss."""
         assert self.one.gains is not None
         assert self.other.gains is not None
-        return np.stack([part(self.one.gains, of), part(self.other.gains, of)])
+        ours = part(self.one.gains, of)
+        return paired_shares(self.held.totals, ours, part(self.other.gains, of))
 
-    def difference(self, of: Statistic) -> Difference:
-        """Their difference in every resample, as a matrix of one row."""
-        gain = self.gain(of)
-        return paired_difference(self.held.totals, gain[:1], gain[1:])
+    def verdict(self, of: Statistic) -> Verdict | None:
+        """The verdict of this cell alone."""
+        alone = Mean.of([self.share(of)], [self.held])
+        return verdict_of(orient(alone.interval, of))
 
-    def verdict(self, of: Statistic) -> str | None:
-        """The verdict of this cell alone, by the share of its loss."""
-        gain = self.gain(of)
-        (alone,) = compare(self.held.totals, gain[:1], gain[1:])
-        return verdict_of(orient(alone.share.interval, of))
-
-    def ndg(self) -> Float[np.ndarray, "sample"]:
-        """The difference of their nDG in the sample and every draw.
-
-        NaN where they divide by different oracles.
-        """
-        totals = self.held.totals
+    def ndg(self) -> PerResample:
+        """The difference of their nDG; NaN where they divide by different oracles."""
+        assert self.one.gains is not None
+        assert self.other.gains is not None
         have_ndg = self.one.row.ndg is not None and self.other.row.ndg is not None
-        upto = totals.drawn.stop
         if not have_ndg or self.one.oracle != self.other.oracle:
-            return np.full(upto, np.nan)
-        gained = self.difference("gain").loss
-        return ndg(gained, self.one.prize[None])[0, :upto]
-
-    def large_prizes(self) -> Bool[np.ndarray, "draw"]:
-        """Draws whose prize is not too small to divide by."""
-        return has_large_prize(self.held.totals, self.one.prize[None])[0]
+            return np.full(len(self.one.prize), np.nan)
+        ours = self.one.gains.gain[None]
+        theirs = self.other.gains.gain[None]
+        difference = paired_difference(self.held.totals, ours, theirs)
+        return ndg(difference.loss[0], self.one.prize)
 
 
 def compare_over(
@@ -549,12 +482,7 @@ def together(cells: Mapping[str, Result]) -> dict[str, Basis]:
     """The bases of the results of cells; raises where their draws cannot be
     combined.
     """
-    bases = {
-        name: basis(result)
-        for name, result in checks.by_cell(
-            cells, Result, "Cells to compare over"
-        ).items()
-    }
+    bases = _bases(cells, "Cells to compare over")
     shared_draws(bases)
     return bases
 
@@ -564,27 +492,22 @@ def compare_bases(
 ) -> tuple[PooledComparison, ...]:
     """`compare_over` for the bases of the results, which `together` returns."""
     check_statistic(of)
-    draws = next(iter(bases.values())).totals.draws
     ours = {name: contenders(item, candidate) for name, item in bases.items()}
     theirs = {name: contenders(item, baseline) for name, item in bases.items()}
-    first = next(iter(bases))
-    keys = [
-        key
-        for key in ours[first]
-        if all(key in ours[name] and key in theirs[name] for name in bases)
-    ]
-    if not keys:
+    rows = []
+    for key in next(iter(ours.values())):
+        pairs = [
+            Pair(name, item, ours[name][key], theirs[name][key])
+            for name, item in bases.items()
+            if key in ours[name] and key in theirs[name]
+        ]
+        if len(pairs) == len(bases):
+            rows.append(over_pairs(pairs, key, (candidate, baseline), of=of))
+    if not rows:
         raise InputError(
             f"{candidate!r} and {baseline!r} have no budget that "
             "every cell judges both under."
         )
-    rows = []
-    for key in keys:
-        pairs = [
-            Pair(name, item, ours[name][key], theirs[name][key])
-            for name, item in bases.items()
-        ]
-        rows.append(over_pairs(pairs, key, (candidate, baseline), of=of, draws=draws))
     return tuple(rows)
 
 
@@ -594,97 +517,60 @@ def over_pairs(
     names: tuple[str, str],
     *,
     of: Statistic = "gain",
-    draws: Draws,
 ) -> PooledComparison:
     """The mean over cells of the difference between two contenders, which may be
     different ones in each cell.
 
     Args:
-        pairs: Both contenders in each cell.
+        pairs: Both contenders in each cell, whose draws fit together (`shared_draws`).
         key: The budget.
         names: Names of the contenders in the result.
         of: What is compared.
-        draws: The draws that the cells share (`shared_draws`).
     """
     candidate, baseline = names
+    cells = [pair.held for pair in pairs]
     start: dict[str, Any] = {
         "candidate": candidate,
         "baseline": baseline,
         "of": of,
-    } | vars(key)
-    start |= {
+        **vars(key),
         "cells": len(pairs),
-        "draws": len(draws),
+        "draws": len(cells[0].totals.draws),
         "rates_missed": _rates_missed(pairs),
     }
-    refused = _refused(pairs, names)
-    if refused is not None:
-        return PooledComparison(**start, **refused)
-    drawn = slice(1, 1 + len(draws))
-    mean = mean_over_cells(
-        [pair.difference(of).share[0, : drawn.stop] for pair in pairs]
-    )
-    each_ndg = [np.full(drawn.stop, np.nan)]
-    unlike = None
+    out = [pair for pair in pairs if pair.one.gains is None]
+    if out:
+        reason = joined(f"{candidate}: {it.one.row.reason} ({it.cell})" for it in out)
+        return PooledComparison(**start, verdict=out[0].one.row.verdict, reason=reason)
+    out = [pair for pair in pairs if pair.other.gains is None]
+    if out:
+        reason = joined(f"{baseline}: {it.other.row.reason} ({it.cell})" for it in out)
+        return PooledComparison(**start, reason=reason)
+
+    share = Mean.of([pair.share(of) for pair in pairs], cells)
+    each_ndg = [np.full_like(pair.one.prize, np.nan) for pair in pairs]
+    unlike = []
     if of == "gain":
         each_ndg = [pair.ndg() for pair in pairs]
-        unlike = _unlike(pairs)
-    mean_ndg = mean_over_cells(each_ndg)
-    is_large = np.all([pair.large_prizes() for pair in pairs], axis=0)
-
-    share_drawn = mean[drawn]
-    ndg_drawn = np.where(is_large, mean_ndg[drawn], np.nan)
-    if not can_resample([pair.held for pair in pairs]):
-        share_drawn = np.full(len(draws), np.nan)
-        ndg_drawn = np.full(len(draws), np.nan)
-    bounds = interval_over(share_drawn, draws)
+        unlike = _unlike_oracles(pairs)
+    is_large = _are_prizes_large([(pair.one, pair.held) for pair in pairs])
+    ndg_mean = Mean.of(each_ndg, cells, is_used=is_large)
     alone = [pair.verdict(of) for pair in pairs]
     return PooledComparison(
         **start,
-        difference=estimate(float(mean[0]), bounds),
-        ndg_difference=_ndg_difference(float(mean_ndg[0]), ndg_drawn, draws),
-        spread=known(spread(share_drawn, draws)),
-        verdict=verdict_of(orient(bounds, of)),
-        dropped=_number_dropped(share_drawn),
-        ndg_dropped=_number_dropped(ndg_drawn),
+        difference=share.estimate,
+        ndg_difference=ndg_mean.estimate,
+        spread=known(spread(share.drawn, share.draws)),
+        verdict=verdict_of(orient(share.interval, of)),
+        dropped=share.dropped,
+        ndg_dropped=ndg_mean.dropped,
         cells_better=alone.count("better"),
         cells_worse=alone.count("worse"),
-        reason=joined([*(reasons(pair.one, pair.other) for pair in pairs), unlike]),
+        reason=joined([*(reasons(pair.one, pair.other) for pair in pairs), *unlike]),
     )
 
 
-def _ndg_difference(point: float, drawn: PerDraw, draws: Draws) -> Estimate | None:
-    """The mean difference of nDG; without a difference there is no interval."""
-    if np.isnan(point):
-        return None
-    return estimate(point, interval_over(drawn, draws))
-
-
-def _number_dropped(samples: PerDraw) -> int:
-    """Number of draws without a value; 0 where no draw has one."""
-    is_undefined = np.isnan(samples)
-    if is_undefined.all():
-        return 0
-    return int(np.count_nonzero(is_undefined))
-
-
-def _refused(pairs: Sequence[Pair], names: tuple[str, str]) -> dict[str, Any] | None:
-    """The fields of a comparison in which one side cannot run; None where both can."""
-    candidate, baseline = names
-    out = [pair for pair in pairs if pair.one.gains is None]
-    if out:
-        reasons_of = [f"{candidate}: {one.one.row.reason} ({one.cell})" for one in out]
-        return {"verdict": out[0].one.row.verdict, "reason": joined(reasons_of)}
-    out = [pair for pair in pairs if pair.other.gains is None]
-    if out:
-        reasons_of = [f"{baseline}: {one.other.row.reason} ({one.cell})" for one in out]
-        return {"verdict": None, "reason": joined(reasons_of)}
-    return None
-
-
-def mean_over_cells(
-    cells: Sequence[Float[np.ndarray, "sample"]],
-) -> Float[np.ndarray, "sample"]:
+def mean_over_cells(cells: Sequence[PerSample]) -> PerSample:
     """The mean over cells; values are added by size, so that the order of the cells
     does not affect rounding.
     """
@@ -694,29 +580,30 @@ def mean_over_cells(
 def mean_if_all(values: Sequence[float | None]) -> float | None:
     """The mean of a figure over cells; None where a cell has none."""
     numbers = [value for value in values if value is not None]
-    return float(np.mean(numbers)) if len(numbers) == len(values) else None
+    if len(numbers) < len(values):
+        return None
+    return float(np.mean(numbers))
 
 
-def _unlike(pairs: Sequence[Pair]) -> str | None:
-    """The reason why there is no difference in nDG, if the two divide by different
-    oracles.
-    """
-    oracles = [(pair.one.oracle, pair.other.oracle) for pair in pairs]
-    return joined(
-        Reason.OTHER_ORACLES.text(one=ours, other=theirs)
-        for ours, theirs in oracles
-        if ours != theirs
-    )
+def _unlike_oracles(pairs: Sequence[Pair]) -> list[str]:
+    """Why there is no difference in nDG, where the two divide by different oracles."""
+    return [
+        Reason.OTHER_ORACLES.text(one=pair.one.oracle, other=pair.other.oracle)
+        for pair in pairs
+        if pair.one.oracle != pair.other.oracle
+    ]
 
 
 def _rates_missed(pairs: Sequence[Pair]) -> int | None:
-    """Cells in which a causal policy escalates too many or too few."""
-    sides = [
-        [side.row for side in (pair.one, pair.other) if isinstance(side.row, Stream)]
-        for pair in pairs
-    ]
-    return (
-        sum(any(row.rate_missed for row in rows) for rows in sides)
-        if any(sides)
-        else None
-    )
+    """Cells in which a causal policy escalates too many or too few; None where no
+    causal policy is compared.
+    """
+    is_missed = {}
+    for pair in pairs:
+        for row in (pair.one.row, pair.other.row):
+            if isinstance(row, Stream):
+                missed = is_missed.get(pair.cell, False) or bool(row.rate_missed)
+                is_missed[pair.cell] = missed
+    if not is_missed:
+        return None
+    return sum(is_missed.values())

@@ -46,6 +46,10 @@ class DualPrice(StreamRule):
                 "A price needs a start that is not NaN and a finite scale above 0, got "
                 f"{self.theta} and {self.scale}: calibrate it on validation scores."
             )
+        if not 0 <= self.eta < math.inf:
+            raise InputError(
+                f"eta must be a finite step of at least 0, got {self.eta}."
+            )
 
     def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
         """Which rows are escalated."""

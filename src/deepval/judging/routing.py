@@ -7,10 +7,10 @@ above 0, none is requested. If modes have costs, a price decides.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,24 +60,23 @@ class Routing:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if (
-            len(self.modes) < 2
-            or not all(self.modes)
-            or len(set(self.modes)) < len(self.modes)
-        ):
+        modes = self.modes
+        if len(modes) < 2 or not all(modes) or len(set(modes)) < len(modes):
             raise InputError(
                 "A router needs different names of two modes "
-                f"or more, cheap first; got {self.modes!r}."
+                f"or more, cheap first; got {modes!r}."
             )
         if not isinstance(self.policy, Price):
             return
-        costs, number = self.policy.costs, len(self.modes) - 1
+        number = len(modes) - 1
+        costs = self.policy.costs
         if not self.per_mode or (costs is not None and len(costs) != number):
+            found = "one score"
+            if costs is not None:
+                found = f"{len(costs)} costs"
             raise InputError(
                 "A price needs a score and a cost for each mode above cheap, "
-                f"{number} of "
-                f"{', '.join(self.modes)}; "
-                f"got {'one score' if costs is None else f'{len(costs)} costs'}."
+                f"{number} of {', '.join(modes)}; got {found}."
             )
 
     @classmethod
@@ -113,23 +112,18 @@ class Routing:
                 "A policy must be named by text, or be one "
                 f"of policies; found {quote(policy)}."
             )
-        names = (
-            checks.texts(modes, "modes")
-            if modes is not None
-            else MODES
-            if values.ndim == 1
-            else ()
-        )
+        names: tuple[str, ...] = ()
+        if modes is not None:
+            names = checks.texts(modes, "modes")
+        elif values.ndim == 1:
+            names = MODES
         if values.ndim == 2 and values.shape[1] != len(names) - 1:
-            columns = values.shape[1]
-            mode_names = (
-                f"the modes {', '.join(names)}"
-                if names
-                else "no names: give modes=[...], cheap first"
-            )
+            found = "no names: give modes=[...], cheap first"
+            if names:
+                found = f"the modes {', '.join(names)}"
             raise InputError(
                 "Scores per mode need a column for each mode above cheap; got "
-                f"{columns} columns and {mode_names}."
+                f"{values.shape[1]} columns and {found}."
             )
         if isinstance(policy, str):
             if costs:
@@ -140,25 +134,20 @@ class Routing:
             "alpha": float(alpha),
             "calibration_inputs": len(values),
         }
+        about = dict(about or {})
+        per_mode = values.ndim == 2
         routing = cls(
-            policy,
-            names,
-            per_mode=values.ndim == 2,
-            reset=reset,
-            about=facts | dict(about or {}),
+            policy, names, per_mode=per_mode, reset=reset, about=facts | about
         )
-        own_costs = isinstance(policy, Price) and policy.costs is None
-        if (
-            "rate" in routing.about
-            or own_costs
-            or not isinstance(policy, FrozenThreshold | Price)
-        ):
-            # the rate of other policies depends on units, times or costs, which scores
-            # lack
+        # Scores lack units, times and costs, on which the rate of others depends.
+        has_rate = isinstance(policy, FrozenThreshold)
+        if isinstance(policy, Price):
+            has_rate = policy.costs is not None
+        if not has_rate or "rate" in about:
             return routing
         rows = np.arange(len(values))
         rate = float(np.mean(routing.replay(values, np.zeros_like(rows), rows) > 0))
-        return replace(routing, about=facts | {"rate": rate} | dict(about or {}))
+        return replace(routing, about=facts | {"rate": rate} | about)
 
     def replay(
         self,
@@ -177,25 +166,29 @@ class Routing:
             costs: What the modes above cheap cost on each input, for a price without
                 costs of its own.
         """
-        unit = unit if self.reset else np.zeros_like(unit)
+        if not self.reset:
+            unit = np.zeros_like(unit)
         if isinstance(self.policy, Price):
             return self.policy.decide(scores, unit, order, costs)
         if scores.ndim == 1:
-            return np.where(
-                self.policy.decide(scores, unit, order) > 0, len(self.modes) - 1, 0
-            )
+            is_escalated = self.policy.decide(scores, unit, order) > 0
+            return np.where(is_escalated, len(self.modes) - 1, 0)
         largest = scores.max(axis=1)
-        escalated = (
-            self.policy.decide(np.where(largest > 0, largest, -np.inf), unit, order) > 0
-        )
-        return np.where(escalated, 1 + scores.argmax(axis=1), 0)
+        # No mode is worth more than the cheap one: nothing is requested.
+        requests = np.where(largest > 0, largest, -np.inf)
+        is_escalated = self.policy.decide(requests, unit, order) > 0
+        return np.where(is_escalated, 1 + scores.argmax(axis=1), 0)
 
     @property
     def policy_name(self) -> str:
         """Name of the policy in a file; the name of the class for a user's own
         policy.
         """
-        return NAMES.get(type(self.policy), type(self.policy).__name__)
+        kind = type(self.policy)
+        for name, form in FORMS.items():
+            if form.kind is kind:
+                return name
+        return kind.__name__
 
     def start(self) -> "Route":
         """A new stream."""
@@ -215,47 +208,48 @@ class Route:
         its costs if it has its own.
         """
         routing = self.routing
-        if costs is not None and (
-            not isinstance(routing.policy, Price) or routing.policy.costs is not None
-        ):
+        stream = self.stream
+        modes = routing.modes
+        needs_costs = isinstance(stream, PriceStream) and stream.price.costs is None
+        if costs is not None and not needs_costs:
             raise InputError(
                 "This router has no use for the costs of an input: leave them out."
             )
-        if not routing.per_mode and not isinstance(self.stream, PriceStream):
+        if isinstance(stream, PriceStream):
+            estimates = _mode_scores(score, len(modes) - 1)
+            self.score = max(estimates)
+            own = None
+            if needs_costs:
+                own = _own_costs(costs, modes, stream.price)
+            return modes[stream.decide(estimates, own)]
+        if not routing.per_mode:
             self.score = _single_score(score)
-            return routing.modes[-1 if self.stream.decide(self.score) else 0]
-        estimates = _mode_scores(score, len(routing.modes) - 1)
+            return modes[-1] if stream.decide(self.score) else modes[0]
+        estimates = _mode_scores(score, len(modes) - 1)
         self.score = max(estimates)
-        if isinstance(self.stream, PriceStream):
-            own = (
-                _own_costs(costs, routing.modes, self.stream.price)
-                if self.stream.price.costs is None
-                else None
-            )
-            return routing.modes[self.stream.decide(estimates, own)]
-        asked = self.stream.decide(self.score if self.score > 0 else -math.inf)
-        return routing.modes[1 + estimates.index(self.score) if asked else 0]
+        # No mode is worth more than the cheap one: nothing is requested.
+        request = self.score if self.score > 0 else -math.inf
+        if not stream.decide(request):
+            return modes[0]
+        return modes[1 + estimates.index(self.score)]
 
 
 def _own_costs(
     costs: Mapping[str, float] | None, modes: Sequence[str], price: Price
 ) -> list[float]:
     """Cost of each mode above cheap on an input, on top of the cheap one."""
+    needed = modes if price.skipping else modes[1:]
     try:
-        saved = float(costs[modes[0]]) if price.skipping and costs is not None else 0.0
-        own = (
-            [float(costs[mode]) - saved for mode in modes[1:]]
-            if costs is not None
-            else []
-        )
+        own = [float((costs or {})[mode]) for mode in needed]
     except (KeyError, TypeError, ValueError, OverflowError):
         own = []
     if not own or not all(map(math.isfinite, own)):
-        needed = modes if price.skipping else modes[1:]
         raise InputError(
             f"This router needs the cost of {', '.join(needed)} on every input, "
             f"decide(scores, costs={{...}}); got {quote(costs)}."
         )
+    if price.skipping:
+        return [cost - own[0] for cost in own[1:]]
     return own
 
 
@@ -277,11 +271,9 @@ def _price(
             f"no {policy!r}: leave policy or costs out."
         )
     mode_costs = [float(costs[mode]) for mode in modes[1:]]
-    return Price.calibrate(scores, mode_costs, _share(alpha) * mode_costs[-1])
-
-
-SETTABLE = ("adaptive threshold", "token bucket", "dual price")
-"""Policies with a parameter."""
+    return Price.calibrate(
+        scores, mode_costs, checks.share_of_inputs(alpha) * mode_costs[-1]
+    )
 
 
 def _named_policy(
@@ -290,89 +282,52 @@ def _named_policy(
     alpha: float,
     parameter: float | None,
 ) -> StreamRule:
-    makers = POLICIES
-    if _with_spaces(name) not in makers:
+    plain = _with_spaces(name)
+    if plain not in NAMED:
         raise InputError(
-            "A policy "
-            "must "
-            f"be one of {', '.join(makers)}; got {name!r}{suggestion(name, makers)}"
+            f"A policy must be one of {', '.join(NAMED)}; got "
+            f"{name!r}{suggestion(name, NAMED)}"
         )
-    if parameter is not None and _with_spaces(name) not in SETTABLE:
+    if parameter is not None and plain not in SETTABLE:
         raise InputError(
-            f"A {_with_spaces(name)} has no parameter "
-            f"to set; got {quote(parameter)}: leave it out."
+            f"A {plain} has no parameter to set; got {quote(parameter)}: leave it out."
         )
-    asking = scores.max(axis=1) if scores.ndim == 2 else scores
-    frozen = FrozenThreshold.calibrate(asking, _share(alpha))
+    # A token bucket may be endless.
+    if parameter is not None and parameter != math.inf:
+        parameter = checks.number(parameter, "parameter")
+    asking = scores
+    if scores.ndim == 2:
+        asking = scores.max(axis=1)
+    frozen = FrozenThreshold.calibrate(asking, checks.share_of_inputs(alpha))
     if scores.ndim == 2 and frozen.theta <= 0:
         frozen = FrozenThreshold(0.0, 0.0)  # an estimate up to 0 requests no escalation
-    return makers[_with_spaces(name)](frozen, asking, alpha, parameter)
-
-
-def _adaptive(
-    _: FrozenThreshold, scores: np.ndarray, alpha: float, parameter: float | None
-) -> StreamRule:
-    if parameter is None:
-        raise InputError(
-            "An adaptive threshold needs its step: parameter=0.02, "
-            "or what `evaluate` tuned."
-        )
-    return AdaptiveThreshold(parameter, scores, alpha)
-
-
-def _by_losses(*_: Any) -> StreamRule:
+    match plain:
+        case "frozen threshold":
+            return frozen
+        case "causal cap":
+            return CausalCap(frozen, alpha)
+        case "token bucket":
+            return TokenBucket(
+                math.inf if parameter is None else parameter, frozen, alpha
+            )
+        case "dual price":
+            step = 0.1 if parameter is None else parameter
+            return DualPrice(frozen.theta, score_scale(asking), alpha, step)
+        case "adaptive threshold":
+            if parameter is None:
+                raise InputError(
+                    "An adaptive threshold needs its step: parameter=0.02, "
+                    "or what `evaluate` tuned."
+                )
+            return AdaptiveThreshold(parameter, asking, alpha)
     raise InputError(
         "This policy is calibrated by losses, not by scores alone: calibrate it with "
         "`deepval threshold`."
     )
 
 
-NAMES: dict[type, str] = {
-    FrozenThreshold: "frozen threshold",
-    CausalCap: "causal cap",
-    AdaptiveThreshold: "adaptive threshold",
-    TokenBucket: "token bucket",
-    DualPrice: "dual price",
-    ReplayThreshold: "replay threshold",
-    ConformalHarm: "conformal harm",
-    Price: "price",
-}
-"""Policies by class."""
-POLICIES: dict[
-    str, Callable[[FrozenThreshold, np.ndarray, float, float | None], StreamRule]
-] = {
-    "frozen threshold": lambda frozen, _scores, _alpha, _parameter: frozen,
-    "causal cap": lambda frozen, _scores, alpha, _parameter: CausalCap(frozen, alpha),
-    "adaptive threshold": _adaptive,
-    "token bucket": lambda frozen, _, alpha, size: TokenBucket(
-        math.inf if size is None else size, frozen, alpha
-    ),
-    "dual price": lambda frozen, scores, alpha, eta: DualPrice(
-        frozen.theta, score_scale(scores), alpha, eta or 0.1
-    ),
-    "replay threshold": _by_losses,
-    "conformal harm": _by_losses,
-}
-"""Policies by name: functions of a calibrated threshold, the validation scores, the
-rate and a parameter.
-"""
-
-
 def _with_spaces(name: str) -> str:
     return name.replace("-", " ")
-
-
-def _share(alpha: Any) -> float:
-    if (
-        isinstance(alpha, bool)
-        or not isinstance(alpha, int | float | np.number)
-        or not 0 < alpha <= 1
-    ):
-        raise InputError(
-            f"alpha must lie in (0, 1], got {quote(alpha)}: pass "
-            "the share of inputs to escalate."
-        )
-    return float(alpha)
 
 
 def check_scores(scores: Any) -> Float[np.ndarray, "input *mode"]:
@@ -430,21 +385,38 @@ def _mode_scores(score: Any, number: int) -> list[float]:
 SCHEMA = "deepval/router/1"
 LARGEST_BYTES = 64 * 2**20
 PARTS = ("schema", "modes", "scores", "reset", "policy", "about")
-SCORES = {False: "one", True: "per mode"}
+ONE = "one"
+PER_MODE = "per mode"
 INFINITE = {"inf": math.inf, "-inf": -math.inf}
 """How a file writes infinite values, for which JSON has no number."""
-FIELDS: dict[str, tuple[str, ...]] = {
-    "frozen threshold": ("theta", "tie_acceptance"),
-    "causal cap": ("alpha", "theta", "tie_acceptance"),
-    "adaptive threshold": ("alpha", "eta", "validation_scores"),
-    "token bucket": ("alpha", "cap", "theta", "tie_acceptance"),
-    "dual price": ("alpha", "eta", "theta", "scale"),
-    "replay threshold": ("alpha", "theta", "tie_acceptance"),
-    "conformal harm": ("theta", "tie_acceptance"),
-    "price": ("price", "tie_acceptance", "costs"),
-    "price per input": ("price", "tie_acceptance", "skipping"),
+
+
+class Form(NamedTuple):
+    """A policy in a file: its class and its fields."""
+
+    kind: type
+    fields: tuple[str, ...]
+
+
+CUT = ("theta", "tie_acceptance")
+FORMS = {
+    "frozen threshold": Form(FrozenThreshold, CUT),
+    "causal cap": Form(CausalCap, ("alpha", *CUT)),
+    "adaptive threshold": Form(
+        AdaptiveThreshold, ("alpha", "eta", "validation_scores")
+    ),
+    "token bucket": Form(TokenBucket, ("alpha", "cap", *CUT)),
+    "dual price": Form(DualPrice, ("alpha", "eta", "theta", "scale")),
+    "replay threshold": Form(ReplayThreshold, ("alpha", *CUT)),
+    "conformal harm": Form(ConformalHarm, CUT),
+    "price": Form(Price, ("price", "tie_acceptance", "costs")),
+    "price per input": Form(Price, ("price", "tie_acceptance", "skipping")),
 }
-"""Fields of each policy in a file."""
+"""Policies by the name in a file."""
+NAMED = tuple(name for name, form in FORMS.items() if form.kind is not Price)
+"""Policies that a user can name; costs or a budget lead to a price."""
+SETTABLE = ("adaptive threshold", "token bucket", "dual price")
+"""Policies with a parameter."""
 
 
 def file_text(routing: Routing) -> str:
@@ -452,9 +424,9 @@ def file_text(routing: Routing) -> str:
     content = {
         "schema": SCHEMA,
         "modes": list(routing.modes),
-        "scores": SCORES[routing.per_mode],
+        "scores": PER_MODE if routing.per_mode else ONE,
         "reset": routing.reset,
-        "policy": _plain(routing.policy),
+        "policy": _plain(routing),
         "about": plain(routing.about),
     }
     return json_text(content)
@@ -478,21 +450,17 @@ def read_routing(path: Path | str) -> Routing:
 
 
 def _routing(content: Any) -> Routing:
-    schema = (
-        content.get("schema")
-        if isinstance(content, Mapping)
-        else type(content).__name__
-    )
+    schema = type(content).__name__
+    if isinstance(content, Mapping):
+        schema = content.get("schema")
     if schema != SCHEMA:
         raise InputError(f"must be a router of schema {SCHEMA!r}; found {schema!r}.")
     _exactly(content, PARTS, "a router's file", optional=("about",))
-    modes, scores, reset = content["modes"], content["scores"], content["reset"]
-    if (
-        not isinstance(modes, list)
-        or not all(isinstance(mode, str) for mode in modes)
-        or scores not in SCORES.values()
-        or not isinstance(reset, bool)
-    ):
+    modes = content["modes"]
+    scores = content["scores"]
+    reset = content["reset"]
+    are_names = isinstance(modes, list) and all(isinstance(it, str) for it in modes)
+    if not are_names or scores not in (ONE, PER_MODE) or not isinstance(reset, bool):
         raise InputError(
             "modes must be a list of names, scores 'one' or 'per mode' and reset true "
             f"or false; found {modes!r}, {scores!r} and {reset!r}."
@@ -500,54 +468,47 @@ def _routing(content: Any) -> Routing:
     about = content.get("about", {})
     if not isinstance(about, Mapping):
         raise InputError(f"about must hold facts by name; found {about!r}.")
-    per_mode = scores == SCORES[True]
     return Routing(
         _policy(content["policy"]),
         tuple(modes),
-        per_mode=per_mode,
+        per_mode=scores == PER_MODE,
         reset=reset,
         about=about,
     )
 
 
-def _plain(policy: StreamRule | Price) -> dict[str, Any]:
+def _plain(routing: Routing) -> dict[str, Any]:
     """A policy as written to a file."""
-    name = NAMES.get(type(policy), "")
-    name = (
-        "price per input"
-        if isinstance(policy, Price) and policy.costs is None
-        else name
-    )
-    if not name:
+    policy = routing.policy
+    name = routing.policy_name
+    if isinstance(policy, Price) and policy.costs is None:
+        name = "price per input"
+    if name not in FORMS:
         raise InputError(
-            "A router's file "
-            f"holds one of {', '.join(FIELDS)}; got a {type(policy).__name__}."
+            f"A router's file holds one of {', '.join(FORMS)}; got a {name}."
         )
     inside = vars(policy) | vars(vars(policy).get("threshold", policy))
-    return {"name": name} | {part: _written(inside[part]) for part in FIELDS[name]}
+    parts = {part: _written(inside[part]) for part in FORMS[name].fields}
+    return {"name": name} | parts
 
 
 def _policy(content: Any) -> StreamRule | Price:
     name = content.get("name") if isinstance(content, Mapping) else None
-    if not isinstance(name, str) or name not in FIELDS:
+    if not isinstance(name, str) or name not in FORMS:
         raise InputError(
-            "a policy's name must "
-            f"be one of {', '.join(FIELDS)}; found {name!r}{suggestion(name, FIELDS)}"
+            f"a policy's name must be one of {', '.join(FORMS)}; found "
+            f"{name!r}{suggestion(name, FORMS)}"
         )
-    _exactly(content, ("name", *FIELDS[name]), f"a {name}")
-    read = {"validation_scores": _numbers, "costs": _numbers, "skipping": _flag}
-    values: dict[str, Any] = {
-        part: read.get(part, _number)(content[part], part) for part in FIELDS[name]
-    }
-    kind = next((kind for kind, of in NAMES.items() if of == name), Price)
+    kind, fields = FORMS[name]
+    _exactly(content, ("name", *fields), f"a {name}")
+    values: dict[str, Any] = {part: _read(content[part], part) for part in fields}
     if kind in (CausalCap, ReplayThreshold, TokenBucket):
-        values["threshold"] = FrozenThreshold(
-            values.pop("theta"), values.pop("tie_acceptance")
-        )
-    if kind is Price:
-        values["costs"] = tuple(values["costs"]) if "costs" in values else None
-    if "validation_scores" in values:
+        cut = [values.pop(part) for part in CUT]
+        values["threshold"] = FrozenThreshold(*cut)
+    if kind is AdaptiveThreshold:
         values["validation_scores"] = np.array(values["validation_scores"])
+    if kind is Price:
+        values.setdefault("costs", None)
     return kind(**values)
 
 
@@ -557,28 +518,26 @@ def _written(value: Any) -> Any:
     return value if math.isfinite(value) else str(value)
 
 
+def _read(value: Any, part: str) -> Any:
+    """A field of a policy: numbers, true or false, or a number."""
+    if part in ("validation_scores", "costs"):
+        if not isinstance(value, list):
+            raise InputError(f"{part} must be a list of numbers; found {value!r}.")
+        return tuple(_number(item, part) for item in value)
+    if part == "skipping":
+        return checks.flag(value, part)
+    return _number(value, part)
+
+
 def _number(value: Any, part: str) -> float:
     if isinstance(value, str) and value in INFINITE:
         return INFINITE[value]
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-    ):
-        raise InputError(f"{part} must be a number, 'inf' or '-inf'; found {value!r}.")
-    return float(value)
-
-
-def _numbers(values: Any, part: str) -> list[float]:
-    if not isinstance(values, list):
-        raise InputError(f"{part} must be a list of numbers; found {values!r}.")
-    return [_number(value, part) for value in values]
-
-
-def _flag(value: Any, part: str) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{part} must be true or false; found {value!r}.")
-    return value
+    try:
+        return checks.number(value, part)
+    except InputError:
+        raise InputError(
+            f"{part} must be a number, 'inf' or '-inf'; found {quote(value)}."
+        ) from None
 
 
 def _exactly(

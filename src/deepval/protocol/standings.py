@@ -41,7 +41,6 @@ from deepval.judging.allowances import (
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.draws import Draws, child_seeds, make_draws, seeds_by_units
 from deepval.judging.gains import Gains
-from deepval.judging.intervals import estimate
 from deepval.judging.judgement import judge
 from deepval.judging.ladders import references_among
 from deepval.judging.pairs import Basis, Contender, contenders_of, reasons
@@ -181,9 +180,12 @@ def _ranks(
     feasible = {
         name: rows for name, rows in members.items() if all(row.gains for row in rows)
     }
-    samples = pooled.mean_gain_ahead(list(feasible.values()), random, cells)
+    origin = [row.gains.gain for row in random if row.gains is not None]
     return rank_intervals(
-        dict(zip(feasible, samples, strict=True)),
+        {
+            name: pooled.mean_ahead(rows, cells, origin).drawn
+            for name, rows in feasible.items()
+        },
         cells[0].totals.draws,
         resampled=pooled.can_resample(cells),
     )
@@ -208,14 +210,9 @@ def _reference_standing(
     )
     if not all(member.gains for member in members):
         return start
-    bounds = pooled.versus_random_bounds(pooled.mean_difference(members, cells), cells)
-    ahead = [
-        member.ahead_of_chance(cell.totals)[0]
-        for member, cell in zip(members, cells, strict=True)
-    ]
     return replace(
         start,
-        versus_random=estimate(float(np.mean(ahead)), bounds),
+        versus_random=pooled.mean_ahead_of_chance(members, cells).estimate,
         ndg=Estimate.of(pooled.mean_if_all([member.row.ndg for member in members])),
         **_shares(members),
     )

@@ -24,7 +24,6 @@ from deepval.errors import InputError
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.cases import judge, shared_seeds
 from deepval.judging.differences import as_shares
-from deepval.judging.draws import Draws
 from deepval.judging.gains import Gains
 from deepval.judging.pairs import Basis, Contender, basis, contenders
 from deepval.judging.pooled import Pair, mean_if_all, over_pairs, shared_draws
@@ -406,11 +405,11 @@ def _rows(
 ) -> Iterator[RegretRow]:
     chosen = {name: item[setting] for name, item in choices.items() if setting in item}
     bases = {name: choice.pair.held for name, choice in chosen.items()}
-    draws = shared_draws(bases)
-    yield _row(None, setting, list(chosen.values()), draws)
+    shared_draws(bases)
+    yield _row(None, setting, list(chosen.values()))
     for name, reason in reasons.items():
         if name in chosen:
-            yield _row(name, setting, [chosen[name]], draws)
+            yield _row(name, setting, [chosen[name]])
         else:
             words = reason or f"no {setting.loss} or no such pool there"
             yield RegretRow(
@@ -418,15 +417,13 @@ def _rows(
             )
 
 
-def _row(
-    name: str | None, setting: _Setting, chosen: Sequence[_Choice], draws: Draws
-) -> RegretRow:
+def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice]) -> RegretRow:
     key, names = (
         BudgetKey("selection", setting.alpha),
         (BY_DECISION, f"chosen by {setting.loss}"),
     )
     pairs = [choice.pair for choice in chosen]
-    over = over_pairs(pairs, key, names, draws=draws)
+    over = over_pairs(pairs, key, names)
     gains = [
         _gain([pair.one for pair in pairs], pairs),
         _gain([pair.other for pair in pairs], pairs),
