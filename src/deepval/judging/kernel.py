@@ -48,11 +48,25 @@ ABREAST = 16
 ONE_THREAD = 1 << 18
 """Multiplications up to which BLAS keeps a product on one thread."""
 
+FREED_BYTES = 1 << 23
+"""Freed memory that the process keeps for its next arrays."""
+
 DrawCounts = Float[np.ndarray, "draw unit"]
 """How often each draw contains each unit."""
 DrawSlots = Int[np.ndarray, "draw budget"]
 QuantitySums = Float[np.ndarray, "draw budget quantity"]
 Quantities = Float[np.ndarray, "quantity input"] | Sequence[InputFloats]
+
+
+def keep_freed_memory() -> None:
+    """Let the process reuse the memory of freed arrays.
+
+    A judgement makes thousands of arrays of up to a megabyte. The allocator of Linux
+    returns such memory to the system at once, and to find it again takes as long as to
+    compute with it. Once an array of some size was freed, it keeps as much: the size is
+    never touched here, so nothing is paid for it. Elsewhere this does nothing.
+    """
+    np.empty(FREED_BYTES, dtype=np.uint8)
 
 
 def top_sums(

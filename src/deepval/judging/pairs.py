@@ -19,7 +19,7 @@ from deepval.errors import InputError, suggestion
 from deepval.judging.bootstrap import Totals
 from deepval.judging.differences import (
     compare_one,
-    paired_difference,
+    paired_loss,
     paired_shares,
     unit_shown,
 )
@@ -116,17 +116,10 @@ def samples_of(
     if streamed:
         arrays |= _stacked("stream_", streamed, resamples)
         arrays["stream_prize"] = np.stack([item.prize for item in streamed])
-    versus_random = np.full((len(judged), resamples), np.nan)
-    chances = {
-        index: item.chance
-        for index, item in enumerate(judged)
-        if item.chance is not None
-    }
-    if chances:
-        able = list(chances)
-        chance = np.stack(list(chances.values()))
-        difference = paired_difference(totals, arrays["gain"][able], chance)
-        versus_random[able] = difference.loss
+    undefined = np.full(resamples, np.nan)
+    chance = np.stack(
+        [undefined if item.chance is None else item.chance for item in judged]
+    )
     return Samples(
         unit_ids=totals.unit_ids,
         counts=totals.draws.counts,
@@ -136,7 +129,7 @@ def samples_of(
         full_gain=totals.full_gain,
         full_benefit=totals.full_benefit,
         prize=np.stack([item.prize for item in judged]),
-        versus_random=versus_random,
+        versus_random=paired_loss(totals, arrays["gain"], chance),
         **arrays,
     )
 

@@ -482,8 +482,6 @@ class Ranking(Buyer):
             gain = share * table.decision_values
             return summed(gain, table.unit, len(table.unit_ids))
         slots = int(allowance.slots(int(bootstrap.inputs[0]), own_cost))
-        if slots == 0:
-            return np.zeros(len(bootstrap.unit_ids))
         return self.highest.gain_by_unit(slots)
 
     @property

@@ -97,7 +97,8 @@ def bounds_at_once(
     is_used = np.asarray(~np.isnan(drawn).any(axis=0))
     if not bootstrap.has_intervals or np.count_nonzero(is_used) < 2:
         return [None] * len(samples)
-    order = np.argsort(drawn[:, is_used], axis=1, kind="stable")
+    # Equal samples share a rank, so any order among them will do.
+    order = np.argsort(drawn[:, is_used], axis=1)
     ordered = np.take_along_axis(drawn[:, is_used], order, axis=1)
     ranks_in_order = _ranks(bootstrap, ordered, order, is_used)
     ranks = np.empty_like(ranks_in_order)
@@ -132,18 +133,21 @@ def _ranks(
     Equal samples share a rank: the mean of their places.
     """
     draws = ordered.shape[1]
-    place = np.arange(draws)
-    is_new = np.diff(ordered, axis=1) != 0
-    edge = np.ones((len(ordered), 1), dtype=bool)
-    first = np.maximum.accumulate(np.where(np.hstack([edge, is_new]), place, 0), axis=1)
-    # From the right, the last of equal samples is the first.
-    last = np.minimum.accumulate(
-        np.where(np.hstack([is_new, edge]), place, draws - 1)[:, ::-1], axis=1
-    )[:, ::-1]
-    if bootstrap.draws.weights is None:
+    weights = bootstrap.draws.weights
+    place = np.broadcast_to(np.arange(draws), ordered.shape)
+    first = last = place
+    is_new = ordered[:, 1:] != ordered[:, :-1]
+    if not is_new.all():
+        edge = np.ones((len(ordered), 1), dtype=bool)
+        starts = np.where(np.hstack([edge, is_new]), place, 0)
+        first = np.maximum.accumulate(starts, axis=1)
+        # From the right, the last of equal samples is the first.
+        ends = np.where(np.hstack([is_new, edge]), place, draws - 1)
+        last = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+    if weights is None:
         return (first + last) / (2 * draws - 2)
     # Enumerated draws have probabilities, and percentiles that are samples.
-    reached = np.cumsum(bootstrap.draws.weights[is_used][order], axis=1)
+    reached = np.cumsum(weights[is_used][order], axis=1)
     return np.take_along_axis(reached, last, axis=1) / reached[:, -1:]
 
 

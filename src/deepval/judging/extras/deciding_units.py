@@ -7,16 +7,15 @@ absence may move a bound past 0 are tried.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
-from deepval.arrays import Float, PerDraw, PerUnit
+from deepval.arrays import DrawRows, Float, PerDraw, PerRow
 from deepval.judging.allowances import Allowance
 from deepval.judging.bootstrap import LEAVE_OUT_UP_TO, Bootstrap
 from deepval.judging.differences import paired_difference, verdicts
 from deepval.judging.gains import gains_of_share
-from deepval.judging.intervals import LEVEL, spread
+from deepval.judging.intervals import LEVEL, spreads
 from deepval.judging.judgement import Contest, Judgement, judged_rankings
 from deepval.judging.policies import Ranking, random_share
 
@@ -46,6 +45,23 @@ class DecidingUnit:
     units: int
 
 
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A decided row of a ranking, and the units that its verdict may rest on.
+
+    Attributes:
+        allowance: The budget.
+        ranking: The allocator.
+        row: The judgement.
+        suspects: Units whose absence may change it, the most influential first.
+    """
+
+    allowance: Allowance
+    ranking: Ranking
+    row: Judgement
+    suspects: list[int]
+
+
 def deciding_units(
     bootstrap: Bootstrap, contests: Sequence[Contest]
 ) -> dict[Judgement, DecidingUnit]:
@@ -53,26 +69,33 @@ def deciding_units(
     units = len(bootstrap.unit_ids)
     if not FEWEST_UNITS <= units <= LEAVE_OUT_UP_TO:
         return {}
-    judge = JudgeWithout(bootstrap, contests)
+    judge = JudgeWithout(bootstrap, _cases(bootstrap, contests))
     deciding = {}
-    for contest, ranking, row in judged_rankings(contests):
-        # An unresolved verdict rests on no unit.
-        if row.verdict in SIGNS:
-            unit = _deciding_unit(judge, contest, ranking, row)
-            deciding[row] = DecidingUnit(unit, units)
+    for case in judge.cases:
+        unit = None
+        for suspect in case.suspects:
+            if judge.verdict(case, suspect) != case.row.verdict:
+                unit = bootstrap.unit_ids[suspect]
+                break
+        deciding[case.row] = DecidingUnit(unit, units)
     return deciding
 
 
-def _deciding_unit(
-    judge: "JudgeWithout", contest: Contest, ranking: Ranking, row: Judgement
-) -> str | None:
-    """The unit without which the verdict of a row changes; None where there is none."""
-    bootstrap = judge.bootstrap
-    samples = _towards_verdict(bootstrap, contest, row)
-    for unit in _suspects(bootstrap, samples, judge.misses):
-        if judge.verdict(unit, ranking, contest.allowance) != row.verdict:
-            return bootstrap.unit_ids[unit]
-    return None
+def _cases(bootstrap: Bootstrap, contests: Sequence[Contest]) -> list[Case]:
+    """The rows of rankings that are decided; an unresolved one rests on no unit."""
+    decided = [
+        (contest, ranking, row)
+        for contest, ranking, row in judged_rankings(contests)
+        if row.verdict in SIGNS
+    ]
+    if not decided:
+        return []
+    towards = [_towards_verdict(bootstrap, contest, row) for contest, _, row in decided]
+    suspects = _suspects(bootstrap, np.stack(towards))
+    return [
+        Case(contest.allowance, ranking, row, own)
+        for (contest, ranking, row), own in zip(decided, suspects, strict=True)
+    ]
 
 
 def _towards_verdict(bootstrap: Bootstrap, contest: Contest, row: Judgement) -> PerDraw:
@@ -87,38 +110,44 @@ def _towards_verdict(bootstrap: Bootstrap, contest: Contest, row: Judgement) -> 
     return SIGNS[row.verdict or ""] * samples
 
 
-def _suspects(
-    bootstrap: Bootstrap, samples: PerDraw, misses: Float[np.ndarray, "draw unit"]
-) -> list[int]:
-    """Units whose absence may move a bound past 0, the most influential first.
+def _suspects(bootstrap: Bootstrap, samples: DrawRows) -> list[list[int]]:
+    """Units whose absence may move a bound past 0, for each row of samples.
 
     The influence of a unit is the share of the draws without it in which the verdict
     is contradicted.
     """
-    contradicted = _share_below(0.0, samples, misses)
-    near = _share_below(NEAR * spread(samples, bootstrap.draws), samples, misses)
+    draws = bootstrap.draws
+    # Which draws miss each unit, as the probability of the draw. As numbers, so that
+    # one matrix product counts the draws of all rows and units.
+    misses = (draws.counts == 0).astype(np.float64)
+    if draws.weights is not None:
+        misses *= draws.weights[:, None]
+    contradicted = _share_below(np.zeros(len(samples)), samples, misses)
+    near = _share_below(NEAR * spreads(samples, draws), samples, misses)
 
-    units = len(near)
+    units = misses.shape[1]
+    most = MOST_TRIED
+    is_suspect = near >= (1 - LEVEL) / 2
     if units <= FEW_UNITS:
-        is_suspect = near > 0
         most = units
-    else:
-        is_suspect = near >= (1 - LEVEL) / 2
-        most = MOST_TRIED
-    order = np.lexsort((-near, -contradicted))
+        is_suspect = near > 0
     # A unit without inputs can be left out without any effect.
-    has_inputs = bootstrap.by_unit.inputs > 0
-    suspects = order[is_suspect[order] & has_inputs[order]]
-    return suspects[:most].tolist()
+    is_suspect &= bootstrap.by_unit.inputs > 0
+    order = np.lexsort((-near, -contradicted), axis=1)
+    is_suspect = np.take_along_axis(is_suspect, order, axis=1)
+    return [
+        row[is_own][:most].tolist()
+        for row, is_own in zip(order, is_suspect, strict=True)
+    ]
 
 
 def _share_below(
-    bound: float, samples: PerDraw, misses: Float[np.ndarray, "draw unit"]
-) -> PerUnit:
-    """Share of the draws that miss each unit in which a sample is at most `bound`."""
-    total = (~np.isnan(samples)) @ misses
-    below = (samples <= bound) @ misses
-    share = np.ones(len(total))
+    bounds: PerRow, samples: DrawRows, misses: Float[np.ndarray, "draw unit"]
+) -> Float[np.ndarray, "row unit"]:
+    """Share of the draws that miss each unit in which a sample is at most its bound."""
+    total = (~np.isnan(samples)).astype(np.float64) @ misses
+    below = (samples <= bounds[:, None]).astype(np.float64) @ misses
+    share = np.ones(total.shape)
     np.divide(below, total, out=share, where=total > 0)
     # Units that contradict a verdict equally often differ in the last digits of these
     # products. Without rounding, the verdict would rest on another unit when further
@@ -132,60 +161,46 @@ class JudgeWithout:
 
     Attributes:
         bootstrap: The resamples of all units.
-        contests: The contests whose verdicts are judged again.
+        cases: The rows whose verdicts may be judged again.
         others: The resamples without each unit that was left out so far.
-        verdicts: The verdicts without a unit, by unit, ranking and allowance.
+        verdicts: The verdicts so far, by unit and row.
     """
 
     bootstrap: Bootstrap
-    contests: Sequence[Contest]
+    cases: Sequence[Case]
     others: dict[int, Bootstrap] = field(default_factory=dict)
-    verdicts: dict[tuple[int, str], dict[object, str | None]] = field(
-        default_factory=dict
-    )
+    verdicts: dict[tuple[int, Judgement], str | None] = field(default_factory=dict)
 
-    @cached_property
-    def misses(self) -> Float[np.ndarray, "draw unit"]:
-        """Which draws miss each unit, as the probability of the draw.
+    def verdict(self, case: Case, unit: int) -> str | None:
+        """The verdict of a row on all other units."""
+        if (unit, case.row) not in self.verdicts:
+            self._judge(case.ranking, unit)
+        return self.verdicts[unit, case.row]
 
-        As numbers, so that one matrix product counts the draws of all units.
-        """
-        draws = self.bootstrap.draws
-        misses = (draws.counts == 0).astype(np.float64)
-        if draws.weights is not None:
-            misses *= draws.weights[:, None]
-        return misses
-
-    def verdict(self, unit: int, ranking: Ranking, allowance: Allowance) -> str | None:
-        """The verdict of a ranking on all other units."""
-        key = (unit, ranking.name)
-        # All budgets of a ranking at once, because one sort serves them.
-        if key not in self.verdicts:
-            self.verdicts[key] = self._verdicts(unit, ranking)
-        return self.verdicts[key][allowance.key]
-
-    def _verdicts(self, unit: int, ranking: Ranking) -> dict[object, str | None]:
-        """The verdicts of a ranking on all other units, under each allowance."""
-        # Rows share suspects, and drawing the other units anew is the costly part.
+    def _judge(self, ranking: Ranking, unit: int) -> None:
+        """Judge all rows of a ranking that may rest on a unit, without it."""
+        # Rankings share suspects, and drawing the other units anew is costly.
         if unit not in self.others:
             self.others[unit] = self.bootstrap.without(unit)
         others = self.others[unit]
+        # All its budgets at once, because one sort serves them.
+        cases = [
+            case
+            for case in self.cases
+            if case.ranking is ranking and unit in case.suspects
+        ]
         allowances = [
-            _on_others(self.bootstrap, unit, contest.allowance)
-            for contest, own, row in judged_rankings(self.contests)
-            if own.name == ranking.name and row.verdict in SIGNS
+            _on_others(self.bootstrap, unit, case.allowance) for case in cases
         ]
         outcomes = ranking.outcomes(others, allowances)
-        found: dict[object, str | None] = {}
-        for allowance, outcome in zip(allowances, outcomes, strict=True):
-            if outcome.gains is None:
-                found[allowance.key] = "infeasible"
-                continue
-            chance = gains_of_share(others, random_share(others, allowance))
-            gain = outcome.gains.gain[None]
-            difference = paired_difference(others, gain, chance.gain[None])
-            found[allowance.key] = verdicts(others, difference)[0]
-        return found
+        for case, allowance, outcome in zip(cases, allowances, outcomes, strict=True):
+            verdict: str | None = "infeasible"
+            if outcome.gains is not None:
+                chance = gains_of_share(others, random_share(others, allowance)).gain
+                gain = outcome.gains.gain
+                difference = paired_difference(others, gain[None], chance[None])
+                verdict = verdicts(others, difference)[0]
+            self.verdicts[unit, case.row] = verdict
 
 
 def _on_others(bootstrap: Bootstrap, unit: int, allowance: Allowance) -> Allowance:

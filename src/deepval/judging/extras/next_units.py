@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deepval.arrays import PerUnit
+from deepval.arrays import Float, PerUnit
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.differences import paired_shares
 from deepval.judging.intervals import LEVEL, ROUNDING, Interval, second_opinion
 from deepval.judging.judgement import Contest, Judgement, judged_rankings
 from deepval.judging.policies import Ranking
+from deepval.results import known
 
 
 @dataclass(frozen=True)
@@ -42,42 +43,49 @@ def next_units(
 ) -> dict[Judgement, NextUnit]:
     """What the units say about one more, for every row of a ranking."""
     by_row = {}
-    for contest, ranking, row in judged_rankings(contests):
-        if contest.allowance.spender is not None:
+    for contest in contests:
+        judged = list(judged_rankings([contest]))
+        if contest.allowance.spender is not None or not judged:
             continue
-        difference = differences_by_unit(bootstrap, contest, ranking)
+        rankings = [ranking for _, ranking, _ in judged]
+        differences = _differences_by_unit(bootstrap, contest, rankings)
         # One unit says nothing about how much units differ.
-        if len(difference) > 1:
-            by_row[row] = _next_unit(difference)
+        if differences.shape[1] > 1:
+            found = _next_units(differences)
+            by_row |= {row: own for (_, _, row), own in zip(judged, found, strict=True)}
     return by_row
 
 
-def differences_by_unit(
-    bootstrap: Bootstrap, contest: Contest, ranking: Ranking
-) -> PerUnit:
-    """The gain of a ranking less that of chance in every unit that has inputs."""
+def _differences_by_unit(
+    bootstrap: Bootstrap, contest: Contest, rankings: Sequence[Ranking]
+) -> Float[np.ndarray, "row unit"]:
+    """The gains of rankings less that of chance in every unit that has inputs."""
     sums = bootstrap.by_unit
-    gain = ranking.gain_by_unit(bootstrap, contest.allowance)
+    gain = np.stack(
+        [ranking.gain_by_unit(bootstrap, contest.allowance) for ranking in rankings]
+    )
     # Random escalates the same share in every unit, in expectation.
     share = contest.gains("random").escalated[0] / bootstrap.inputs[0]
-    difference = (gain - share * sums.full_gain)[sums.inputs > 0]
+    differences = (gain - share * sums.full_gain)[:, sums.inputs > 0]
     # A difference that is only the last digits of a sum is none.
-    difference[np.abs(difference) <= ROUNDING * bootstrap.sum_of_sizes[0]] = 0.0
-    return difference
+    differences[np.abs(differences) <= ROUNDING * bootstrap.sum_of_sizes[0]] = 0.0
+    return differences
 
 
-def _next_unit(difference: PerUnit) -> NextUnit:
-    worst = float(difference.min())
-    best = float(difference.max())
-    return NextUnit(worst, best, len(difference), break_even_unit(difference))
+def _next_units(differences: Float[np.ndarray, "row unit"]) -> list[NextUnit]:
+    worst = differences.min(axis=1).tolist()
+    best = differences.max(axis=1).tolist()
+    units = [differences.shape[1]] * len(differences)
+    return list(map(NextUnit, worst, best, units, break_even_units(differences)))
 
 
-def break_even_unit(difference: PerUnit) -> float | None:
+def break_even_units(differences: Float[np.ndarray, "row unit"]) -> list[float | None]:
     """|sum of differences| / largest |difference|; at most the number of units."""
-    largest = float(np.abs(difference).max(initial=0.0))
-    if largest == 0:
-        return None
-    return abs(float(difference.sum())) / largest
+    total = np.abs(differences.sum(axis=1))
+    largest = np.abs(differences).max(axis=1)
+    undefined = np.full(len(total), np.nan)
+    ratio = np.divide(total, largest, out=undefined, where=largest > 0)
+    return [known(own) for own in ratio.tolist()]
 
 
 def units_for(certainty: float = LEVEL, *, sides: int = 2) -> int:
