@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from scipy import stats
 
 import deepval
-from deepval.judging.extras.next_units import break_even_units, jackknife, units_for
+from deepval.judging.extras.units import break_even_units, jackknife, units_for
 from deepval.results import Result
 from worlds import quietly, table_of
 

@@ -26,9 +26,14 @@ from deepval.files.canonical import sha256
 from deepval.judging.allowances import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.bootstrap import Bootstrap, sums_by_unit
 from deepval.judging.draws import make_draws
-from deepval.judging.intervals import LEVEL, ROUNDING, Interval, spreads
+from deepval.judging.intervals import (
+    LEVEL,
+    ROUNDING,
+    Interval,
+    spreads,
+    student_quantile,
+)
 from deepval.judging.kernel import at_least
-from deepval.judging.ladders import price_of_modes
 from deepval.judging.policies import Ranking, purse_of_sample
 from deepval.judging.priced_policies import (
     ConformalHarm,
@@ -52,7 +57,6 @@ from deepval.judging.stream_rows import (
     tune,
 )
 from deepval.judging.streaming import FrozenThreshold, StreamRule, slots_of
-from deepval.judging.student import student_quantile
 from deepval.judging.tie_expectations import SORT_UP_TO, TiedCut
 from deepval.results import Estimate, ModeRate, Reason, Threshold, joined
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, align, on_part
@@ -336,8 +340,8 @@ def _price(
 ) -> _Accepted:
     (table, scores), rate = calibration, allowed.share(allowed.cost_of(own.name))
     price = calibrated_price(table, scores, allowed, allowed.cost_of(own.name))
-    costs = price_of_modes(allowed, bootstrap.table)[:, 1:]
-    bought = price.bought(scores, price_of_modes(allowed, table)[:, 1:])
+    costs = allowed.prices_on(bootstrap.table)[:, 1:]
+    bought = price.bought(scores, allowed.prices_on(table)[:, 1:])
     acceptance = price.expected(own.values, costs)
     fields = fields | {
         "policy": "price",
@@ -369,7 +373,7 @@ def calibrated_price(
     budget.
     """
     costs, full = (
-        price_of_modes(allowed, table)[:, 1:],
+        allowed.prices_on(table)[:, 1:],
         allowed.on(table).full,
     )
     spend = allowed.budget.alpha * full - cost
@@ -628,9 +632,7 @@ def deployment(
         )
         for item in policies
     ]
-    costs = [
-        price_of_modes(allowed, part)[:, 1:] for part in (calibration_table, judged)
-    ]
+    costs = [allowed.prices_on(part)[:, 1:] for part in (calibration_table, judged)]
     replays = [
         _replay(routing, calibration_scores.values, calibration_table, costs[0])
         for routing in routings

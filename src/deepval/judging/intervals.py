@@ -1,17 +1,20 @@
 """Samples over draws -> 95 % intervals.
 
 A sample that is NaN in a draw leaves that draw out. The functions take one row of
-samples per quantity, so that the intervals of a whole table are computed at once.
+samples per quantity, so that the intervals of a whole table are computed at once. Few
+or uneven units get a second opinion: a wider interval by Student's t, whose quantiles
+are computed here, because the import of scipy is slower than a judgement.
 """
 
 import math
+from functools import lru_cache
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from deepval.arrays import DrawRows, PerDraw, PerRow, RowBounds
 from deepval.judging.draws import Draws
-from deepval.judging.student import student_quantile
 from deepval.results import Bounds, Estimate
 
 LEVEL = 0.95
@@ -224,3 +227,52 @@ def second_opinions(
     t = student_quantile((1 - LEVEL) / 2, degrees)
     half_width = t * spreads / math.sqrt(1 - 1 / units)
     return intervals(np.column_stack([points - half_width, points + half_width]), scale)
+
+
+MOST_STEPS = 100
+
+
+@lru_cache(maxsize=256)
+def student_quantile(tail: float, degrees: float) -> float:
+    """The value that Student's t exceeds with probability `tail`, at most 1/2.
+
+    With t = sqrt(degrees) / tan(angle), P(T > t) is a constant times the integral of
+    sin(x)^(degrees - 1) from 0 to the angle. Newton's method on logarithms finds the
+    angle. Degrees of freedom need not be whole.
+    """
+    if tail <= 0:
+        return math.inf
+    log_constant = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
+    log_constant -= math.log(math.pi) / 2
+    # The normal quantile is a good start: Newton's method then takes few steps.
+    angle = math.atan2(math.sqrt(degrees), -NormalDist().inv_cdf(tail))
+    for _ in range(MOST_STEPS):
+        log_density = log_constant + (degrees - 1) * math.log(math.sin(angle))
+        beyond = _integral_beyond(angle, tail, degrees, log_density)
+        step = (log_density + math.log(beyond / tail)) * beyond / angle
+        angle = min(angle * math.exp(-step), math.pi / 2)
+        if abs(step) <= 1e-15:
+            break
+    return math.sqrt(degrees) / math.tan(angle)
+
+
+def _integral_beyond(
+    angle: float, tail: float, degrees: float, log_density: float
+) -> float:
+    """The probability beyond an angle, in units of the density there."""
+    far_tail = tail < 1e-3 or degrees > 20
+    if far_tail:
+        # Integrate the tail itself, as far as it matters (to e^-40).
+        reach = min(40 * math.tan(angle) / degrees, 9 / math.sqrt(degrees))
+        return _integral(max(0.0, angle - reach), angle, angle, degrees)
+    # Near 0 a power is hard to integrate, so integrate the part up to the middle.
+    half = 0.5 / math.exp(log_density)
+    return half - _integral(angle, math.pi / 2, angle, degrees)
+
+
+def _integral(start: float, end: float, angle: float, degrees: float) -> float:
+    """The integral of (sin(x) / sin(angle))^(degrees - 1), by Gauss and Legendre."""
+    nodes, weights = np.polynomial.legendre.leggauss(48)
+    x = start + (end - start) * (nodes + 1) / 2
+    height = (np.sin(x) / math.sin(angle)) ** (degrees - 1)
+    return (end - start) / 2 * float(weights @ height)

@@ -13,7 +13,7 @@ import numpy as np
 
 from deepval.arrays import Float, ResampleRows
 from deepval.judging.allowances import Allowance, no_prize
-from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.bootstrap import Bootstrap, Gains
 from deepval.judging.differences import (
     Comparison,
     Figure,
@@ -23,7 +23,6 @@ from deepval.judging.differences import (
     paired_difference,
     why_undefined,
 )
-from deepval.judging.gains import Gains
 from deepval.judging.intervals import ROUNDING, Interval, intervals, percentiles
 from deepval.judging.kernel import keep_freed_memory
 from deepval.judging.policies import (

@@ -16,7 +16,7 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import PerResample
 from deepval.errors import InputError, suggestion
-from deepval.judging.bootstrap import Totals
+from deepval.judging.bootstrap import Gains, Totals
 from deepval.judging.differences import (
     compare_one,
     paired_loss,
@@ -24,7 +24,6 @@ from deepval.judging.differences import (
     unit_shown,
 )
 from deepval.judging.draws import Draws
-from deepval.judging.gains import Gains
 from deepval.judging.intervals import Interval, Verdict, bounds_of, verdict_of
 from deepval.judging.judgement import Contest
 from deepval.results import (

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, InputFloats, InputInts, InputNumbers
+from deepval.arrays import Bool, Float, InputFloats, InputInts, InputNumbers, Int
 from deepval.errors import InputError
 
 SORT_UP_TO = 400_000
@@ -213,3 +213,20 @@ def tie_audit(score: InputNumbers, k: int) -> TieAudit:
     if k == 0:
         return TieAudit(k=0, above=0, tied=0, slots=0)
     return TieAudit.of(cuts(s, [k])[0], k)
+
+
+def centred_ranks(x: InputFloats) -> InputFloats:
+    """Ranks minus their mean; equal values share the mean of their ranks."""
+    order = np.argsort(x)
+    ascending = x[order]
+    starts = run_starts(ascending[1:] != ascending[:-1])
+    ranks = np.empty(x.size)
+    ranks[order] = np.repeat((starts[:-1] + starts[1:] - x.size) / 2, np.diff(starts))
+    return ranks
+
+
+def run_starts(changes: Bool[np.ndarray, " step"]) -> Int[np.ndarray, " run"]:
+    """Where runs of equal neighbours start, then the length; `changes` marks where
+    neighbours differ.
+    """
+    return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]])

@@ -7,11 +7,15 @@ from typing import Any
 from deepval import checks
 from deepval.errors import InputError, suggestion
 from deepval.judging.allowances import Allowance
-from deepval.judging.answers.answer import Decision, Fixed, decide
+from deepval.judging.answers.answer import (
+    Decision,
+    Fixed,
+    Help,
+    decide,
+    without_a_score,
+)
 from deepval.judging.answers.blind import AlwaysMode, OnTop
-from deepval.judging.answers.helps import Help, without_a_score
-from deepval.judging.answers.leads import AnswerVerdict, Lead, leads
-from deepval.judging.answers.scale import quality
+from deepval.judging.answers.leads import AnswerVerdict, Lead, leads, quality
 from deepval.judging.answers.sentences import Words
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.intervals import estimate
