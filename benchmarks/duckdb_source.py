@@ -292,13 +292,12 @@ UNIT = "enum_code(v.unit::unit_id)::int"
 
 def judge_by_duckdb(folder: Path, scores: int) -> dict[str, Any]:
     """The rows of the default budgets, from sums that DuckDB computes."""
-    from deepval.judging.additions import additions_of
     from deepval.judging.allowances import allowance, budget_list
     from deepval.judging.bootstrap import Bootstrap, UnitSums, resample_counts
     from deepval.judging.draws import make_draws
     from deepval.judging.judgement import judge
     from deepval.judging.policies import Always, Never, Oracle, Random, Ranking
-    from deepval.judging.row_columns import rows_of
+    from deepval.judging.row_columns import additions_of, rows_of
     from deepval.judging.sieve import SiftedScores
     from deepval.progress import unwatched
 

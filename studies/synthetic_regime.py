@@ -14,7 +14,7 @@ import numpy as np
 
 from deepval.cells import build, sources
 from deepval.errors import InputWarning
-from deepval.judging.extras.concentration import concentration
+from deepval.judging.extras.setting import concentration
 from deepval.judging.tie_expectations import tie_audit
 from deepval.report.text_tables import quantity
 from deepval.tables.values import ValueTable, quota

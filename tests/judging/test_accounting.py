@@ -9,10 +9,10 @@ import pytest
 
 import deepval
 from deepval.judging.allowances import allowance
+from deepval.judging.bootstrap import Cap
 from deepval.judging.differences import Comparison, Figure
 from deepval.judging.extras.break_even import break_even
 from deepval.judging.extras.gaps import split_gap
-from deepval.judging.gains import Cap
 from deepval.judging.judgement import Figures
 from reference import evaluation as slow
 from worlds import (

@@ -438,3 +438,19 @@ def test_where_the_cheap_output_is_always_needed_no_fixed_mode_saves_it():
         fits.append([mode.fits for mode in result.answer().fixed])
     # The big mode alone takes 10 ms, after the small one 16; the budget is 6 + 5.
     assert fits == [[True, True], [True, False]]
+
+
+def test_even_units_are_no_doubt_about_some_of_them():
+    """Where all of three units are alike, it says nothing that three hold the gain."""
+    columns = {
+        "unit": ["a", "a", "b", "b", "c", "c"],
+        "input": [1, 2, 3, 4, 5, 6],
+        "loss_cheap": [4.0, 1.0, 4.0, 1.0, 4.0, 1.0],
+        "loss_full": [1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+    }
+    doubt = quiet(columns, {"mine": [2, 1, 2, 1, 2, 1]}, 0.5).answer(0.5).doubt
+    assert "3 of 3" not in doubt
+    assert "3 units" in doubt
+    columns["loss_cheap"][2] = columns["loss_cheap"][4] = 1.01
+    doubt = quiet(columns, {"mine": [2, 1, 2, 1, 2, 1]}, 0.5).answer(0.5).doubt
+    assert "1 of 3" in doubt

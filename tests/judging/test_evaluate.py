@@ -50,7 +50,7 @@ SAME = (
 
 
 def measure(budget) -> slow.Measure:
-    if isinstance(budget, deepval.Selection):
+    if budget.kind == "selection":
         return slow.Measure("selection", budget.alpha)
     cheap, full = (
         COSTS["modes"][mode][budget.convention] for mode in ("cheap", "full")

@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from scipy import stats
 
 import deepval
-from deepval.judging.extras.next_units import break_even_unit, jackknife, units_for
+from deepval.judging.extras.units import break_even_units, jackknife, units_for
 from deepval.results import Result
 from worlds import quietly, table_of
 
@@ -39,9 +39,8 @@ def test_units_that_95_percent_needs():
 
 
 def test_break_even_unit():
-    assert break_even_unit(np.array([3.0, -1.0, 2.0])) == (3 - 1 + 2) / 3
-    assert break_even_unit(np.array([-4.0, 1.0])) == (4 - 1) / 4
-    assert break_even_unit(np.zeros(3)) is None
+    differences = np.array([[3.0, -1.0, 2.0], [-4.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    assert break_even_units(differences) == [(3 - 1 + 2) / 3, (4 - 1) / 4, None]
 
 
 @given(st.lists(st.floats(-20, 20), min_size=2, max_size=12))
@@ -49,7 +48,7 @@ def test_the_break_even_unit_cancels_the_total(differences):
     difference = np.array(differences)
     largest = np.abs(difference).max()
     assume(largest > 1e-9)
-    multiple = break_even_unit(difference)
+    (multiple,) = break_even_units(difference[None])
     assert 0 <= multiple <= len(difference) + 1e-9
     unseen = -np.sign(difference.sum()) * multiple * largest
     rounding = 1e-9 * np.abs(difference).sum()

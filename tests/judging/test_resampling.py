@@ -15,8 +15,8 @@ import scipy.stats
 from deepval.errors import InputError
 from deepval.judging.bootstrap import resample_counts
 from deepval.judging.draws import Draws, child_seeds, make_draws
-from deepval.judging.extras.concentration import concentration
 from deepval.judging.extras.planning import units_to_resolve
+from deepval.judging.extras.setting import concentration
 from deepval.judging.extras.simultaneous import intervals_at_once
 from deepval.judging.intervals import (
     Interval,

@@ -9,9 +9,8 @@ from hypothesis.extra.numpy import arrays
 
 from deepval.errors import InputError
 from deepval.judging import stream_rows, streaming
-from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.bootstrap import Bootstrap, gains_of_choices
 from deepval.judging.draws import Draws
-from deepval.judging.gains import gains_of_choices
 from deepval.judging.stream_rows import Trial
 from deepval.judging.streaming import (
     AdaptiveThreshold,

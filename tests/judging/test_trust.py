@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 import deepval
-from deepval.judging.intervals import second_opinion
-from deepval.judging.student import student_quantile
+from deepval.judging.intervals import second_opinion, student_quantile
 from deepval.report import console, forms
 from deepval.results import in_words
 from worlds import COSTS, judge, quietly, random_scores, table_of

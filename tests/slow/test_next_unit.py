@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deepval.judging.extras.next_units import jackknife
+from deepval.judging.extras.units import jackknife
 from deepval.judging.intervals import second_opinion
 from deepval.tables.scores import align_all
 from deepval.tables.values import read_values

@@ -7,13 +7,6 @@ of each mode. A column `choice` names the mode that a router runs.
 from collections.abc import Sequence
 
 from deepval.judging.allowances import Allowance, with_distinct_shares
-from deepval.judging.ladders import (
-    Choice,
-    OracleLadder,
-    Plan,
-    RandomLadder,
-    references_among,
-)
 from deepval.judging.policies import Always, Never, Oracle, Policy, Random, Ranking
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
@@ -21,12 +14,15 @@ from deepval.tables.values import ValueTable
 
 def policy_of(table: ValueTable, scores: Scores) -> Policy:
     """What an allocator's scores do on a table."""
+    if not scores.choice and not scores.modes:
+        return Ranking.of(table, scores)
+    # Plans are loaded only where something chooses among modes.
+    from deepval.judging.ladders import Choice, Plan, references_among
+
     references = references_among(table.modes)
     if scores.choice:
         return Choice(scores.name, scores.chosen, references)
-    if scores.modes:
-        return Plan(scores.name, scores.values, references)
-    return Ranking.of(table, scores)
+    return Plan(scores.name, scores.values, references)
 
 
 def all_policies(table: ValueTable, allocators: Sequence[Policy]) -> list[Policy]:
@@ -34,6 +30,8 @@ def all_policies(table: ValueTable, allocators: Sequence[Policy]) -> list[Policy
     oracle = Oracle.of(table)
     if len(table.modes) == 2:
         return [Random(), Never(), Always(), *allocators, oracle]
+    from deepval.judging.ladders import OracleLadder, RandomLadder
+
     return [
         Random(),
         RandomLadder(),
@@ -49,13 +47,18 @@ def own_allowances(
     table: ValueTable, allocators: Sequence[Policy], allowances: Sequence[Allowance]
 ) -> list[Allowance]:
     """For every router that names modes itself, the budgets that it spends."""
+    routers = [one for one in allocators if one.has_own_budget]
+    if not routers:
+        return []
+    from deepval.judging.ladders import Choice
+
     own = []
-    for allocator in allocators:
-        if isinstance(allocator, Choice):
-            for allowance in first_of_each_kind(allowances):
-                spent = allocator.own_allowance(allowance, table)
-                if spent is not None:
-                    own.append(spent)
+    for router in routers:
+        assert isinstance(router, Choice)
+        for allowance in first_of_each_kind(allowances):
+            spent = router.own_allowance(allowance, table)
+            if spent is not None:
+                own.append(spent)
     return with_distinct_shares(own, allowances)
 
 

@@ -13,17 +13,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Num
+from deepval.arrays import Float, Int, ModeFloats, Num
 from deepval.checks import share_of_inputs
 from deepval.errors import InputError, quote
 from deepval.results import BudgetKey, Reason
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.scans import ScannedScores
-from deepval.tables.scores import Scores
+from deepval.tables.scores import Kind, Scores
 from deepval.tables.values import ValueTable, capacity, quota
 
 Accounting = Literal["cascade", "skipping"]
@@ -39,102 +38,113 @@ without a verdict.
 """
 MEANS = "charged input by input; a mean over the judged inputs is shown"
 RAILS: tuple[Convention, ...] = ("mj", "mj_gpu", "mj_all")
+DOLLARS: Convention = "usd"
 
 
 @dataclass(frozen=True)
-class Selection:
+class Budget:
+    """What a user allows: a share of the inputs, of their time, energy or money.
+
+    `Selection`, `Latency`, `Energy` and `Money` make one.
+
+    Attributes:
+        alpha: Share of the inputs that a zero-cost allocator could escalate.
+        kind: selection, latency, energy or money.
+        convention: The unit that is counted; None under a selection budget.
+        accounting: Whether the full mode runs after the cheap one ("cascade") or
+            instead of it ("skipping"); None under a selection budget.
+        costs: Figures of modes and allocators; None to take the table's.
+    """
+
+    alpha: float
+    kind: str
+    convention: Convention | None = None
+    accounting: Accounting | None = None
+    costs: Costs | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", share_of_inputs(self.alpha))
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it charges what modes and allocators cost."""
+        return self.convention is not None
+
+    @property
+    def key(self) -> BudgetKey:
+        """The fields that identify it in rows."""
+        return BudgetKey(self.kind, self.alpha, self.convention, self.accounting)
+
+
+def Selection(alpha: float) -> Budget:  # noqa: N802
     """A share `alpha` of the inputs may be escalated; allocators are free."""
-
-    alpha: float
-    kind: ClassVar[str] = "selection"
-    convention: ClassVar[None] = None
-    accounting: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", share_of_inputs(self.alpha))
+    return Budget(alpha, "selection")
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """The fields that measured budgets share; `Latency` describes them."""
-
-    alpha: float
-    costs: Any = None
-    accounting: Accounting = "cascade"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", share_of_inputs(self.alpha))
-        if not isinstance(self.accounting, str) or self.accounting not in (
-            "cascade",
-            "skipping",
-        ):
-            raise InputError(
-                "accounting must be 'cascade' "
-                f"or 'skipping'; found {quote(self.accounting)}."
-            )
-        if self.costs is not None:
-            object.__setattr__(self, "costs", Costs.of(self.costs))
-
-
-@dataclass(frozen=True)
-class Latency(_Measured):
+def Latency(  # noqa: N802
+    alpha: float, costs: Any = None, accounting: Accounting = "cascade"
+) -> Budget:
     """Every input may take C_c + alpha*C_f milliseconds on average, including the
     allocator's own time.
 
-    Attributes:
+    Args:
         alpha: Share of the inputs that a zero-cost allocator could escalate.
         costs: Figures of modes and allocators (a file, a mapping or `Costs`), or None
             to take the table's.
         accounting: Whether the full mode runs after the cheap one ("cascade") or
             instead of it ("skipping").
     """
-
-    kind: ClassVar[str] = "latency"
-    convention: ClassVar[Convention] = "ms"
+    return _measured("latency", alpha, "ms", costs, accounting)
 
 
-@dataclass(frozen=True)
-class Energy(_Measured):
+def Energy(  # noqa: N802
+    alpha: float,
+    costs: Any = None,
+    accounting: Accounting = "cascade",
+    convention: Convention = RAILS[0],
+) -> Budget:
     """Every input may take C_c + alpha*C_f millijoules on average, including the
     allocator's own energy.
 
-    Attributes:
+    Args:
         alpha: As for `Latency`.
         costs: As for `Latency`.
         accounting: As for `Latency`.
         convention: Rails that are counted: "mj" (module), "mj_gpu" (GPU rail only) or
             "mj_all" (all rails).
     """
-
-    convention: Convention = "mj"
-    kind: ClassVar[str] = "energy"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.convention, str) or self.convention not in RAILS:
-            raise InputError(
-                "The convention of an energy budget must "
-                f"be one of {RAILS}; found {quote(self.convention)}."
-            )
-        super().__post_init__()
+    if not isinstance(convention, str) or convention not in RAILS:
+        raise InputError(
+            "The convention of an energy budget must "
+            f"be one of {RAILS}; found {quote(convention)}."
+        )
+    return _measured("energy", alpha, convention, costs, accounting)
 
 
-@dataclass(frozen=True)
-class Money(_Measured):
+def Money(  # noqa: N802
+    alpha: float, costs: Any = None, accounting: Accounting = "cascade"
+) -> Budget:
     """Every input may take C_c + alpha*C_f dollars on average, including the
     allocator's own cost.
 
-    Attributes:
+    Args:
         alpha: As for `Latency`.
         costs: As for `Latency`.
         accounting: As for `Latency`.
     """
-
-    kind: ClassVar[str] = "money"
-    convention: ClassVar[Convention] = "usd"
+    return _measured("money", alpha, DOLLARS, costs, accounting)
 
 
-Measured = Latency | Energy | Money
-Budget = Selection | Latency | Energy | Money
+def _measured(
+    kind: str, alpha: float, convention: Convention, costs: Any, accounting: Any
+) -> Budget:
+    """A budget that charges what modes and allocators cost."""
+    if not isinstance(accounting, str) or accounting not in get_args(Accounting):
+        raise InputError(
+            f"accounting must be 'cascade' or 'skipping'; found {quote(accounting)}."
+        )
+    figures = None if costs is None else Costs.of(costs)
+    return Budget(alpha, kind, convention, cast(Accounting, accounting), figures)
 
 
 def measured(
@@ -143,18 +153,16 @@ def measured(
     *,
     accounting: Accounting = "cascade",
     rails: Convention = RAILS[0],
-) -> Measured:
+) -> Budget:
     """The measured budget of a kind, with the costs of the table; an energy budget
     counts `rails`.
     """
-    if kind == "energy":
-        return Energy(alpha, accounting=accounting, convention=rails)
-    return {"latency": Latency, "money": Money}[kind](alpha, accounting=accounting)
+    return _measured(kind, alpha, conventions(rails)[kind], None, accounting)
 
 
 def conventions(rails: Convention = RAILS[0]) -> dict[str, Convention]:
     """What each kind of measured budget counts."""
-    return {"latency": Latency.convention, "energy": rails, "money": Money.convention}
+    return {"latency": "ms", "energy": rails, "money": DOLLARS}
 
 
 def budget_list(source: Any, table: ValueTable | None = None) -> list[Budget]:
@@ -164,7 +172,7 @@ def budget_list(source: Any, table: ValueTable | None = None) -> list[Budget]:
     Money is charged for the mode that runs, because a price list says what a call
     costs, not that two are made.
     """
-    if source is None and table is not None and Money.convention in table.input_costs:
+    if source is None and table is not None and DOLLARS in table.input_costs:
         return [Money(alpha, accounting="skipping") for alpha in LEVELS]
     if source is None:
         return [Selection(alpha) for alpha in LEVELS]
@@ -184,9 +192,9 @@ def budget_list(source: Any, table: ValueTable | None = None) -> list[Budget]:
     return budgets
 
 
-def _of_share(share: Any) -> Selection:
+def _of_share(share: Any) -> Budget:
     if isinstance(share, Real) and not isinstance(share, bool):
-        return Selection(share_of_inputs(share))
+        return Selection(float(share))
     raise InputError(
         "A budget must be a share of the inputs such as 0.2, or Selection, Latency, "
         f"Energy or Money; found {quote(share)}."
@@ -275,10 +283,7 @@ class Allowance:
     @property
     def key(self) -> BudgetKey:
         """The fields that identify this budget in rows."""
-        budget = self.budget
-        return BudgetKey(
-            budget.kind, budget.alpha, budget.convention, budget.accounting
-        )
+        return self.budget.key
 
     def cost_of(self, allocator: str) -> float:
         """C_S of an allocator: 0 under a selection budget.
@@ -294,6 +299,16 @@ class Allowance:
         if self.costs is None:
             return None
         return self.cost_of(allocator)
+
+    def prices_on(self, table: ValueTable) -> ModeFloats:
+        """The same for each input of any table and under any budget."""
+        if self.per_input:
+            return self.prices(table)
+        if not self.is_measured:
+            # Nothing is charged, so every mode above cheap takes one slot.
+            one_slot = np.arange(len(table.modes)) > 0
+            return np.broadcast_to(one_slot, table.losses.shape).astype(np.float64)
+        return np.broadcast_to(self.mode_prices(table.modes), table.losses.shape)
 
     def mode_prices(self, modes: Sequence[str]) -> Float[np.ndarray, "1 mode"]:
         """Cost of each mode on top of the cheap pass, where all inputs cost alike."""
@@ -312,10 +327,9 @@ class Allowance:
         """Share of the inputs that an allocator of this cost can escalate; negative
         where it is infeasible.
         """
-        if self.accounting == "skipping":
-            return min(
-                1.0, (self.budget.alpha * self.full - cost) / (self.full - self.cheap)
-            )
+        if self.is_skipping:
+            limit = self.budget.alpha * self.full - cost
+            return min(1.0, limit / self.per_escalation)
         return self.budget.alpha - cost / self.full
 
     def slots(
@@ -341,12 +355,15 @@ class Allowance:
         """Number of inputs that may be escalated in every draw of units."""
         if self.spent is None:
             return self.slots(inputs, cost)
-        per_escalation = self.full - (
-            self.cheap if self.accounting == "skipping" else 0.0
-        )
-        return np.minimum(
-            np.floor(counts @ self.spent / per_escalation + 1e-9), inputs
-        ).astype(np.int64)
+        affordable = np.floor(counts @ self.spent / self.per_escalation + 1e-9)
+        return np.minimum(affordable, inputs).astype(np.int64)
+
+    @property
+    def per_escalation(self) -> float:
+        """What an escalation costs; a skipping router saves the cheap pass."""
+        if self.is_skipping:
+            return self.full - self.cheap
+        return self.full
 
     def purses(
         self,
@@ -410,7 +427,7 @@ def allowance_on(budget: Budget, table: ValueTable) -> Allowance:
     """The budget on a table: with costs per input where the table has them, else with
     one cost per mode.
     """
-    if isinstance(budget, Selection) or budget.convention not in table.input_costs:
+    if budget.convention not in table.input_costs:
         return allowance(budget, table.modes, table.costs)
     return Allowance(
         budget, budget.costs or table.costs or Costs({}, {}, {}), per_input=True
@@ -421,7 +438,8 @@ def allowance(
     budget: Budget, modes: tuple[str, ...], costs: Costs | None = None
 ) -> Allowance:
     """The budget with the figures of its own costs, or else of the table's."""
-    if isinstance(budget, Selection):
+    convention = budget.convention
+    if convention is None:
         return Allowance(budget)
     figures = budget.costs or costs
     if figures is None:
@@ -430,14 +448,13 @@ def allowance(
             "costs; none were given. Pass costs to the budget "
             "or to the table (--costs)."
         )
-    cheap, full = (
-        figures.of_mode(mode, budget.convention) for mode in (modes[0], modes[-1])
-    )
+    cheap = figures.of_mode(modes[0], convention)
+    full = figures.of_mode(modes[-1], convention)
     if not full > cheap:
         raise InputError(
             f"{figures.source}: the full mode must cost more than the cheap one; "
             "found "
-            f"{budget.convention} = {full} "
+            f"{convention} = {full} "
             f"for {modes[-1]!r} and {cheap} for {modes[0]!r}."
         )
     return Allowance(budget, figures, cheap, full)
@@ -457,12 +474,8 @@ def free_of_charge(
     for allowance in allowances:
         costs = allowance.costs
         convention = allowance.convention
-        if (
-            not allowance.per_input
-            or costs is None
-            or convention is None
-            or costs.modes
-        ):
+        has_prices = allowance.per_input and costs is not None and not costs.modes
+        if not has_prices or costs is None or convention is None:
             charged.append(allowance)
             continue
         unstated = {
@@ -478,7 +491,7 @@ def free_of_charge(
 
 
 def charging(
-    scores: Sequence[Scores | ScannedScores],
+    kinds: Mapping[str, Kind],
     allowances: Sequence[Allowance],
     missing_costs: MissingCosts,
 ) -> list[Allowance]:
@@ -486,41 +499,39 @@ def charging(
 
     Unless missing costs are only listed, a diagnostic under a measured budget is an
     error.
+
+    Args:
+        kinds: Of every allocator, whether it can be deployed.
+        allowances: The allowances.
+        missing_costs: What to do where a cost is missing.
     """
     if missing_costs == "list":
         return [
-            replace(allowed, unpriced=_unpriced(scores, allowed))
+            replace(allowed, unpriced=_unpriced(kinds, allowed))
             for allowed in allowances
         ]
-    diagnostic = next((item.name for item in scores if item.kind == "diagnostic"), None)
-    measured = next(
-        (item.budget.kind for item in allowances if item.budget.kind != "selection"),
-        None,
-    )
-    if diagnostic and measured:
+    diagnostics = [name for name, kind in kinds.items() if kind == "diagnostic"]
+    measured_kinds = [one.budget.kind for one in allowances if one.is_measured]
+    if diagnostics and measured_kinds:
         raise InputError(
-            f"{diagnostic} is a diagnostic: it uses the answer, which no vehicle has, "
-            f"so {measured} budgets cannot charge it. Judge it under selection "
-            "budgets only, or leave it out."
+            f"{diagnostics[0]} is a diagnostic: it uses the answer, which no vehicle "
+            f"has, so {measured_kinds[0]} budgets cannot charge it. Judge it under "
+            "selection budgets only, or leave it out."
         )
     return list(allowances)
 
 
-def _unpriced(
-    scores: Sequence[Scores | ScannedScores], allowed: Allowance
-) -> dict[str, Reason]:
+def _unpriced(kinds: Mapping[str, Kind], allowed: Allowance) -> dict[str, Reason]:
     """Allocators for which a budget has no cost to charge, with the reasons."""
-    if allowed.costs is None or allowed.convention is None:
+    if allowed.costs is None:
         return {}
-    costs, convention = allowed.costs.allocators, allowed.convention
-    reasons = {
-        item.name: Reason.DIAGNOSTIC for item in scores if item.kind == "diagnostic"
-    }
-    return reasons | {
-        item.name: Reason.NO_COST
-        for item in scores
-        if item.name not in reasons and convention not in costs.get(item.name, {})
-    }
+    reasons = {}
+    for name, kind in kinds.items():
+        if kind == "diagnostic":
+            reasons[name] = Reason.DIAGNOSTIC
+        elif allowed.convention not in allowed.costs.allocators.get(name, {}):
+            reasons[name] = Reason.NO_COST
+    return reasons
 
 
 def cost_figures(

@@ -29,10 +29,9 @@ from deepval.files.canonical import (
 )
 from deepval.files.writing import append_line
 from deepval.judging.allowances import (
+    DOLLARS,
     Budget,
     MissingCosts,
-    Money,
-    Selection,
     conventions,
 )
 from deepval.judging.draws import seeds_by_units
@@ -381,7 +380,7 @@ class EvaluationData:
         )
         if costs is None:
             # Prices in the table mean that money is what counts.
-            if Money.convention in per_input:
+            if DOLLARS in per_input:
                 return ["money"]
             unpaid = [kind for kind, unit in measured.items() if unit in per_input]
             if unpaid:
@@ -431,9 +430,7 @@ class EvaluationData:
         measured budget was requested.
         """
         costs = self.table.costs
-        units: set[Convention] = {
-            budget.convention for budget in budgets if not isinstance(budget, Selection)
-        }
+        units = {one.convention for one in budgets if one.convention is not None}
         charged = costs is not None and any(
             _has_cost(costs, item, unit) for item in scores.values() for unit in units
         )

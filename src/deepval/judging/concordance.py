@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import (
-    Bool,
     InputFlags,
     InputFloats,
     InputInts,
@@ -22,6 +21,7 @@ from deepval.arrays import (
     Num,
 )
 from deepval.errors import InputError
+from deepval.judging.tie_expectations import centred_ranks, run_starts
 from deepval.tables.values import most_helpful
 
 PAIRED = 16
@@ -172,7 +172,7 @@ def pair_counts(first: InputNumbers, second: InputNumbers) -> PairCounts:
     in_first, in_second = (
         _pairs_within(np.bincount(rank)) for rank in (first_rank, second_rank)
     )
-    in_both = _pairs_within(np.diff(_run_starts(in_order[1:] != in_order[:-1])))
+    in_both = _pairs_within(np.diff(run_starts(in_order[1:] != in_order[:-1])))
     discordant = _inversions(in_order & ((1 << bits) - 1))
     total = a.size * (a.size - 1) // 2
     return PairCounts(
@@ -284,13 +284,6 @@ def _member(escalated: InputFlags, value: InputFloats, *, oracle_gain: float) ->
     return Member(escalated, gain, gain / oracle_gain if oracle_gain > 0 else math.nan)
 
 
-def _run_starts(changes: Bool[np.ndarray, " step"]) -> Int[np.ndarray, " run"]:
-    """Where runs of equal neighbours start, then the length; `changes` marks where
-    neighbours differ.
-    """
-    return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]])
-
-
 def _pairs_within(sizes: Int[np.ndarray, " group"]) -> int:
     """Number of pairs within a group."""
     return int((sizes * (sizes - 1) // 2).sum())
@@ -302,16 +295,6 @@ def _ranks(x: InputFloats) -> InputInts:
     ascending = x[order]
     ranks = np.empty(x.size, dtype=np.int64)
     ranks[order] = np.cumsum(np.concatenate([[False], ascending[1:] != ascending[:-1]]))
-    return ranks
-
-
-def centred_ranks(x: InputFloats) -> InputFloats:
-    """Ranks minus their mean; equal values share the mean of their ranks."""
-    order = np.argsort(x)
-    ascending = x[order]
-    starts = _run_starts(ascending[1:] != ascending[:-1])
-    ranks = np.empty(x.size)
-    ranks[order] = np.repeat((starts[:-1] + starts[1:] - x.size) / 2, np.diff(starts))
     return ranks
 
 

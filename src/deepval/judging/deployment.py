@@ -26,8 +26,13 @@ from deepval.files.canonical import sha256
 from deepval.judging.allowances import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.bootstrap import Bootstrap, sums_by_unit
 from deepval.judging.draws import make_draws
-from deepval.judging.intervals import LEVEL, ROUNDING, Interval, spread
-from deepval.judging.ladders import price_of_modes
+from deepval.judging.intervals import (
+    LEVEL,
+    ROUNDING,
+    Interval,
+    spread,
+    student_quantile,
+)
 from deepval.judging.policies import Ranking, purse_of_sample
 from deepval.judging.priced_policies import (
     ConformalHarm,
@@ -51,7 +56,6 @@ from deepval.judging.stream_rows import (
     tune,
 )
 from deepval.judging.streaming import FrozenThreshold, StreamRule, slots_of
-from deepval.judging.student import student_quantile
 from deepval.judging.tie_expectations import SORT_UP_TO, TiedCut
 from deepval.results import Estimate, ModeRate, Reason, Threshold, joined
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, align, on_part
@@ -123,7 +127,7 @@ class Calibration:
 
 def costs_above_cheap(allowance: Allowance, table: ValueTable) -> ModeFloats:
     """Cost of each mode above cheap on every input, on top of the cheap one."""
-    return price_of_modes(allowance, table)[:, 1:]
+    return allowance.prices_on(table)[:, 1:]
 
 
 def chances_of_purse(

@@ -17,13 +17,10 @@ import numpy as np
 from deepval.arrays import InputFloats, Shaped
 from deepval.errors import InputWarning
 from deepval.judging.allowances import Budget, MissingCosts
-from deepval.judging.bootstrap import LEAVE_OUT_UP_TO, Totals
+from deepval.judging.bootstrap import LEAVE_OUT_UP_TO, Gains, Totals
 from deepval.judging.differences import has_large_prize, ndg
 from deepval.judging.evaluation import evaluate
-from deepval.judging.extras.concentration import concentration
-from deepval.judging.extras.deciding_units import FEWEST_UNITS
 from deepval.judging.extras.planning import units_to_resolve
-from deepval.judging.gains import Gains
 from deepval.judging.intervals import LEVEL, spreads
 from deepval.judging.pairs import Contender, basis
 from deepval.progress import Watch, unwatched

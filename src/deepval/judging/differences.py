@@ -29,10 +29,8 @@ from deepval.judging.intervals import (
     Interval,
     Verdict,
     estimate,
-    interval,
     intervals_over,
-    percentiles,
-    second_opinion,
+    second_opinions,
     spreads,
     verdict_of,
 )
@@ -108,16 +106,26 @@ def paired_difference(
     totals: Totals, gain: ResampleRows, other: ResampleRows
 ) -> Difference:
     """The difference of two gains in every resample; rounding errors count as 0."""
+    loss = paired_loss(totals, gain, other)
+    return Difference(loss, as_shares(totals, loss))
+
+
+def paired_loss(
+    totals: Totals, gain: ResampleRows, other: ResampleRows
+) -> ResampleRows:
+    """The same in units of the loss alone."""
     loss = gain - other
     # Two policies that choose the same inputs may add them in another order.
     loss[np.abs(loss) <= ROUNDING * totals.sum_of_sizes] = 0.0
-    return Difference(loss, as_shares(totals, loss))
+    return loss
 
 
 def as_shares(totals: Totals, loss: ResampleRows) -> ResampleRows:
     """Differences as shares of the all-cheap loss; NaN where that is not positive."""
-    share = np.full(loss.shape, np.nan)
     is_positive = totals.cheap_loss > 0
+    if is_positive.all():
+        return loss / totals.cheap_loss
+    share = np.full(loss.shape, np.nan)
     if is_positive[0]:
         np.divide(loss, totals.cheap_loss, out=share, where=is_positive)
         # No difference is no share of any loss.
@@ -161,21 +169,21 @@ def figures(
         scale: Size of the numbers whose sum they are.
     """
     # All rows at once: one sort of the matrix, and not one per row.
-    bounds = percentiles(samples, totals.draws).tolist()
-    spread = spreads(samples, totals.draws).tolist()
-    found = []
-    for row, value in enumerate(values.tolist()):
-        low, high = bounds[row]
-        second = second_opinion(
-            value,
-            spread[row],
-            units=len(totals.unit_ids),
-            effective_units=totals.effective_units,
-            scale=scale,
-        )
-        own = interval(low, high, scale)
-        found.append(Figure(known(value), own, second, known(spread[row])))
-    return found
+    own = intervals_over(samples, totals.draws, scale=scale)
+    spread = spreads(samples, totals.draws)
+    second = second_opinions(
+        values,
+        spread,
+        units=len(totals.unit_ids),
+        effective_units=totals.effective_units,
+        scale=scale,
+    )
+    return list(map(Figure, _known(values), own, second, _known(spread)))
+
+
+def _known(values: PerRow) -> list[float | None]:
+    """The values, None where one is undefined."""
+    return [known(value) for value in values.tolist()]
 
 
 def samples_of_draws(

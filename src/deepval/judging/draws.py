@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Bool, Float, PerDraw
+from deepval.arrays import Bool, Float, PerDraw, PerRow
 from deepval.errors import InputError
 from deepval.results import DrawsUsed
 
@@ -60,11 +60,15 @@ class Draws:
 
     def probability(self, marked: Bool[np.ndarray, "draw"]) -> float:
         """Probability of the marked draws."""
-        if len(marked) == 0:
-            return 0.0
+        return float(self.probabilities(marked[None])[0])
+
+    def probabilities(self, marked: Bool[np.ndarray, "row draw"]) -> PerRow:
+        """Probability of the draws that are marked in each row."""
+        if len(self) == 0:
+            return np.zeros(len(marked))
         if self.weights is None:
-            return float(np.mean(marked))
-        return float(self.weights[marked].sum())
+            return np.count_nonzero(marked, axis=1) / len(self)
+        return marked @ self.weights
 
 
 def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draws:

@@ -19,7 +19,6 @@ from typing import Any, Literal, get_args
 
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quote
-from deepval.judging.additions import Additions, additions_of
 from deepval.judging.allocators import all_policies, own_allowances, policy_of
 from deepval.judging.allowances import (
     Allowance,
@@ -32,28 +31,31 @@ from deepval.judging.allowances import (
     free_of_charge,
 )
 from deepval.judging.answers.blind import always_modes
-from deepval.judging.answers.told import own_of, tell
-from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.answers.told import own_of
+from deepval.judging.bootstrap import Bootstrap, Cap
 from deepval.judging.draws import make_draws
-from deepval.judging.extras.curves import curves
 from deepval.judging.extras.gaps import gaps
-from deepval.judging.extras.groups import groups
-from deepval.judging.extras.half_widths import half_widths
 from deepval.judging.extras.notes import notes_in_memory
-from deepval.judging.extras.optima import optima
 from deepval.judging.extras.recovery import Fresh
 from deepval.judging.extras.setting import setting
 from deepval.judging.extras.table_notes import table_notes
 from deepval.judging.extras.units import unit_parts
-from deepval.judging.gains import Cap
 from deepval.judging.judgement import Contest, judge
 from deepval.judging.pairs import Contender, contenders_of, samples_of
 from deepval.judging.policies import Policy, Ranking
-from deepval.judging.row_columns import number_of_verdicts, rows_of
+from deepval.judging.row_columns import (
+    Additions,
+    additions_of,
+    half_widths,
+    number_of_verdicts,
+    rows_of,
+)
 from deepval.progress import Watch, unwatched
 from deepval.results import (
     BudgetKey,
+    Curve,
     Inputs,
+    Optimum,
     Provenance,
     Result,
     Row,
@@ -61,7 +63,6 @@ from deepval.results import (
     Stream,
     Threshold,
 )
-from deepval.tables import terms as loss_terms
 from deepval.tables.chunks import OnDisk, on_disk
 from deepval.tables.keys import positions
 from deepval.tables.scores import CALIBRATE, Missing, Scores, align_all, on_part
@@ -207,18 +208,19 @@ def evaluate(
     free: list[str] = []
     if missing_costs == "error":
         stated, free = free_of_charge(aligned, stated)
-    stated = charging(aligned, stated, missing_costs)
+    kinds = {one.name: one.kind for one in aligned}
+    stated = charging(kinds, stated, missing_costs)
     fixed = always_modes(judged_on.modes)
     contests = _contests(bootstrap, judged_scores, stated, fixed)
 
     # What follows adds to the rows and changes none of them.
     is_estimated = judged_on.estimated is not None
     diagnostics = [one.name for one in judged_scores if one.kind == "diagnostic"]
-    told = tell(bootstrap, contests, own=own_names, diagnostics=diagnostics)
     additions = additions_of(
         bootstrap,
         contests,
-        answers=told.rows,
+        own=own_names,
+        diagnostics=diagnostics,
         at_once=at_once,
         is_estimated=is_estimated,
     )
@@ -261,15 +263,15 @@ def evaluate(
         comparisons=number_of_verdicts((*rows, *sliced)),
         half_widths=half_widths(contests),
         rows=rows,
-        answers=told.answers,
-        effect=told.effect,
+        answers=additions.told.answers,
+        effect=additions.told.effect,
         slices=tuple(sliced),
         gaps=gaps(bootstrap, contests, caps),
         streams=tuple(one.row for one in streamed if isinstance(one.row, Stream)),
         thresholds=find_thresholds() if with_thresholds else (),
         units=unit_parts(bootstrap, contests),
-        curves=curves(bootstrap, rankings, points) if points else (),
-        ladder=tuple(optima(judged_on, stated)),
+        curves=_curves(bootstrap, rankings, points),
+        ladder=_ladder(judged_on, stated),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, rankable),
         samples=samples_of(bootstrap, contenders, streamed),
@@ -308,6 +310,8 @@ def _sliced(
     column: str,
 ) -> list[Row]:
     """The rows of each group of a column, with the same draws."""
+    from deepval.judging.extras.groups import groups
+
     rows: list[Row] = []
     for label, members in groups(bootstrap.table, column):
         # Units keep their place in a group, so that the same draws serve it.
@@ -344,6 +348,27 @@ def _streamed(
     return [], {}
 
 
+def _curves(
+    bootstrap: Bootstrap, rankings: Sequence[Ranking], points: int
+) -> tuple[Curve, ...]:
+    """The gain curves, where points of them are asked for."""
+    if points == 0:
+        return ()
+    from deepval.judging.extras.curves import curves
+
+    return curves(bootstrap, rankings, points)
+
+
+def _ladder(table: ValueTable, allowances: Sequence[Allowance]) -> tuple[Optimum, ...]:
+    """The best plan of whole inputs under each budget that needs a plan."""
+    # Two modes of one price each need no plan, but a number of slots.
+    if len(table.modes) == 2 and not any(one.per_input for one in allowances):
+        return ()
+    from deepval.judging.extras.optima import optima
+
+    return tuple(optima(table, allowances))
+
+
 def _of_users(contests: Sequence[Contest]) -> tuple[Allowance, ...]:
     """The budgets that the user named, not those of what a router spends itself."""
     allowances = [contest.allowance for contest in contests]
@@ -377,7 +402,7 @@ def _read_table(
     modes: Sequence[str] | None,
     terms: Any,
     weights: Mapping[str, float] | None,
-) -> tuple[ValueTable, loss_terms.Terms | None]:
+) -> tuple[ValueTable, Any]:
     """The table, with losses under new weights if there are some, and its terms."""
     table = source
     if not isinstance(table, ValueTable):
@@ -395,6 +420,8 @@ def _read_table(
         )
     if terms is None:
         return table, None
+    from deepval.tables import terms as loss_terms
+
     parts = loss_terms.align(table, terms)
     if not weights:
         return table, parts
@@ -468,12 +495,14 @@ def _idle_choices(scores: Sequence[Scores], contests: Sequence[Contest]) -> list
 def _inputs(
     judged_on: ValueTable,
     whole: ValueTable,
-    terms: loss_terms.Terms,
+    terms: Any,
     scores: Sequence[Scores],
 ) -> Inputs:
     """Every judged input with its loss terms."""
     plain = {one.name: one.values for one in scores if not one.modes}
     rows = positions(judged_on.input, whole.input)
+    from deepval.tables import terms as loss_terms
+
     return loss_terms.inputs_of(judged_on, terms, rows, scores=plain)
 
 

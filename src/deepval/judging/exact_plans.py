@@ -16,8 +16,7 @@ from deepval.arrays import Float, Int, ModeFloats, PerResample
 from deepval.errors import InputError
 from deepval.judging import fills, knapsack
 from deepval.judging.allowances import Allowance
-from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.gains import Gains
+from deepval.judging.bootstrap import Bootstrap, Gains
 from deepval.judging.mode_plans import from_cheapest
 from deepval.tables import keys
 from deepval.tables.costs import Convention

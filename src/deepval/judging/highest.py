@@ -7,15 +7,20 @@ Nothing that judges asks which of the two it has.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from deepval.arrays import BudgetSums, Counts, InputFloats, InputInts, PerUnit, Slots
 from deepval.judging.kernel import top_sums
-from deepval.judging.tie_expectations import SORT_UP_TO, cuts, inclusion, tie_audits
+from deepval.judging.tie_expectations import (
+    SORT_UP_TO,
+    TieAudit,
+    TiedCut,
+    cuts,
+)
 
 
 class Highest(ABC):
@@ -48,6 +53,8 @@ class RankedScores(Highest):
         units: Number of units.
         presorted: The inputs by falling score, where they are sorted already.
         is_signed: Whether some values may be negative. Without harm, benefit is gain.
+        cuts: Where selections of the sample are cut, by their size, as far as known:
+            rows, units and notes ask for the same ones.
     """
 
     score: InputFloats
@@ -56,6 +63,7 @@ class RankedScores(Highest):
     units: int
     presorted: InputInts | None = None
     is_signed: bool = True
+    cuts: dict[int, TiedCut] = field(default_factory=dict, repr=False)
 
     @cached_property
     def order(self) -> InputInts | None:
@@ -68,11 +76,12 @@ class RankedScores(Highest):
         return np.argsort(-self.score)
 
     @cached_property
-    def valued(self) -> tuple[InputInts, InputInts]:
-        """Places in the order of inputs with a value, and these inputs."""
+    def valued(self) -> tuple[InputInts, InputFloats, InputInts]:
+        """Inputs with a value: their places in the order, values and units."""
         assert self.order is not None
         place = np.flatnonzero(self.value[self.order])
-        return place, self.order[place]
+        rows = self.order[place]
+        return place, self.value[rows], self.unit[rows]
 
     def sums(self, counts: Counts, slots: Slots) -> BudgetSums:
         """Expected gain, and benefit where values are signed."""
@@ -85,23 +94,37 @@ class RankedScores(Highest):
 
     def tied_shares(self, slots: Sequence[int]) -> list[float]:
         """For each number of slots, the share of the selection that ties decide."""
-        return [audit.share for audit in tie_audits(self.score, slots, self.order)]
+        self._look_up(slots)
+        return [TieAudit.of(self.cuts[number], number).share for number in slots]
 
-    def chances(self, slots: int) -> InputFloats:
-        """The probability that each input of the sample is among the highest."""
-        return inclusion(self.score, slots, self.order)
+    def _look_up(self, slots: Iterable[int]) -> None:
+        """Find where selections of these sizes are cut, unless that is known."""
+        unknown = [number for number in slots if number not in self.cuts]
+        if not unknown:
+            return
+        # All at once, because scores that are not sorted are searched in one pass.
+        found = cuts(self.score, unknown, self.order)
+        self.cuts.update(zip(unknown, found, strict=True))
 
     def gain_by_unit(self, slots: int) -> PerUnit:
         """The gain in each unit of the sample over the highest scores."""
-        if self.order is None or not 0 < slots < len(self.score):
-            return summed(self.chances(slots) * self.value, self.unit, self.units)
-        (cut,) = cuts(self.score, [slots], self.order)
+        if slots == 0:
+            return np.zeros(self.units)
+        if slots >= len(self.score):
+            return summed(self.value, self.unit, self.units)
+        self._look_up([slots])
+        cut = self.cuts[slots]
+        if self.order is None:
+            chance = cut.chances(self.score, slots)
+            return summed(chance * self.value, self.unit, self.units)
         # Inputs without value add nothing, and mostly they are most of all.
-        place, moved = self.valued
+        place, gain, unit = self.valued
         above, upto = np.searchsorted(place, [cut.above, cut.above + cut.tied])
-        gain = self.value[moved[:upto]]
-        gain[above:] *= (slots - cut.above) / cut.tied
-        return summed(gain, self.unit[moved[:upto]], self.units)
+        taken = gain[:upto].copy()
+        # The group at the cut counts in proportion to the slots that are left for it.
+        taken[above:] *= cut.share(slots)
+        sums = np.bincount(unit[:upto], weights=taken, minlength=self.units)
+        return sums.astype(np.float64)  # bincount of no input has integers
 
 
 def summed(amount: InputFloats, unit: InputInts, units: int) -> PerUnit:

@@ -5,6 +5,7 @@ there is a matrix gain[policy, resample]. A reference is a row of that matrix li
 other. All figures of a row follow from it.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from deepval.arrays import Float, ResampleRows
 from deepval.judging.allowances import Allowance, no_prize
-from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.bootstrap import Bootstrap, Gains
 from deepval.judging.differences import (
     Comparison,
     Figure,
@@ -22,8 +23,8 @@ from deepval.judging.differences import (
     paired_difference,
     why_undefined,
 )
-from deepval.judging.gains import Gains
-from deepval.judging.intervals import ROUNDING, Interval, interval, percentiles
+from deepval.judging.intervals import ROUNDING, Interval, intervals, percentiles
+from deepval.judging.kernel import keep_freed_memory
 from deepval.judging.policies import (
     Oracle,
     Outcome,
@@ -195,6 +196,7 @@ def judge(
         with_intervals: Whether rows of allocators have intervals; without them,
             thousands of rows can be pooled later.
     """
+    keep_freed_memory()
     # Policy by policy, because one sort of the scores serves all allowances.
     entrants: list[dict[str, tuple[Policy, Outcome]]] = [{} for _ in allowances]
     for policy in bootstrap.watch(policies, "ranking inputs"):
@@ -375,17 +377,20 @@ def _ndgs(bootstrap: Bootstrap, gain: ResampleRows, prize: ResampleRows) -> list
     drawn = np.where(is_used, samples[:, bootstrap.drawn], np.nan)
     bounds = percentiles(drawn, bootstrap.draws)
     without_units = _without_units(bootstrap, samples[:, bootstrap.left_out])
+    is_dropped = ~is_used & has_prize
+    draws_dropped = np.count_nonzero(is_dropped, axis=1).tolist()
+    weight_dropped = bootstrap.draws.probabilities(is_dropped).tolist()
+    # A quotient has no rounding error around 0 that could be removed.
+    own = intervals(bounds, scale=0.0)
     ndgs = []
-    for row, (low, high) in enumerate(bounds.tolist()):
-        is_dropped = ~is_used[row] & has_prize[row]
+    for row, value in enumerate(samples[:, 0].tolist()):
         without, unit = without_units[row]
         ndgs.append(
             Ndg(
-                value=known(samples[row, 0]),
-                # A quotient has no rounding error around 0 that could be removed.
-                interval=interval(low, high, scale=0.0),
-                draws_dropped=int(np.count_nonzero(is_dropped)),
-                weight_dropped=bootstrap.draws.probability(is_dropped),
+                value=known(value),
+                interval=own[row],
+                draws_dropped=draws_dropped[row],
+                weight_dropped=weight_dropped[row],
                 without=without,
                 without_unit=unit,
             )
@@ -405,13 +410,15 @@ def _without_units(
     # Of units that differ by rounding only, the first is named: otherwise the last
     # digits of a sum would name another unit when more scores are judged beside.
     is_lowest = left_out <= lowest[:, None] + ROUNDING
-    ranges = []
-    for row, low in enumerate(lowest.tolist()):
-        if np.isinf(low):  # without any unit, the oracle gains nothing
+    ranges: list[tuple[Interval | None, str | None]] = []
+    for row, (low, high) in enumerate(
+        zip(lowest.tolist(), highest.tolist(), strict=True)
+    ):
+        if math.isinf(low):  # without any unit, the oracle gains nothing
             ranges.append((None, None))
             continue
         unit = bootstrap.unit_ids[int(np.argmax(is_lowest[row]))]
-        ranges.append((Interval(low, float(highest[row])), unit))
+        ranges.append((Interval(low, high), unit))
     return ranges
 
 

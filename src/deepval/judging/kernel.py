@@ -1,10 +1,18 @@
-"""The bootstrap kernel: scores, units and draws -> expected sums over the highest
-scores, in every draw at once.
+"""The bootstrap kernel: sums over the highest scores, in every draw of units at once.
 
-`ties` computes this for one sample; `top_sums` computes it for thousands of resamples
-with a single sort. The sorted rows are cut into blocks, a matrix product gives the
-weight of every block in every draw, and rows are visited only in the block in which a
-draw's slots run out.
+A draw repeats whole units, and of its rows the `slots` highest are taken. To sort every
+draw would cost most of the time, so rows are sorted once:
+
+1. The sorted rows are cut into blocks. One matrix product of the counts of the draws
+   with the rows by unit gives the number of rows before every block.
+2. A search finds the block in which the slots of each draw run out.
+3. All blocks before it count in full: their sums by unit, weighted by the counts.
+4. Rows are visited one by one only in that one block.
+
+Equal scores are ties. Groups above the cut count in full, the group at the cut counts
+in proportion to the slots that are left: the mean over all ways to break the tie. A
+block never splits a group, so this is decided within one block. All of it is exact:
+only the order of the additions differs from a naive loop.
 
 Above `SORT_UP_TO` rows, a `Sieve` comes first: it sums the rows by block without
 sorting them, so that only the rows of the few blocks in which some draw's slots run out
@@ -48,11 +56,25 @@ ABREAST = 16
 ONE_THREAD = 1 << 18
 """Multiplications up to which BLAS keeps a product on one thread."""
 
+FREED_BYTES = 1 << 23
+"""Freed memory that the process keeps for its next arrays."""
+
 DrawCounts = Float[np.ndarray, "draw unit"]
 """How often each draw contains each unit."""
 DrawSlots = Int[np.ndarray, "draw budget"]
 QuantitySums = Float[np.ndarray, "draw budget quantity"]
 Quantities = Float[np.ndarray, "quantity input"] | Sequence[InputFloats]
+
+
+def keep_freed_memory() -> None:
+    """Let the process reuse the memory of freed arrays.
+
+    A judgement makes thousands of arrays of up to a megabyte. The allocator of Linux
+    returns such memory to the system at once, and to find it again takes as long as to
+    compute with it. Once an array of some size was freed, it keeps as much: the size is
+    never touched here, so nothing is paid for it. Elsewhere this does nothing.
+    """
+    np.empty(FREED_BYTES, dtype=np.uint8)
 
 
 def top_sums(
@@ -118,11 +140,12 @@ def sorted_sums(
     """`top_sums` for rows that are few enough to be sorted."""
     # contiguous over draws
     sums = np.zeros((slots.shape[1], len(quantities), len(slots))).transpose(2, 0, 1)
-    if not len(score):
+    if len(score) == 0:
         return sums
     # Any order within a tie group will do: blocks do not split groups, and a group that
     # is cut counts in proportion.
-    order = np.argsort(-score) if order is None else order
+    if order is None:
+        order = np.argsort(-score)
     blocks = _blocks(
         score, quantities, unit, order, units=counts.shape[1], budgets=slots.shape[1]
     )
@@ -199,18 +222,17 @@ def _cut_block(
     The search takes two steps over all draws at once: first the last bound of each
     group of `ABREAST`, then all bounds of the one group that contains the cut.
     """
-    target, abreast = (
-        slots.astype(reached.dtype)[:, :, None],
-        reached.reshape(len(reached), -1, ABREAST),
-    )
+    target = slots.astype(reached.dtype)[:, :, None]
+    groups = reached.reshape(len(reached), -1, ABREAST)
     # `reached` never falls, so the first False is where the slots are filled; the
     # infinite padding ensures one.
-    row = (abreast[:, None, :, -1] < target).argmin(axis=2)
-    first = np.arange(len(reached))[:, None] * abreast.shape[1]
-    within = (reached.reshape(-1, ABREAST).take(row + first, axis=0) < target).argmin(
-        axis=2
-    )
-    return np.maximum(row * ABREAST + within - 1, 0)
+    group = (groups[:, None, :, -1] < target).argmin(axis=2)
+    # A flat position is looked up several times faster than a pair of indices.
+    first = np.arange(len(reached))[:, None] * groups.shape[1]
+    bounds = reached.reshape(-1, ABREAST).take(group + first, axis=0)
+    within = (bounds < target).argmin(axis=2)
+    # Without slots the search ends before the first block.
+    return np.maximum(group * ABREAST + within - 1, 0)
 
 
 class Sifted(NamedTuple):
@@ -403,6 +425,10 @@ def _edges_above(score: InputFloats, edges: Float[np.ndarray, "edge"]) -> InputN
     return above
 
 
+NO_CUT = -1
+"""Kind of a block of which nothing is taken in part."""
+
+
 class _Kind(IntEnum):
     """How the scores of a block's rows differ."""
 
@@ -453,40 +479,41 @@ def _blocks(
     one block expensive. The size that balances both grows with the square root of
     rows * units / budgets; 20 and 80 weigh the walk against the product.
     """
-    rows, score = len(score), score.take(order)
-    differs = np.append(True, score[1:] != score[:-1])
-    bounds = _bounds(
-        differs, size=max(8, math.ceil(math.sqrt(rows * (units + 20) / (80 * budgets))))
-    )
-    first, length = bounds[:-1], np.diff(bounds)
-    groups = np.add.reduceat(differs, first, dtype=np.int64)
-    equal = groups == 1
+    rows = len(score)
+    score = score.take(order)
+    unit = unit.take(order)
+    quantities = [quantity.take(order) for quantity in quantities]
+
+    starts_group = np.append(True, score[1:] != score[:-1])
+    size = math.ceil(math.sqrt(rows * (units + 20) / (80 * budgets)))
+    bounds = _bounds(starts_group, size=max(8, size))
+    first = bounds[:-1]
+    length = np.diff(bounds)
+    groups = np.add.reduceat(starts_group, first, dtype=np.int64)
     kind = np.where(groups == length, _Kind.DISTINCT, _Kind.MIXED)
-    kind[equal] = _Kind.EQUAL
-    unit, quantities = (
-        unit.take(order),
-        [quantity.take(order) for quantity in quantities],
-    )
-    key = np.repeat(np.arange(len(kind)) * units, length)
-    key += unit
-    own = np.ascontiguousarray(
-        _per_unit(key, quantities, blocks=len(kind), units=units).transpose(1, 0, 2)
-    )
+    # A block of one row is both; the way for one group needs no visit.
+    is_equal = groups == 1
+    kind[is_equal] = _Kind.EQUAL
+
+    # Numbering the cells (block, unit) lets one bincount serve all of them.
+    cell = np.repeat(np.arange(len(kind)) * units, length) + unit
+    own = _per_unit(cell, quantities, blocks=len(kind), units=units)
+    own = np.ascontiguousarray(own.transpose(1, 0, 2))
     upto = np.zeros((len(bounds), *own.shape[1:]))
     np.cumsum(own, axis=0, out=upto[1:])
     # Blocks of equal scores are taken in proportion, without their rows, and so do not
     # set the width.
-    offset = np.arange(int(np.max(length[~equal], initial=1)))
+    offset = np.arange(int(np.max(length[~is_equal], initial=1)))
     row = np.minimum(first[:, None] + offset, rows - 1)
-    unit = np.where(offset < length[:, None], unit.take(row), units)
+    is_padding = offset >= length[:, None]
     return _Blocks(
-        bounds,
-        kind,
-        own,
-        upto,
-        score,
-        unit,
-        np.stack([quantity.take(row) for quantity in quantities], axis=1),
+        bounds=bounds,
+        kind=kind,
+        own=own,
+        upto=upto,
+        score=score,
+        unit=np.where(is_padding, units, unit.take(row)),
+        quantities=np.stack([quantity.take(row) for quantity in quantities], axis=1),
     )
 
 
@@ -548,6 +575,10 @@ class _Cuts(NamedTuple):
     at: Int[np.ndarray, "cut"]
     slots: Float[np.ndarray, "cut"]
 
+    def of(self, cut: slice | np.ndarray) -> "_Cuts":
+        """Some of these cuts."""
+        return _Cuts(self.draw[cut], self.at[cut], self.slots[cut])
+
 
 def _block_sums(
     blocks: _Blocks, drawn: _Drawn, slots: Float[np.ndarray, "draw budget"]
@@ -555,7 +586,8 @@ def _block_sums(
     """Sums over the rows of whole blocks, and over the rows of the block in which the
     slots run out.
     """
-    (draws, budgets), units = slots.shape, drawn.counts.shape[1]
+    draws, budgets = slots.shape
+    units = drawn.counts.shape[1]
     # Numbers of rows are whole and small enough for the type, so the block of each cut
     # is found without rounding.
     reached = _rows_before(drawn.single, blocks.upto[:, 0])
@@ -571,21 +603,24 @@ def _block_sums(
             blocks.upto[:, 1:].take(at[part], axis=0),
             out=sums[part],
         )
-    kind = np.append(blocks.kind, -1).take(at)
-    # the slots end with a whole block, or there are more slots than rows
-    kind[left <= 0] = -1
-    by_cut, cuts = (
-        sums.reshape(draws * budgets, -1),
-        _Cuts(np.repeat(np.arange(draws), budgets), at.ravel(), left.ravel()),
-    )
+    kind = np.append(blocks.kind, NO_CUT).take(at)
+    # The slots end with a whole block, or there are more slots than rows.
+    kind[left <= 0] = NO_CUT
+    by_cut = sums.reshape(draws * budgets, -1)
+    draw = np.repeat(np.arange(draws), budgets)
+    cuts = _Cuts(draw, at.ravel(), left.ravel())
     for which, way in WAYS.items():
         cuts_of_kind = np.flatnonzero(kind == which)
-        for part in _pieces(
-            len(cuts_of_kind), units if which == _Kind.EQUAL else blocks.unit.shape[1]
-        ):
-            # A slice is faster if all are of one kind.
-            cut = cuts_of_kind[part] if len(cuts_of_kind) < len(by_cut) else part
-            by_cut[cut] += way(blocks, _Cuts(*(column[cut] for column in cuts)), drawn)
+        # What is read for a cut: sums by unit of a tie group, or the rows of a block.
+        width = blocks.unit.shape[1]
+        if which == _Kind.EQUAL:
+            width = units
+        for part in _pieces(len(cuts_of_kind), width):
+            cut: slice | np.ndarray = part
+            # A slice is faster, and it serves where all cuts are of one kind.
+            if len(cuts_of_kind) < len(by_cut):
+                cut = cuts_of_kind[part]
+            by_cut[cut] += way(blocks, cuts.of(cut), drawn)
     return sums
 
 
@@ -607,11 +642,10 @@ def _rows_before(
     threads cost more than they save.
     """
     table = number.T.astype(counts.dtype)
-    reached, step = (
-        _abreast(len(counts), len(number), counts.dtype.type),
-        ONE_THREAD // table.size,
-    )
-    step = step if step >= 16 else len(counts)  # no pieces of fewer than 16 draws
+    reached = _abreast(len(counts), len(number), counts.dtype.type)
+    step = ONE_THREAD // table.size
+    if step < 16:  # pieces of so few draws would cost more than the threads
+        step = len(counts)
     for first in range(0, len(counts), step):
         part = slice(first, first + step)
         np.matmul(counts[part], table, out=reached[part, : len(number)])
@@ -639,7 +673,8 @@ def _in_turn(
     # `before`.
     filled = np.zeros(weight.size + 1, dtype=weight.dtype)
     np.cumsum(weight, out=filled[1:])
-    before, after = filled[:-1].reshape(weight.shape), filled[1:].reshape(weight.shape)
+    before = filled[:-1].reshape(weight.shape)
+    after = filled[1:].reshape(weight.shape)
     most = before[:, :1] + cuts.slots.astype(weight.dtype)[:, None]
     # Copies of a row count up to the last slot and not after it; integers make this
     # exact.
@@ -653,14 +688,17 @@ def _with_ties(
     """Sums in blocks with tie groups: the group in which the slots run out is taken in
     proportion.
     """
-    first, weight = blocks.bounds[cuts.at], _weights(blocks, cuts, drawn.padded)
-    # the row that fills the last slot
+    first = blocks.bounds[cuts.at]
+    weight = _weights(blocks, cuts, drawn.padded)
+    # The row that fills the last slot has the score at which the cut falls.
     last = np.argmax(np.cumsum(weight, axis=1) >= cuts.slots[:, None], axis=1)
     # Rows past the end of a block have weight 0, so their scores do not matter.
     score = blocks.score.take(first[:, None] + np.arange(weight.shape[1]), mode="clip")
-    value = blocks.score[first + last][:, None]
-    taken, tied = weight * (score > value), weight * (score == value)
-    taken += tied * ((cuts.slots - taken.sum(axis=1)) / tied.sum(axis=1))[:, None]
+    cut_score = blocks.score[first + last][:, None]
+    above = weight * (score > cut_score)
+    tied = weight * (score == cut_score)
+    share = (cuts.slots - above.sum(axis=1)) / tied.sum(axis=1)
+    taken = above + tied * share[:, None]
     return np.einsum("cr,cqr->cq", taken, blocks.quantities.take(cuts.at, axis=0))
 
 

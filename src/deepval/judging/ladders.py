@@ -17,14 +17,13 @@ import numpy as np
 from deepval.arrays import Float, InputInts, ModeFloats
 from deepval.errors import InputError
 from deepval.judging.allowances import Allowance
-from deepval.judging.bootstrap import Bootstrap, sums_by_unit
+from deepval.judging.bootstrap import Bootstrap, Gains, sums_by_unit
 from deepval.judging.exact_plans import (
     Amounts,
     gains_of_best_plan,
     integer_prices,
     mean_costs,
 )
-from deepval.judging.gains import Gains
 from deepval.judging.intervals import ROUNDING
 from deepval.judging.mode_plans import from_cheapest, steps
 from deepval.judging.policies import (
@@ -84,7 +83,7 @@ class Choice(Policy):
         """
         if self.name in allowance.unpriced:
             return None
-        price = price_of_modes(allowance, table)[np.arange(len(table)), self.mode]
+        price = allowance.prices_on(table)[np.arange(len(table)), self.mode]
         paid = price + allowance.cost_of(self.name)
         alpha = float(paid.mean()) / allowance.full
         if alpha <= 0:
@@ -98,17 +97,6 @@ class Choice(Policy):
         budget = replace(allowance.budget, alpha=alpha)
         spent = sums_by_unit(table, paid)
         return replace(allowance, budget=budget, spender=self.name, spent=spent)
-
-
-def price_of_modes(allowance: Allowance, table: ValueTable) -> ModeFloats:
-    """Price of each mode on every input, on top of the cheap pass."""
-    if allowance.per_input:
-        return allowance.prices(table)
-    if allowance.costs is None or allowance.convention is None:
-        # Nothing is charged, so every mode above cheap takes one slot.
-        one_slot = np.arange(len(table.modes)) > 0
-        return np.broadcast_to(one_slot, table.losses.shape).astype(np.float64)
-    return np.broadcast_to(allowance.mode_prices(table.modes), table.losses.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,6 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Slots
 from deepval.errors import InputError, InputWarning
-from deepval.judging.additions import additions_of
 from deepval.judging.allowances import (
     LEVELS,
     Allowance,
@@ -31,15 +30,12 @@ from deepval.judging.allowances import (
     cost_figures,
 )
 from deepval.judging.answers.blind import always_modes
-from deepval.judging.answers.told import tell
 from deepval.judging.bootstrap import Bootstrap, UnitSums, resample_counts
 from deepval.judging.deployment import thresholds_on_disk
 from deepval.judging.draws import make_draws
-from deepval.judging.extras.concentration import Concentration, concentration
 from deepval.judging.extras.gaps import gaps
-from deepval.judging.extras.half_widths import half_widths
 from deepval.judging.extras.notes import notes_on_disk
-from deepval.judging.extras.setting import spread
+from deepval.judging.extras.setting import Concentration, concentration, spread
 from deepval.judging.extras.table_notes import TableFacts, notes_on
 from deepval.judging.extras.units import unit_parts
 from deepval.judging.judgement import judge
@@ -47,7 +43,12 @@ from deepval.judging.kernel import Sieve
 from deepval.judging.pairs import contenders_of, samples_of
 from deepval.judging.policies import Always, Never, Oracle, Policy, Random, Ranking
 from deepval.judging.purses import RowInts, Rows
-from deepval.judging.row_columns import number_of_verdicts, rows_of
+from deepval.judging.row_columns import (
+    additions_of,
+    half_widths,
+    number_of_verdicts,
+    rows_of,
+)
 from deepval.judging.sieve import QUANTILES, WIDEST, SiftedScores, Sifting
 from deepval.progress import Watch
 from deepval.results import (
@@ -332,7 +333,8 @@ def evaluate_on_disk(
     allowances = [
         allowance(budget, table.modes, table.costs) for budget in budgets_to_judge
     ]
-    allowances = charging(score_files, allowances, missing_costs)
+    kinds = {item.name: item.kind for item in score_files}
+    allowances = charging(kinds, allowances, missing_costs)
     drawn = make_draws(len(table.unit_ids), draws, seed)
     counts = resample_counts(drawn, len(table.unit_ids))
     inputs = counts @ table.sizes
@@ -370,11 +372,11 @@ def evaluate_on_disk(
     contests = judge(bootstrap, scan.policies(allocators), allowances)
     is_estimated = table.estimated is not None
     diagnostics = [item.name for item in score_files if item.kind == "diagnostic"]
-    told = tell(bootstrap, contests, own=own, diagnostics=diagnostics)
     additions = additions_of(
         bootstrap,
         contests,
-        answers=told.rows,
+        own=own,
+        diagnostics=diagnostics,
         at_once=simultaneous_intervals,
         is_estimated=is_estimated,
     )
@@ -406,7 +408,7 @@ def evaluate_on_disk(
         comparisons=number_of_verdicts(rows),
         half_widths=half_widths(contests),
         rows=rows,
-        answers=told.answers,
+        answers=additions.told.answers,
         gaps=gaps(bootstrap, contests, {}),
         thresholds=threshold_rows,
         units=unit_parts(bootstrap, contests),

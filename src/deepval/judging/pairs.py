@@ -16,15 +16,14 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import PerResample
 from deepval.errors import InputError, suggestion
-from deepval.judging.bootstrap import Totals
+from deepval.judging.bootstrap import Gains, Totals
 from deepval.judging.differences import (
     compare_one,
-    paired_difference,
+    paired_loss,
     paired_shares,
     unit_shown,
 )
 from deepval.judging.draws import Draws
-from deepval.judging.gains import Gains
 from deepval.judging.intervals import Interval, bounds_of, verdict_of
 from deepval.judging.judgement import Contest
 from deepval.results import (
@@ -114,7 +113,7 @@ def samples_of(
     resamples = len(totals.cheap_loss)
     arrays = _stacked("", judged, resamples)
     chances = np.stack([item.chance for item in judged if item.chance is not None])
-    versus_random = paired_difference(totals, arrays["gain"], chances).loss
+    versus_random = paired_loss(totals, arrays["gain"], chances)
     if streamed:
         arrays |= _stacked("stream_", streamed, resamples)
     return Samples(

@@ -25,8 +25,7 @@ from deepval.arrays import (
 )
 from deepval.judging import purses
 from deepval.judging.allowances import Allowance
-from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.gains import Gains, gains_of_share
+from deepval.judging.bootstrap import Bootstrap, Gains, gains_of_share
 from deepval.judging.highest import Highest, RankedScores, summed
 from deepval.judging.tie_expectations import SORT_UP_TO
 from deepval.results import Reason
@@ -294,7 +293,7 @@ class Oracle(Buyer):
         table = bootstrap.table
         return purses.best_purse_sums(
             table.decision_values,
-            amounts_and_inputs(table),
+            amounts_of(table.decision_values),
             table.unit,
             price=price,
             counts=bootstrap.counts,
@@ -438,7 +437,7 @@ class Ranking(Buyer):
         table = bootstrap.table
         return purses.purse_sums(
             self._score,
-            amounts_and_inputs(table),
+            amounts_of(table.decision_values),
             table.unit,
             price=price,
             counts=bootstrap.counts,
@@ -482,8 +481,6 @@ class Ranking(Buyer):
             gain = share * table.decision_values
             return summed(gain, table.unit, len(table.unit_ids))
         slots = int(allowance.slots(int(bootstrap.inputs[0]), own_cost))
-        if slots == 0:
-            return np.zeros(len(bootstrap.unit_ids))
         return self.highest.gain_by_unit(slots)
 
     @property
@@ -544,6 +541,6 @@ def purse_of_sample(table: ValueTable, allowance: Allowance, own_cost: float) ->
     return max(allowance.budget.alpha * full - own_cost * len(table), 0.0)
 
 
-def amounts_and_inputs(table: ValueTable) -> list[InputFloats]:
-    """Gain, benefit and number of every input."""
-    return [table.decision_values, table.benefits, np.ones(len(table))]
+def amounts_of(values: InputFloats) -> list[InputFloats]:
+    """Gain, benefit and number of every input, from what it gains."""
+    return [values, np.maximum(values, 0.0), np.ones(len(values))]

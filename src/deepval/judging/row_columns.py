@@ -4,17 +4,84 @@ Inside the program a figure stands in the record of the function that computes i
 as `Figures` or `NextUnit`. Readers of a file want one flat row per policy and budget.
 This module is the only place where one becomes the other, so that a field can be
 renamed without a change of the file format.
+
+Rows are judged without what extras know about them: that is computed once, from the
+resamples and the contests, and carried here as `Additions`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
-from deepval.judging.additions import Additions
+from deepval.judging.answers.told import Told, tell
 from deepval.judging.bootstrap import Bootstrap, Totals
 from deepval.judging.differences import Comparison, unit_shown
+from deepval.judging.extras.units import (
+    DecidingUnit,
+    NextUnit,
+    deciding_units,
+    jackknife_opinions,
+    next_units,
+)
 from deepval.judging.intervals import Interval, bounds_of, estimate
 from deepval.judging.judgement import Contest, Judgement
-from deepval.results import Bounds, Row, in_words
+from deepval.results import Bounds, HalfWidth, Row, in_words
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What extras know about rows, by judgement.
+
+    Attributes:
+        deciding_units: The unit that a decided verdict rests on.
+        next_units: What the units say about one more.
+        second_opinions: The second opinion where there are no draws.
+        simultaneous: Intervals that hold for all rows at once.
+        told: The answers, with what they add to rows.
+    """
+
+    deciding_units: Mapping[Judgement, DecidingUnit] = field(default_factory=dict)
+    next_units: Mapping[Judgement, NextUnit] = field(default_factory=dict)
+    second_opinions: Mapping[Judgement, Interval] = field(default_factory=dict)
+    simultaneous: Mapping[Judgement, "Simultaneous"] = field(default_factory=dict)
+    told: Told = field(default_factory=Told)
+
+
+def additions_of(
+    bootstrap: Bootstrap,
+    contests: Sequence[Contest],
+    *,
+    own: Collection[str],
+    diagnostics: Collection[str],
+    at_once: bool,
+    is_estimated: bool,
+) -> Additions:
+    """What extras know about the rows of all contests.
+
+    Args:
+        bootstrap: The resamples.
+        contests: The judged policies.
+        own: The user's own allocators, which alone may become the candidate.
+        diagnostics: Scores that use the answer, which cannot be deployed.
+        at_once: Whether to add intervals that hold for all rows at once.
+        is_estimated: Whether losses are estimates, which say nothing of single units.
+    """
+    units = {}
+    if not is_estimated:
+        units = next_units(bootstrap, contests)
+    intervals = {}
+    if at_once:
+        from deepval.judging.extras.simultaneous import simultaneous
+
+        intervals = simultaneous(bootstrap, contests)
+    return Additions(
+        deciding_units=deciding_units(bootstrap, contests),
+        next_units=units,
+        second_opinions=jackknife_opinions(bootstrap, contests),
+        simultaneous=intervals,
+        told=tell(bootstrap, contests, own=own, diagnostics=diagnostics),
+    )
 
 
 def rows_of(
@@ -164,9 +231,9 @@ def _unit_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
 
 def _answer_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
     """What the answer under the budget adds."""
-    if row not in additions.answers:
+    if row not in additions.told.rows:
         return {}
-    own = additions.answers[row]
+    own = additions.told.rows[row]
     return {
         "spend": own.spend,
         "quality": own.quality,
@@ -197,3 +264,21 @@ def bounds_columns(name: str, bounds: Interval | None) -> dict[str, Any]:
     if bounds is None:
         return {f"{name}_lo": None, f"{name}_hi": None}
     return {f"{name}_lo": bounds.low, f"{name}_hi": bounds.high}
+
+
+def half_widths(contests: Sequence[Contest]) -> tuple[HalfWidth, ...]:
+    """The typical width under each budget; None where no row has an interval."""
+    by_budget = []
+    for contest in contests:
+        widths = []
+        for entry in contest.entries:
+            figures = entry.judgement.figures
+            if figures is None or entry.policy.is_reference:
+                continue
+            interval = figures.random.share.interval
+            if interval is not None:
+                widths.append((interval.high - interval.low) / 2)
+        half_width = median(widths) if widths else None
+        key = contest.allowance.key
+        by_budget.append(HalfWidth(**vars(key), half_width=half_width))
+    return tuple(by_budget)

@@ -24,7 +24,7 @@ from deepval.arrays import (
 from deepval.errors import InputError
 from deepval.judging import priced_policies as priced
 from deepval.judging.allowances import Allowance, no_prize
-from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.bootstrap import Bootstrap, Cap, Gains, gains_of_choices
 from deepval.judging.differences import (
     compare_one,
     is_equal,
@@ -32,7 +32,6 @@ from deepval.judging.differences import (
     unit_shown,
     why_undefined,
 )
-from deepval.judging.gains import Cap, Gains, gains_of_choices
 from deepval.judging.intervals import estimate, interval_over
 from deepval.judging.pairs import Contender
 from deepval.judging.policies import Oracle, Random, Ranking

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, InputFloats, InputInts, InputNumbers
+from deepval.arrays import Bool, Float, InputFloats, InputInts, InputNumbers, Int
 from deepval.errors import InputError
 
 SORT_UP_TO = 400_000
@@ -35,6 +35,14 @@ class TiedCut(NamedTuple):
     score: float
     above: int
     tied: int
+
+    def share(self, slots: int) -> float:
+        """The chance of each score at the cut: slots left / size of their group."""
+        return (slots - self.above) / self.tied
+
+    def chances(self, score: InputFloats, slots: int) -> InputFloats:
+        """The probability that each score is selected."""
+        return (score > self.score) + (score == self.score) * self.share(slots)
 
 
 def nth_highest(score: InputFloats, n: int) -> float:
@@ -139,7 +147,7 @@ def inclusion(
     if slots >= len(score):
         return np.ones(len(score))
     (cut,) = cuts(score, [slots], order)
-    return (score > cut.score) + (score == cut.score) * ((slots - cut.above) / cut.tied)
+    return cut.chances(score, slots)
 
 
 def cumulative_gain(
@@ -172,6 +180,11 @@ class TieAudit:
     tied: int
     slots: int
 
+    @classmethod
+    def of(cls, cut: TiedCut, k: int) -> "TieAudit":
+        """The audit of the k highest scores, which are cut there."""
+        return cls(k=k, above=cut.above, tied=cut.tied, slots=k - cut.above)
+
     @property
     def share(self) -> float:
         """Share of the selection decided by ties: slots/k, 0 if the tied group fits
@@ -186,30 +199,34 @@ def tie_audit(score: InputNumbers, k: int) -> TieAudit:
     """How much of the top k of a score is decided by ties at its cut, the k-th largest
     score.
     """
-    return tie_audits(score, [k])[0]
-
-
-def tie_audits(
-    score: InputNumbers, numbers: Sequence[int], order: InputInts | None = None
-) -> list[TieAudit]:
-    """Tie audits for several k at once; `order` sorts the scores from the highest down,
-    if passed.
-    """
     s = np.asarray(score, dtype=np.float64)
     if s.ndim != 1 or np.isnan(s).any():
         raise InputError(
             "Scores must be one number per input and not NaN; found "
             f"an array of shape {s.shape}."
         )
-    wrong = [k for k in numbers if not 0 <= k <= s.size]
-    if wrong:
+    if not 0 <= k <= s.size:
         raise InputError(
             f"k must lie between 0 and the number of inputs, {s.size}, got "
-            f"{wrong[0]}: lower the budget."
+            f"{k}: lower the budget."
         )
-    positive_cuts = iter(cuts(s, [k for k in numbers if k], order))
-    at = [next(positive_cuts) if k else TiedCut(math.inf, 0, 0) for k in numbers]
-    return [
-        TieAudit(k=k, above=cut.above, tied=cut.tied, slots=k - cut.above)
-        for k, cut in zip(numbers, at, strict=True)
-    ]
+    if k == 0:
+        return TieAudit(k=0, above=0, tied=0, slots=0)
+    return TieAudit.of(cuts(s, [k])[0], k)
+
+
+def centred_ranks(x: InputFloats) -> InputFloats:
+    """Ranks minus their mean; equal values share the mean of their ranks."""
+    order = np.argsort(x)
+    ascending = x[order]
+    starts = run_starts(ascending[1:] != ascending[:-1])
+    ranks = np.empty(x.size)
+    ranks[order] = np.repeat((starts[:-1] + starts[1:] - x.size) / 2, np.diff(starts))
+    return ranks
+
+
+def run_starts(changes: Bool[np.ndarray, " step"]) -> Int[np.ndarray, " run"]:
+    """Where runs of equal neighbours start, then the length; `changes` marks where
+    neighbours differ.
+    """
+    return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]])

@@ -24,8 +24,8 @@ from deepval.files import reading
 from deepval.files.canonical import digest_of, json_lines, plain, read_json
 from deepval.files.reading import check_file_form
 from deepval.files.writing import file_path, write_atomically
+from deepval.judging.intervals import student_quantile
 from deepval.judging.streaming import FrozenThreshold
-from deepval.judging.student import student_quantile
 from deepval.tables import columns
 from deepval.tables.router_logs import read_records
 from deepval.tables.values import loss_columns, refuse_large

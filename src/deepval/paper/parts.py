@@ -32,7 +32,6 @@ from deepval.judging.allowances import (
     RAILS,
     Accounting,
     Budget,
-    Measured,
     Selection,
     conventions,
     measured,
@@ -133,7 +132,7 @@ class Choices:
         units = conventions(self.rails)
         return tuple(units[kind] for kind in self.kinds if kind in units)
 
-    def measured(self, accounting: Accounting = "cascade") -> list[Measured]:
+    def measured(self, accounting: Accounting = "cascade") -> list[Budget]:
         """The latency, energy and money budgets."""
         kinds = [kind for kind in self.kinds if kind in MEASURED]
         return [

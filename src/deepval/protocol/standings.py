@@ -15,7 +15,7 @@ board are dropped from it. A leaderboard has the same bytes with and without the
 
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
 from deepval.judging import pooled
-from deepval.judging.additions import Additions
 from deepval.judging.allocators import all_policies, policy_of
 from deepval.judging.allowances import (
     Allowance,
@@ -38,9 +37,8 @@ from deepval.judging.allowances import (
     Selection,
     allowance_on,
 )
-from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.bootstrap import Bootstrap, Gains
 from deepval.judging.draws import Draws, child_seeds, make_draws, seeds_by_units
-from deepval.judging.gains import Gains
 from deepval.judging.judgement import judge
 from deepval.judging.ladders import references_among
 from deepval.judging.pairs import Basis, Contender, contenders_of, reasons
@@ -52,7 +50,7 @@ from deepval.judging.policies import (
     Stored,
     refused,
 )
-from deepval.judging.row_columns import rows_of
+from deepval.judging.row_columns import Additions, rows_of
 from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
@@ -247,7 +245,7 @@ DATASETS = ("kitti", "nuscenes", "nuplan", "synthetic")
 """Data sets whose draws have a seed of their own, in this order; all others share one
 seed.
 """
-PAID: Mapping[Convention, type[Latency | Energy | Money]] = {
+PAID: Mapping[Convention, Callable[..., Budget]] = {
     "ms": Latency,
     "mj": Energy,
     "usd": Money,

@@ -232,7 +232,8 @@ class ValueTable(Printable):
     @cached_property
     def harm_ratio(self) -> float:
         """Total harm over total benefit of the full mode, sum|V-| / sum V+."""
-        harm = -self.decision_values.sum(where=self.decision_values < 0)
+        values = self.decision_values
+        harm = np.abs(values[values < 0]).sum()  # no harm is 0, not -0
         return part_of(float(harm), float(self.helpful.sum()))
 
     @cached_property

@@ -11,18 +11,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, InputFloats, PerResample, ResampleRows
+from deepval.arrays import Bool, Float, PerResample, ResampleRows
 from deepval.judging.allowances import Allowance
-from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.gains import Gains
+from deepval.judging.bootstrap import Bootstrap, Gains
 from deepval.judging.intervals import ROUNDING
-from deepval.judging.ladders import price_of_modes
 from deepval.judging.policies import (
     FULL_ONLY,
     Outcome,
     Policy,
     Ranking,
     References,
+    amounts_of,
 )
 from deepval.judging.purses import purse_sums
 from deepval.results import ALWAYS_MODE, Reason
@@ -205,7 +204,7 @@ def spent_under(
         return [one.escalated * price + own_cost for one in gains]
     # Spend is a sum over the same inputs as gain. So it is the gain of the same policy
     # on a table whose decision values are prices; its choices rest on its scores alone.
-    prices = np.asarray(price_of_modes(first, bootstrap.table))
+    prices = np.asarray(first.prices_on(bootstrap.table))
     on_prices = replace(bootstrap.table, losses=np.asfortranarray(-prices))
     spends = []
     for outcome in policy.outcomes(replace(bootstrap, rows=on_prices), allowances):
@@ -295,7 +294,7 @@ class OnTop(Policy):
         table = bootstrap.table
         number = table.modes.index(self.base)
         base_value = table.mode_values[:, number]
-        prices = price_of_modes(allowance, table)
+        prices = allowance.prices_on(table)
         base_price = prices[:, number]
 
         own_cost = bootstrap.inputs * allowance.cost_of(self.ranking.name)
@@ -304,16 +303,10 @@ class OnTop(Policy):
         if left[0] < 0:
             return Outcome(None)
 
-        # From here on the base plays the part of the cheap mode.
-        value = table.decision_values - base_value
-        amounts: list[InputFloats] = [
-            value,
-            np.maximum(value, 0.0),
-            np.ones(len(value)),
-        ]
+        # Here the base plays the part of the cheap mode.
         bought = purse_sums(
             score,
-            amounts,
+            amounts_of(table.decision_values - base_value),
             table.unit,
             price=price,
             counts=bootstrap.counts,

@@ -15,12 +15,10 @@ from deepval.arrays import PerResample
 from deepval.judging.allowances import Allowance
 from deepval.judging.answers.answer import fixed_modes, is_own
 from deepval.judging.answers.blind import BlindModes, OnTop, allowed, spent_under
-from deepval.judging.answers.leads import Lead, leads
-from deepval.judging.answers.scale import Scale, quality
-from deepval.judging.bootstrap import Bootstrap
+from deepval.judging.answers.leads import Lead, Scale, leads, quality
+from deepval.judging.bootstrap import Bootstrap, Gains
 from deepval.judging.draws import make_draws
 from deepval.judging.extras.recovery import Fresh
-from deepval.judging.gains import Gains
 from deepval.judging.policies import Policy, Ranking
 from deepval.results import (
     HEADLINE,

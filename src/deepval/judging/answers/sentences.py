@@ -8,10 +8,8 @@ the reader's own units; none names a statistic.
 from dataclasses import dataclass
 from functools import cached_property
 
-from deepval.judging.answers.answer import Decision, Fixed
-from deepval.judging.answers.helps import Help
-from deepval.judging.answers.leads import FEW_UNITS, Lead, Mixture
-from deepval.judging.answers.scale import Scale, quality
+from deepval.judging.answers.answer import Decision, Fixed, Help
+from deepval.judging.answers.leads import FEW_UNITS, Lead, Mixture, Scale, quality
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.intervals import Interval
 
@@ -157,6 +155,8 @@ class Words:
             return f"One {self.unit} says nothing about others."
         if effective_units < FEW_UNITS:
             few = max(1, round(effective_units))
+            if few == units:  # the gain is even, and still the units are few
+                return f"{units} {self.units} say little about others."
             return f"Most of what can be gained lies in {few} of {units} {self.units}."
         # Only `run` claims what a cautious interval might deny.
         candidate = decision.candidate

@@ -7,16 +7,23 @@ from typing import Any
 from deepval import checks
 from deepval.errors import InputError, suggestion
 from deepval.judging.allowances import Allowance
-from deepval.judging.answers.answer import Decision, Fixed, decide
+from deepval.judging.answers.answer import (
+    Decision,
+    Fixed,
+    Help,
+    decide,
+    without_a_score,
+)
 from deepval.judging.answers.blind import AlwaysMode, OnTop
-from deepval.judging.answers.helps import Help, without_a_score
-from deepval.judging.answers.leads import AnswerVerdict, Lead, leads
-from deepval.judging.answers.scale import quality
+from deepval.judging.answers.leads import AnswerVerdict, Lead, leads, quality
 from deepval.judging.answers.sentences import Words
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.intervals import estimate
-from deepval.judging.judgement import Contest, Judgement
-from deepval.results import ALWAYS_MODE, Answer, Effect, Estimate, FixedMode
+from deepval.judging.judgement import Contest, Entry, Judgement
+from deepval.results import Answer, Effect, Estimate, FixedMode
+
+FixedLeads = dict[str, list[tuple[object, Lead]]]
+"""The leads of fixed modes, by name, each with the prices that it is for."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +82,11 @@ def tell(
     words = Words(bootstrap, *nouns)
     rows: dict[Judgement, RowAnswer] = {}
     decisions = []
+    fixed_leads: FixedLeads = {}
     for contest in contests:
         decision = decide(bootstrap, contest, own=own, never=diagnostics)
         decisions.append(decision)
-        rows |= _row_answers(words, contest, decision)
+        rows |= _row_answers(words, contest, decision, fixed_leads)
     # Beside a router's own budget, a budget without an allocator asks nothing.
     asked = [one for one in decisions if one.judged or one.refused]
     effect = None
@@ -182,67 +190,50 @@ def _effect_record(words: Words, effect: Help | None) -> Effect | None:
 
 
 def _row_answers(
-    words: Words, contest: Contest, decision: Decision
+    words: Words, contest: Contest, decision: Decision, fixed_leads: FixedLeads
 ) -> dict[Judgement, RowAnswer]:
     """What an answer adds to the rows of its contest."""
-    bootstrap = words.bootstrap
     allowance = contest.allowance
-    found = {lead.name: lead for lead in (*decision.judged, *decision.others)}
+    leads_by_name = {lead.name: lead for lead in (*decision.judged, *decision.others)}
     reasons = dict(decision.refused)
-    fixed = {ALWAYS_MODE + mode.mode: mode for mode in decision.fixed}
-    fixed_leads = _leads_of_fixed(bootstrap, contest)
     rows: dict[Judgement, RowAnswer] = {}
     for entry in contest.entries:
+        row = entry.judgement
         name = entry.policy.name
         if isinstance(entry.policy, AlwaysMode):
-            rows[entry.judgement] = _row_answer(
-                words,
-                allowance,
-                fixed_leads.get(name),
-                total=fixed[name].total,
-                spend=fixed[name].spend,
-                verdict=None,
-            )
-        elif name in found:
-            lead = found[name]
-            rows[entry.judgement] = _row_answer(
-                words,
-                allowance,
-                lead,
-                total=lead.total,
-                spend=lead.spend,
-                verdict=lead.verdict,
-            )
-        elif name in reasons and entry.judgement.refusal == "infeasible":
-            rows[entry.judgement] = RowAnswer(None, None, None, None, "do not run")
+            lead = _lead_of_fixed(words.bootstrap, allowance, entry, fixed_leads)
+            rows[row] = _row_answer(words, allowance, lead, verdict=None)
+        elif name in leads_by_name:
+            lead = leads_by_name[name]
+            rows[row] = _row_answer(words, allowance, lead, verdict=lead.verdict)
+        elif name in reasons and row.refusal == "infeasible":
+            rows[row] = RowAnswer(None, None, None, None, "do not run")
     return rows
 
 
-def _leads_of_fixed(bootstrap: Bootstrap, contest: Contest) -> dict[str, Lead]:
-    """Every fixed mode against the best blind mixture at its price; none is above."""
-    found = {}
-    for entry in contest.entries:
-        if isinstance(entry.policy, AlwaysMode) and entry.outcome.gains is not None:
-            alone = [(entry.policy, entry.outcome.gains)]
-            for lead in leads(bootstrap, contest.allowance, alone):
-                found[lead.name] = lead
-    return found
+def _lead_of_fixed(
+    bootstrap: Bootstrap, allowance: Allowance, entry: Entry, known: FixedLeads
+) -> Lead:
+    """A fixed mode against the best blind mixture at its price; none is above."""
+    # It depends on what the modes cost, and not on the share that may be spent.
+    price = allowance.budget.convention, allowance.budget.accounting, allowance.costs
+    for own_price, lead in known.get(entry.policy.name, []):
+        if own_price == price:
+            return lead
+    assert entry.outcome.gains is not None  # only modes that fit have a row
+    (lead,) = leads(bootstrap, allowance, [(entry.policy, entry.outcome.gains)])
+    known.setdefault(entry.policy.name, []).append((price, lead))
+    return lead
 
 
 def _row_answer(
-    words: Words,
-    allowance: Allowance,
-    lead: Lead | None,
-    *,
-    total: float,
-    spend: float,
-    verdict: AnswerVerdict | None,
+    words: Words, allowance: Allowance, lead: Lead, *, verdict: AnswerVerdict | None
 ) -> RowAnswer:
     return RowAnswer(
-        lead=None if lead is None else _estimate(lead),
-        words=None if lead is None else words.lead(lead),
-        spend=_in_all(allowance, spend),
-        quality=_quality(words, total),
+        lead=_estimate(lead),
+        words=words.lead(lead),
+        spend=_in_all(allowance, lead.spend),
+        quality=_quality(words, lead.total),
         verdict=verdict,
     )
 

@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.extras.break_even import break_even_costs
-from deepval.judging.gains import Cap
+from deepval.judging.bootstrap import Bootstrap, Cap
 from deepval.judging.intervals import ROUNDING
 from deepval.judging.judgement import Contest, Entry, Figures
 from deepval.judging.policies import Ranking
@@ -134,6 +132,8 @@ def _gap(
         return Gap(**start, **vars(split))
     if bootstrap.rows is None:
         return Gap(**start, **vars(split), reason=Reason.NOT_IN_MEMORY.text())
+    from deepval.judging.extras.break_even import break_even_costs
+
     even = break_even_costs(bootstrap.rows, entry.policy, allowance)
     return Gap(
         **start,

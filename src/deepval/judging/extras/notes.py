@@ -23,7 +23,7 @@ from deepval.arrays import (
 )
 from deepval.judging.allowances import Allowance
 from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.concordance import centred_ranks
+from deepval.judging.tie_expectations import centred_ranks
 from deepval.tables.costs import Costs
 from deepval.tables.scans import ScannedScores, ScannedTable
 from deepval.tables.scores import Scores

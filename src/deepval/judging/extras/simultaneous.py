@@ -16,9 +16,15 @@ from deepval.arrays import DrawRows, PerRow, ResampleRows
 from deepval.judging.bootstrap import Totals
 from deepval.judging.differences import paired_difference
 from deepval.judging.draws import Draws
-from deepval.judging.intervals import LEVEL, ROUNDING, Interval, interval, spreads
+from deepval.judging.intervals import (
+    LEVEL,
+    ROUNDING,
+    Interval,
+    interval,
+    spreads,
+    student_quantile,
+)
 from deepval.judging.judgement import Contest, Judgement
-from deepval.judging.student import student_quantile
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from statistics import median
 
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.judging.allowances import LEVELS, Latency, Measured, allowance
+from deepval.judging.allowances import LEVELS, Budget, Latency, allowance
 from deepval.judging.extras.break_even import break_even
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
@@ -117,7 +117,7 @@ class AffordableRow(BudgetColumns, AllocatorName):
 def rows(
     cells: Mapping[str, BuiltCell],
     scores: Mapping[str, Mapping[str, Scored | Scores]],
-    budgets: Sequence[Measured] = tuple(Latency(alpha) for alpha in LEVELS),
+    budgets: Sequence[Budget] = tuple(Latency(alpha) for alpha in LEVELS),
     *,
     costs: Charged | None = None,
     units: Units = "test",

@@ -26,7 +26,7 @@ from deepval.cells.fitting import fold_scores, rule_of
 from deepval.cells.folder import BuiltCell
 from deepval.checks import word
 from deepval.errors import InputError, InputWarning
-from deepval.judging.allowances import Latency, allowance
+from deepval.judging.allowances import Budget, Latency, allowance
 from deepval.judging.concordance import pair_counts
 from deepval.judging.deadline_replay import DeadlineTrack, by_age, requests
 from deepval.judging.draws import Draws, make_draws
@@ -138,7 +138,7 @@ def rows(
     periods: Sequence[float] = PERIODS_MS,
     keep: Keep = "rate",
     switch_ms: Switch = 0.0,
-    budgets: Sequence[Latency] | None = None,
+    budgets: Sequence[Budget] | None = None,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
     watch: Watch = unwatched,
@@ -196,7 +196,7 @@ def rows(
 
 def table_rows(
     tables: Mapping[str, tuple[ValueTable, Mapping[str, InputFloats]]],
-    budgets: Sequence[Latency] | None = None,
+    budgets: Sequence[Budget] | None = None,
     *,
     periods: Sequence[float] = PERIODS_MS,
     keep: str = "rate",
@@ -211,7 +211,7 @@ def table_rows(
     without it that output is worth the cheap loss.
     """
     for budget in budgets or ():
-        if not isinstance(budget, Latency):
+        if budget.kind != "latency":
             raise InputError(
                 "A deadline is a time, so budgets must be latency "
                 f"budgets; found {getattr(budget, 'kind', budget)}."
@@ -279,7 +279,7 @@ def _in_order(name: str, table: ValueTable) -> ValueTable:
 
 
 def _with_time(
-    name: str, table: ValueTable, scores: Mapping[str, InputFloats], budget: Latency
+    name: str, table: ValueTable, scores: Mapping[str, InputFloats], budget: Budget
 ) -> dict[str, InputFloats]:
     """The scores of allocators whose time the costs have and the budget pays; a warning
     names the others.
@@ -310,7 +310,7 @@ def _gains(
     table: ValueTable,
     score: InputFloats,
     allocator: str,
-    budget: Latency,
+    budget: Budget,
     draws: Draws,
     period_ms: float,
     switch_ms: float,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepval.cells.folder import BuiltCell
-from deepval.judging.allowances import LEVELS, Energy, Latency, Measured, allowance
+from deepval.judging.allowances import LEVELS, Budget, Energy, Latency, allowance
 from deepval.judging.extras.optima import optima
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
@@ -94,7 +94,7 @@ class LadderRow(BudgetColumns, CellName):
 
 def rows(
     cells: Mapping[str, BuiltCell],
-    budgets: Sequence[Measured] = tuple(
+    budgets: Sequence[Budget] = tuple(
         kind(alpha) for kind in (Latency, Energy) for alpha in LEVELS
     ),
     *,

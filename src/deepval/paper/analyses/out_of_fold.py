@@ -19,12 +19,11 @@ from deepval.arrays import Bool, Float
 from deepval.cells.fitting import fold_scores
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
-from deepval.judging.allowances import LEVELS, Selection
-from deepval.judging.bootstrap import Totals
+from deepval.judging.allowances import LEVELS, Budget, Selection
+from deepval.judging.bootstrap import Gains, Totals
 from deepval.judging.cases import judge, shared_seeds
 from deepval.judging.differences import as_shares, has_large_prize, ndg
 from deepval.judging.draws import Draws
-from deepval.judging.gains import Gains
 from deepval.judging.intervals import Interval, estimate, interval_over
 from deepval.judging.pairs import Basis, basis
 from deepval.judging.pooled import can_resample, mean_over_cells, shared_draws
@@ -353,7 +352,7 @@ def rows(
 
 def _rows(
     bases: Mapping[str, Basis],
-    budget: Selection,
+    budget: Budget,
     about: Mapping[str, Any],
     versus: str,
     results: Mapping[str, Result],

@@ -23,13 +23,12 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_data, variant_tables
 from deepval.diagnostics import DIAGNOSTICS, Evidence
 from deepval.errors import InputError, is_of_machine
-from deepval.judging.additions import Additions
 from deepval.judging.allocators import all_policies, policy_of
 from deepval.judging.allowances import Selection, allowance
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.draws import make_draws
 from deepval.judging.judgement import judge
-from deepval.judging.row_columns import rows_of
+from deepval.judging.row_columns import Additions, rows_of
 from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     HarmColumns,

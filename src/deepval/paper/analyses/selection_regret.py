@@ -22,9 +22,9 @@ from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
 from deepval.judging.allowances import LEVELS, Selection
+from deepval.judging.bootstrap import Gains
 from deepval.judging.cases import judge, shared_seeds
 from deepval.judging.differences import as_shares
-from deepval.judging.gains import Gains
 from deepval.judging.pairs import Basis, Contender, basis, contenders
 from deepval.judging.pooled import Pair, mean_if_all, over_pairs, shared_draws
 from deepval.judging.tie_expectations import inclusion

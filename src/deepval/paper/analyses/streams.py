@@ -19,9 +19,9 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputError
+from deepval.judging.bootstrap import Gains
 from deepval.judging.differences import is_equal, ndg, paired_shares
 from deepval.judging.draws import Draws
-from deepval.judging.gains import Gains
 from deepval.judging.intervals import interval_over
 from deepval.judging.pairs import Basis, Contender, basis
 from deepval.judging.pooled import can_resample, mean_over_cells, shared_draws

@@ -23,7 +23,7 @@ from deepval.cells.fitting import Scored, out_of_fold, recipes_for, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.diagnostics import PLANNING_DIAGNOSTICS
 from deepval.errors import InputError, InputWarning, NothingToLearnError, is_of_machine
-from deepval.judging.allowances import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Budget, Selection
 from deepval.judging.concordance import sign_disagreement, spearman
 from deepval.judging.differences import has_large_prize, ndg
 from deepval.judging.evaluation import evaluate
@@ -286,7 +286,7 @@ def _rows(
     target: str,
     table: ValueTable,
     scores: Mapping[str, Scored],
-    budgets: Sequence[Selection],
+    budgets: Sequence[Budget],
     *,
     draws: int,
 ) -> Iterable[OnTarget]:
@@ -314,7 +314,7 @@ def _rows(
 def _judged(
     table: ValueTable,
     scores: Mapping[str, Scored],
-    budgets: Sequence[Selection],
+    budgets: Sequence[Budget],
     *,
     draws: int,
 ) -> Result:
@@ -357,7 +357,7 @@ def _gaps(
     logged: str,
     itself: str,
     scores: Mapping[str, Scored],
-    budget: Selection,
+    budget: Budget,
     *,
     draws: int,
 ) -> Iterable[SelfReference]:
