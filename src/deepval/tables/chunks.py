@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,15 +61,11 @@ class Parts:
             )
         stamps = tuple(map(_stamp, files))
         heads = [_head(file, source) for file in files]
-        for file, (_, types) in zip(files, heads, strict=True):
-            if list(types) != list(heads[0][1]):
-                raise InputError(
-                    f"{source}: all files must have the same columns; {file.name} has "
-                    f"{', '.join(types)}, {files[0].name} {', '.join(heads[0][1])}."
-                )
+        names = {file: types for file, (_, types) in zip(files, heads, strict=True)}
+        columns.refuse_other_columns(source, names)
         merged = {
-            name: _common_type([types[name] for _, types in heads])
-            for name in heads[0][1]
+            column: _common_type([types[column] for types in names.values()])
+            for column in heads[0][1]
         }
         return cls(source, files, tuple(rows for rows, _ in heads), merged, stamps)
 
@@ -77,32 +74,37 @@ class Parts:
 
     def require(self, *names: str) -> None:
         """Raise where a column is missing or there is no row."""
-        missing = [name for name in names if name not in self.types]
-        if missing:
-            raise InputError(
-                f"{self.source}: column "
-                f"{missing[0]!r} is needed; found {', '.join(self.types)}."
-            )
-        if not len(self):
+        for name in names:
+            if name not in self.types:
+                raise InputError(
+                    f"{self.source}: column {name!r} is needed; found "
+                    f"{', '.join(self.types)}."
+                )
+        if len(self) == 0:
             raise InputError(f"{self.source}: at least one row is needed; found none.")
 
     def chunks(self, *names: str) -> Iterator[Mapping[str, Any]]:
         """Columns in chunks of CHUNK rows; the last chunk may be shorter."""
         pending: list[Any] = []
-        number = read = 0
+        waiting = read = 0
         for batch in self._batches(names):
             pending.append(batch)
-            number, read = number + len(batch), read + len(batch)
-            while number >= CHUNK:
-                chunk, pending = _split(pending, CHUNK)
-                number -= CHUNK
-                yield _by_name(chunk, names)
+            waiting += len(batch)
+            read += len(batch)
+            while waiting >= CHUNK:
+                # A batch has at most CHUNK rows, so only the last one is split.
+                left = waiting - CHUNK
+                *whole, last = pending
+                own = len(last) - left
+                yield _by_name([*whole, last.slice(0, own)], names)
+                pending = [last.slice(own)]
+                waiting = left
         if read != len(self):
             raise InputError(
                 f"{self.source}: must be complete Parquet files; their headers "
                 f"declare {len(self):,} rows, but they have {read:,}."
             )
-        if number:
+        if waiting > 0:
             yield _by_name(pending, names)
 
     def numbers(self, name: str) -> Iterator[PerRow]:
@@ -163,28 +165,17 @@ class Parts:
         first = 0
         for chunk in self.chunks(name):
             column = chunk[name]
-            number = len(column)
             self._refuse_null(column, name, first)
-            plain = pa.types.is_dictionary(column.type)
-            coded = (
-                (column if plain else column.dictionary_encode())
-                .unify_dictionaries()
-                .combine_chunks()
-            )
-            coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
-            names = keys.as_text(
-                columns.id_array(
-                    coded.dictionary.to_numpy(zero_copy_only=False),
-                    f"{self.source}: column {name!r}",
-                )
-            )
-            yield (
-                names.tolist(),
-                coded.indices.to_numpy(zero_copy_only=False).astype(
-                    np.int64, copy=False
-                ),
-            )
-            first += number
+            first += len(column)
+            if not pa.types.is_dictionary(column.type):
+                column = column.dictionary_encode()
+            coded = column.unify_dictionaries().combine_chunks()
+            if isinstance(coded, pa.ChunkedArray):
+                coded = coded.chunk(0)
+            words = coded.dictionary.to_numpy(zero_copy_only=False)
+            ids = columns.id_array(words, f"{self.source}: column {name!r}")
+            codes = coded.indices.to_numpy(zero_copy_only=False)
+            yield keys.as_text(ids).tolist(), codes.astype(np.int64, copy=False)
 
     def width(self, name: str) -> float:
         """Uncompressed bytes per row of a column."""
@@ -194,20 +185,12 @@ class Parts:
         for path in self.files:
             with columns.native(path) as file:
                 metadata = pq.ParquetFile(file).metadata
-                groups = [
-                    metadata.row_group(number)
-                    for number in range(metadata.num_row_groups)
-                ]
-                chunks = (
-                    group.column(at)
-                    for group in groups
-                    for at in range(group.num_columns)
-                )
-                size += sum(
-                    c.total_uncompressed_size
-                    for c in chunks
-                    if c.path_in_schema == name
-                )
+            for number in range(metadata.num_row_groups):
+                group = metadata.row_group(number)
+                for at in range(group.num_columns):
+                    column = group.column(at)
+                    if column.path_in_schema == name:
+                        size += column.total_uncompressed_size
         return size / max(1, len(self))
 
     def id_at(self, row: int, name: str = "input") -> str:
@@ -294,7 +277,8 @@ def _head(path: Path, source: str) -> tuple[int, dict[str, Any]]:
 def _is_text(kind: Any) -> bool:
     import pyarrow as pa
 
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
@@ -319,26 +303,14 @@ def _common_type(kinds: Sequence[Any]) -> Any:
     )
 
 
-def _split(batches: list[Any], rows: int) -> tuple[list[Any], list[Any]]:
-    """Batches with the first `rows` rows, and batches with the rest."""
-    first, rest = [], list(batches)
-    while rows:
-        batch = rest.pop(0)
-        first.append(batch.slice(0, rows))
-        if len(batch) > rows:
-            rest.insert(0, batch.slice(rows))
-        rows -= len(first[-1])
-    return first, rest
-
-
 def _by_name(batches: list[Any], names: Sequence[str]) -> dict[str, Any]:
     import pyarrow as pa
 
-    arrays_of = {name: [batch.column(name) for batch in batches] for name in names}
-    return {
-        name: pa.chunked_array(_to_one_type(arrays))
-        for name, arrays in arrays_of.items()
-    }
+    chunk = {}
+    for name in names:
+        arrays = [batch.column(name) for batch in batches]
+        chunk[name] = pa.chunked_array(_to_one_type(arrays))
+    return chunk
 
 
 def _to_one_type(arrays: list[Any]) -> list[Any]:
@@ -350,8 +322,11 @@ def _to_one_type(arrays: list[Any]) -> list[Any]:
     kinds = {array.type for array in arrays}
     if len(kinds) == 1:
         return arrays
-    whole = pa.int64() if all(map(pa.types.is_integer, kinds)) else pa.float64()
-    common = pa.string() if any(map(_is_text, kinds)) else whole
+    common = pa.float64()
+    if any(map(_is_text, kinds)):
+        common = pa.string()
+    elif all(map(pa.types.is_integer, kinds)):
+        common = pa.int64()
     return [array.cast(common) for array in arrays]
 
 
@@ -359,9 +334,9 @@ def number_error(
     parts: Parts, name: str, row: int, value: float, need: str
 ) -> InputError:
     """Error about a number in a row."""
-    where = columns.row_name(row) + (
-        f" (input {quote(parts.id_at(row))})" if "input" in parts.types else ""
-    )
+    where = columns.row_name(row)
+    if "input" in parts.types:
+        where += f" (input {quote(parts.id_at(row))})"
     return InputError(
         f"{parts.source}: column {name!r} must {need}; {where} holds {value}."
     )
@@ -371,7 +346,7 @@ VARIABLE = "DEEPVAL_MEMORY"
 """Environment variable with the memory that may be used."""
 USABLE = 0.8
 """Share of the available memory that may be used by default."""
-SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 PER_ROW, PER_LOSS, PER_SCORE, PER_CHARACTER = 80, 16, 24, 8
 """Bytes that judging in memory takes per row, per loss, per score and per byte of a
 text id: slightly above the measured figures (docs/scale.md)."""
@@ -400,71 +375,63 @@ def on_disk(source: Any, scores: Any, memory: Any = None) -> OnDisk | None:
             file piece by piece.
     """
     size = os.environ.get(VARIABLE) if memory is None else memory
-    allowed = None if size in (None, "") else memory_limit(size)
+    allowed = None
+    if size not in (None, ""):
+        allowed = memory_limit(size)
     if not isinstance(source, str | Path):
         return None
     path = Path(source)
-    folder = path if reading.is_folder(path) else path.parent
-    if folder != path and (
-        path.suffix.lower() != ".parquet" or not reading.is_file(path)
-    ):
-        return None
-    # a cell is read whole, and verified
+    folder = path
+    if not reading.is_folder(path):
+        folder = path.parent
+        if path.suffix.lower() != ".parquet" or not reading.is_file(path):
+            return None
+    # A cell is read whole, and verified.
     if reading.exists(folder / MANIFEST) or not parquet_files(path):
         return None
     try:
         needed = _memory_estimate(path, scores)
     except InputError:  # the reader of the table reports the reason
         return None
-    if needed <= (available_memory() * USABLE if allowed is None else allowed):
+    limit = "most of what is free"
+    if allowed is None:
+        allowed = available_memory() * USABLE
+    else:
+        limit = f"{_size_text(allowed)} allowed"
+    if needed <= allowed:
         return None
-    limit = (
-        "most of what is free" if allowed is None else f"{_size_text(allowed)} allowed"
-    )
     return OnDisk(path, why=f"about {_size_text(needed)} in memory, {limit}")
 
 
 def memory_limit(size: Any) -> int:
     """Bytes that may be used: a number, or text such as "1.5GB"."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(size).lower().strip())
-    unclear = (
-        match is not None
-        and isinstance(size, str)
-        and not match[2]
-        and float(match[1]) > 0
-    )
-    if (
-        isinstance(size, bool)
-        or match is None
-        or match[2] not in SIZES
-        or len(match[1]) > 20
-        or unclear
-    ):
+    text = str(size).lower().strip()
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,4})?)\s*([kmgt]?b)?", text)
+    # A text without a unit is clear only if it is 0.
+    needs_unit = isinstance(size, str) and text.strip("0.") != ""
+    is_clear = match is not None and bool(match[2] or not needs_unit)
+    if match is None or not is_clear or isinstance(size, bool):
         raise InputError(
             f"memory must be a size such as 1.5GB, 800MB or 0; found {quote(size)}."
         )
-    return int(float(match[1]) * SIZES[match[2]])
+    return int(float(match[1]) * SIZES[match[2] or "b"])
 
 
 def available_memory() -> int:
     """Bytes of memory available without swapping, at most the limit of the container;
     Windows does not tell.
     """
-    bounds = (
-        [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-        if hasattr(os, "sysconf")
-        else [sys.maxsize]
-    )
-    for path, pattern in (
-        ("/proc/meminfo", r"MemAvailable:\s+(\d+) kB"),
-        ("/sys/fs/cgroup/memory.max", r"(\d+)"),
+    bounds = [sys.maxsize]
+    if hasattr(os, "sysconf"):
+        bounds.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for path, pattern, unit in (
+        ("/proc/meminfo", r"MemAvailable:\s+(\d+) kB", 1024),
+        ("/sys/fs/cgroup/memory.max", r"(\d+)", 1),
     ):
-        try:
+        with suppress(OSError):
             match = re.search(pattern, Path(path).read_text())
-        except OSError:
-            continue
-        if match:
-            bounds.append(int(match[1]) * (1024 if "MemAvailable" in pattern else 1))
+            if match:
+                bounds.append(int(match[1]) * unit)
     return min(bounds)
 
 
@@ -473,12 +440,11 @@ def _memory_estimate(source: Path, scores: Any) -> int:
     parts = Parts.of(source)
     losses = sum(name.startswith((LOSS_PREFIX, REWARD_PREFIX)) for name in parts.types)
     number = len(scores) if isinstance(scores, Mapping) else 1
-    text = (
-        PER_CHARACTER * parts.width("input")
-        if "input" in parts.types and parts.has_text("input")
-        else 0
-    )
-    return int(len(parts) * (PER_ROW + PER_LOSS * losses + PER_SCORE * number + text))
+    row = PER_ROW + PER_LOSS * losses + PER_SCORE * number
+    size = len(parts) * row
+    if "input" in parts.types and parts.has_text("input"):
+        size += int(len(parts) * PER_CHARACTER * parts.width("input"))
+    return size
 
 
 def _size_text(size: float) -> str:

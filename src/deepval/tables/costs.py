@@ -186,7 +186,7 @@ class Costs(Printable):
         modes = {name: dict(entry) for name, entry in self.modes.items()}
         allocators: dict[str, dict[str, Any]] = {}
         for name, entry in self.allocators.items():
-            allocators[name] = dict(entry)
+            allocators[name] = {**entry}
             if name in self.served:
                 allocators[name]["served"] = self.served[name]
         return {"modes": modes, "allocators": allocators}
@@ -233,7 +233,7 @@ def costs_bytes(source: str | Path) -> bytes:
 def _is_cost(cost: Any) -> bool:
     if isinstance(cost, bool) or not isinstance(cost, Real):
         return False
-    return 0 <= cost <= LARGEST_COST
+    return 0 <= float(cost) <= LARGEST_COST
 
 
 def _refuse_other_shapes(table: Any, kind: str, source: str) -> None:

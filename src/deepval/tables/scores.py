@@ -409,9 +409,10 @@ def _from_array(table: ValueTable, name: str, source: Any) -> Scores:
     """
     what = f"{name}: the array of scores"
     labels = getattr(source, "index", None)
-    if hasattr(labels, "is_monotonic_increasing"):
+    ascending = getattr(labels, "is_monotonic_increasing", None)
+    if ascending is not None:
         is_integer = np.asarray(labels).dtype.kind in "iu"
-        if not (is_integer and labels.is_monotonic_increasing):
+        if not (is_integer and ascending):
             raise InputError(
                 f"{what} is a Series whose index is not ascending numbers; name the "
                 "index 'input' to align it by id."
