@@ -217,7 +217,7 @@ def _print(result: "Result", diagnosis: "Diagnosis | None", *, whole: bool) -> N
     """The answer, or all tables; then what the data can show."""
     from deepval.report import console
     from deepval.report.answers import Typed
-    from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
+    from deepval.report.tables.diagnosis import diagnosis_sentence, diagnosis_tables
 
     look = terminal.look()
     if whole:

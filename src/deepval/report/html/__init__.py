@@ -22,7 +22,7 @@ from deepval.report import forms
 from deepval.report.answers import Typed, next_words
 from deepval.report.forms import content_policy
 from deepval.report.pictures import pictures
-from deepval.report.result_tables import result_tables
+from deepval.report.tables import result_tables
 from deepval.report.text_tables import Table
 from deepval.results import Inputs, Result
 from deepval.version import __version__
