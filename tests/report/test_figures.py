@@ -428,6 +428,19 @@ def test_a_plot_is_the_answer():
     assert len(axes.collections) == 1
 
 
+def test_a_plot_emphasises_the_allocator_that_is_named():
+    result = judged(("good", "bad"))
+    widths = {}
+    for name in ("good", "bad"):
+        (axes,) = result.plot(highlight=name).axes
+        widths[name] = {
+            line.get_label(): line.get_linewidth() for line in axes.get_lines()
+        }
+    assert widths["good"]["good"] == widths["bad"]["bad"] > widths["good"]["bad"]
+    with pytest.raises(InputError, match="must be one of good, bad; found 'other'"):
+        result.plot(highlight="other")
+
+
 def test_a_plot_draws_the_references_of_the_verdict():
     rng = np.random.default_rng(3)
     cheap = rng.exponential(size=60)

@@ -628,7 +628,7 @@ class Result(Printable):
         """The verdicts as LaTeX tables, as `--format latex` prints them."""
         return view("latex", self)
 
-    def plot(self, kind: str | None = None) -> Any:
+    def plot(self, kind: str | None = None, *, highlight: str | None = None) -> Any:
         """A matplotlib Figure, which notebooks show and `savefig` writes.
 
         Args:
@@ -636,8 +636,10 @@ class Result(Printable):
                 (share of the all-cheap loss that is removed, against the budget) or
                 "forest" (difference with random and its interval at the headline
                 budget); the answer where None.
+            highlight: The allocator that the picture of the answer emphasises, instead
+                of the recommended one.
         """
-        return view("figure", self, kind)
+        return view("figure", self, kind, highlight=highlight)
 
     def report(self, path: str | Path, *, name: str | None = None) -> Path:
         """Write one HTML page that opens from disk: verdicts, charts, sortable tables.

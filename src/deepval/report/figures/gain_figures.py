@@ -710,15 +710,24 @@ WIDTH_IN = 4.6
 VERDICT_COLOURS = {"better": style.HELPED, "worse": style.HARMED}
 
 
-def figure(result: Result, kind: str | None = None) -> Figure:
+def figure(
+    result: Result, kind: str | None = None, *, highlight: str | None = None
+) -> Figure:
     """The answer, gain against budget, or the forest of differences with random; the
     answer if `kind` is None.
     """
     chosen = "answer" if kind is None else checks.word(kind, KINDS, "A plot")
-    if chosen == "answer":
-        drawing = draw_or_reason(lambda: answer_figure(result))
-    else:
-        drawing = draw_or_reason(lambda: _figure(result, chosen))
+    if highlight is not None and chosen != "answer":
+        raise InputError(
+            f'highlight= is for plot("answer"); found plot({chosen!r}): leave it out.'
+        )
+
+    def draw() -> Figure:
+        if chosen == "answer":
+            return answer_figure(result, highlight)
+        return _figure(result, chosen)
+
+    drawing = draw_or_reason(draw)
     if isinstance(drawing, str):
         raise InputError(f"The result cannot be drawn: {drawing}.")
     return drawing
