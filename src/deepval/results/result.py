@@ -632,10 +632,9 @@ class Result(Printable):
         """A matplotlib Figure, which notebooks show and `savefig` writes.
 
         Args:
-            kind: "answer" (quality against cost, with the answer as title), "gain"
-                (share of the all-cheap loss that is removed, against the budget) or
-                "forest" (difference with random and its interval at the headline
-                budget); the answer where None.
+            kind: "answer" (quality against cost, with the answer as title) or "forest"
+                (difference with random and its interval at the headline budget); the
+                answer where None.
             highlight: The allocator that the picture of the answer emphasises, instead
                 of the recommended one.
         """
