@@ -47,7 +47,8 @@ from deepval.results.records import (
     lists_by_key,
     row_from,
 )
-from deepval.results.result import HEADLINE, SCHEMA, Result, Samples, share_of
+from deepval.results.result import HEADLINE, SCHEMA, Result, share_of
+from deepval.results.samples import Samples
 from deepval.results.scales import SCALES, cost_axis, shown_cost, without_unit
 
 __all__ = [
