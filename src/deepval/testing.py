@@ -12,7 +12,7 @@ from deepval import checks
 from deepval.judging.allowances import Budget
 from deepval.judging.evaluation import evaluate
 from deepval.judging.pairs import ComparisonRow, compare
-from deepval.report.comparisons import GATES, Gate, GateName
+from deepval.report.gate import GATES, Gate, GateName
 
 
 def assert_not_worse(

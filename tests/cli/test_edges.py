@@ -20,8 +20,8 @@ from deepval.metering.timing import Timing
 from deepval.perception.reported import cache as store
 from deepval.perception.running import mode_costs
 from deepval.report import console
-from deepval.report.comparisons import overview
 from deepval.report.figures import write_figures
+from deepval.report.tables.overview import overview
 from deepval.tables.scores import REFERENCES
 from deepval.tables.split import Split, split, units_of
 from kitti_files import FRAMES, UNITS, write_kitti

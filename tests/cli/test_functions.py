@@ -9,7 +9,7 @@ from deepval.cli import compare, evaluate, options, routers
 from deepval.judging import deployment, diagnosis, pairs, routing, watching
 from deepval.judging.allowances import LEVELS, RAILS
 from deepval.report import FORMS
-from deepval.report.comparisons import GATES
+from deepval.report.gate import GATES
 from deepval.results import KINDS
 from deepval.tables import costs, off_policy, scores
 

@@ -17,7 +17,7 @@ import deepval
 from commands import PYTHON, SCRIPT, run, run_process
 from deepval.errors import InputError
 from deepval.judging.pairs import compare
-from deepval.report.comparisons import Gate
+from deepval.report.gate import Gate
 from deepval.testing import assert_not_worse
 from doc_blocks import run_page
 from project import ROOT

@@ -191,29 +191,18 @@ def test_a_plot_holds_the_figures_of_the_rows(result):
     bounds = [100 * (blind + bound) for bound in (rows[1].lead_lo, rows[1].lead_hi)]
     assert [ends.min(), ends.max()] == pytest.approx(bounds)
     assert figure._repr_png_().startswith(b"\x89PNG")
-    (gain,), (forest,) = (result.plot(kind).axes for kind in ("gain", "forest"))
-    mine = lines_of_axes(gain)["mine"]
-    assert mine.get_xydata().tolist() == [
-        [0, 0],
-        *([100 * r.alpha, 100 * r.gain_share] for r in rows),
-    ]
-    interval = lines_of_axes(forest)["mine"]
-    assert interval.get_xdata().tolist() == [
+    (forest,) = result.plot("forest").axes
+    names = [label.get_text() for label in forest.get_yticklabels()]
+    interval = forest.collections[names.index("mine")].get_segments()[0]
+    assert interval[:, 0].tolist() == [
         100 * rows[1].versus_random_lo,
         100 * rows[1].versus_random_hi,
     ]
     with pytest.raises(
         InputError,
-        match="must be one of answer, gain, forest; found 'forrest'; "
-        "did you mean 'forest'",
+        match="must be one of answer, forest; found 'forrest'; did you mean 'forest'",
     ):
         result.plot("forrest")
-
-
-def test_curves_are_drawn_where_there_are_some():
-    result = deepval.evaluate(table_of(), scores_of(), 0.2, draws=10, curve_points=4)
-    (axes,) = result.plot("gain").axes
-    assert lines_of_axes(axes)["mine"].get_xdata().tolist() == [0, 25, 50, 75, 100]
 
 
 def test_a_plot_of_charged_and_of_negative_losses():
@@ -222,8 +211,6 @@ def test_a_plot_of_charged_and_of_negative_losses():
         table, scores_of(), [deepval.Latency(0.2), deepval.Latency(0.4)], draws=10
     )
     assert charged.plot().axes[0].get_xlabel() == "ms per input"
-    label = charged.plot("gain").axes[0].get_xlabel()
-    assert label.startswith("Latency budget (ms")
     losses = {"cheap": np.full(120, -2.0), "full": -2 - VALUE}
     with pytest.warns(deepval.InputWarning, match="not positive"):
         below = deepval.evaluate(
@@ -233,10 +220,6 @@ def test_a_plot_of_charged_and_of_negative_losses():
             draws=10,
         )
     assert "units of the loss" in below.plot("forest").axes[0].get_xlabel()
-    with pytest.raises(
-        InputError, match="cannot be drawn: no gain is a share of the all-cheap loss"
-    ):
-        below.plot("gain")
     alone = deepval.evaluate(table, {}, 0.2, draws=10)
     title = alone.plot().axes[0].get_title(loc="left")
     assert " ".join(title.split()) == alone.effect.sentences[0]

@@ -413,6 +413,21 @@ def test_the_answer_stands_first_in_fifteen_lines(case):
     assert told in first
 
 
+def test_the_highlighted_allocator_comes_first():
+    names = [f"s{i}" for i in range(8)]
+    table, scores = skilled()
+    noise = np.random.default_rng(0).normal(size=(8, len(table)))
+    result = quiet(table, scores | dict(zip(names, noise, strict=True)))
+
+    def first(**options):
+        lines = answer_text(result, **options).splitlines()
+        heading = next(i for i, line in enumerate(lines) if "against blind" in line)
+        return lines[heading + 1].split()[0]
+
+    assert first() == result.answer().candidate
+    assert first(highlight="s7") == "s7"
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_narrow_terminals_lose_columns_and_no_answer(width):
     result = quiet(*models())

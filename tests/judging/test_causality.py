@@ -13,7 +13,7 @@ import deepval
 from deepval.judging.pairs import basis
 from deepval.judging.stream_rows import rate_missed, tune
 from deepval.judging.streaming import CausalCap, FrozenThreshold
-from deepval.report.result_tables import result_tables
+from deepval.report.tables import result_tables
 from worlds import COSTS, judge, random_losses, random_scores, table_of
 
 POLICIES = ["frozen threshold", "causal cap", "adaptive threshold", "token bucket"]

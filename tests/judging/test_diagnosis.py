@@ -13,8 +13,8 @@ import deepval
 from commands import call
 from deepval.errors import InputError
 from deepval.judging.diagnosis import diagnose
-from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
 from deepval.report.console import render_tables
+from deepval.report.tables.diagnosis import diagnosis_sentence, diagnosis_tables
 from deepval.tables.scores import align_all
 from worlds import COSTS, judge, quietly, random_scores, table_of
 

@@ -2,6 +2,8 @@
 sees in it is what the answer says.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -106,6 +108,23 @@ def test_only_who_asks_pays_for_it_and_a_file_keeps_it(tmp_path):
     loaded = deepval.Result.load(tmp_path / "r.json")
     assert loaded.picture == drawn.picture
     assert loaded.with_picture() is loaded
+
+
+def test_under_other_budgets_every_mode_is_drawn_whether_it_fits_or_not():
+    """A saved result has no scores, so rows and answers alone are drawn."""
+    result = four_priced_modes()
+    (drawn,) = pictures(dataclasses.replace(result, fresh=None))
+    assert [mark.name for mark in drawn.fixed] == ["tiny", "small", "middle", "large"]
+    for mark, usd in zip(drawn.fixed, (1e-4, 3e-4, 4e-4, 4e-3), strict=True):
+        assert mark.cost == pytest.approx(1000 * usd)
+    assert drawn.quality_axis == "right answers, %"
+
+
+def test_the_words_of_the_reader_are_on_the_axes_of_saved_results():
+    result = two_modes(0.5)
+    setting = dataclasses.replace(result.setting, nouns=("frame", "drive"))
+    (drawn,) = pictures(dataclasses.replace(result, setting=setting, fresh=None))
+    assert drawn.cost_axis == "frames escalated, %"
 
 
 def test_a_saved_result_without_it_is_drawn_from_its_rows(tmp_path):

@@ -263,7 +263,7 @@ def test_words_are_in_every_form():
     assert result.setting.concentration.effective_units == pytest.approx(144 / 84)
     assert row.second_verdict == "unresolved"
     for text in (
-        console.render(result, width=100),
+        console.render(result),
         forms.result_markdown(result),
         forms.result_csv(result),
     ):

@@ -21,7 +21,7 @@ from commands import call, run
 from deepval.protocol import leaderboard_pages
 from deepval.report import html
 from deepval.report.answers import Typed, next_command
-from deepval.report.result_tables import result_tables
+from deepval.report.tables import result_tables
 from pages import write_cells
 from worlds import COSTS, judge
 

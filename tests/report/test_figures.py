@@ -428,6 +428,19 @@ def test_a_plot_is_the_answer():
     assert len(axes.collections) == 1
 
 
+def test_a_plot_emphasises_the_allocator_that_is_named():
+    result = judged(("good", "bad"))
+    widths = {}
+    for name in ("good", "bad"):
+        (axes,) = result.plot(highlight=name).axes
+        widths[name] = {
+            line.get_label(): line.get_linewidth() for line in axes.get_lines()
+        }
+    assert widths["good"]["good"] == widths["bad"]["bad"] > widths["good"]["bad"]
+    with pytest.raises(InputError, match="must be one of good, bad; found 'other'"):
+        result.plot(highlight="other")
+
+
 def test_a_plot_draws_the_references_of_the_verdict():
     rng = np.random.default_rng(3)
     cheap = rng.exponential(size=60)
@@ -437,32 +450,22 @@ def test_a_plot_draws_the_references_of_the_verdict():
     )
     chosen = {"input": table.input, "choice": np.where(cheap > 1, "middle", "cheap")}
     scores = {"each": np.column_stack([cheap, cheap * 1.1]), "mine": chosen}
-    for points in (0, 5):
-        result = judge(table, scores, [0.1, 0.2], draws=20, curve_points=points)
-        (gain,) = result.plot("gain").axes
-        (forest,) = result.plot("forest").axes
-        labels = {line.get_label() for line in gain.get_lines()}
-        assert {
-            "random-ladder",
-            "oracle-ladder",
-            "never",
-            "always",
-            "each",
-            "mine",
-        } <= labels
-        assert not {"random", "oracle"} & labels
-        own = result.row("mine")
-        (mark,) = (line for line in gain.get_lines() if line.get_label() == "mine")
-        assert list(mark.get_xydata()[0]) == pytest.approx(
-            [100 * own.alpha, 100 * own.gain_share]
-        )
-        names = [text.get_text() for text in forest.get_yticklabels()]
-        assert names == ["each", f"mine (at {100 * own.alpha:.4g}%)", "never", "always"]
-        assert "random-ladder" in forest.get_xlabel()
-    both = judge(table, scores | {"plain": cheap}, [0.1, 0.2], draws=20)
-    labels = {line.get_label() for line in both.plot("gain").axes[0].get_lines()}
-    assert {
-        "random-ladder",
-        "random (full mode only)",
-        "oracle (full mode only)",
-    } <= labels
+    result = judge(table, scores, [0.1, 0.2], draws=20, curve_points=5)
+    (gain,) = figures({"c": result})["curves-c"].axes
+    (forest,) = result.plot("forest").axes
+    lines = {line.get_label(): line for line in gain.get_lines()}
+    references = {"random-ladder", "oracle-ladder", "never", "always"}
+    assert references | {"each", "mine"} <= set(lines)
+    assert not {"random", "oracle"} & set(lines)
+    own = result.row("mine")
+    point = lines["mine"].get_xydata()[0].tolist()
+    assert point == pytest.approx([100 * own.alpha, 100 * own.gain_share])
+    names = [text.get_text() for text in forest.get_yticklabels()]
+    assert names == ["each", f"mine (at {100 * own.alpha:.4g}%)", "never", "always"]
+    assert "random-ladder" in forest.get_xlabel()
+    scores["plain"] = cheap
+    both = judge(table, scores, [0.1, 0.2], draws=20, curve_points=5)
+    (gain,) = figures({"c": both})["curves-c"].axes
+    labels = {line.get_label() for line in gain.get_lines()}
+    minor = {"random (full mode only)", "oracle (full mode only)"}
+    assert minor | {"random-ladder"} <= labels

@@ -13,7 +13,7 @@ import pytest
 import deepval
 from deepval.report import FORMS, console
 from deepval.report.console import closing_sentences
-from deepval.report.result_tables import result_tables
+from deepval.report.tables import result_tables
 from deepval.report.text_tables import interval, number, percent
 from worlds import judge, quietly
 
@@ -186,7 +186,7 @@ def test_differences_are_shown_in_units_of_the_loss_where_shares_are_no_measure(
         line = next(
             line
             for line in verdicts.splitlines()
-            if " mine " in line and "better" in line
+            if line.startswith("mine ") and "better" in line
         )
         # 5 units: gain 5, random a quarter of 5 * (1 - 0.5).
         assert line.split()[1:6] == ["5.0", "5.000", "[5.000,", "5.000]", "5.000"]

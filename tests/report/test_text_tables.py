@@ -1,5 +1,5 @@
-"""Tables at every width: no name and no verdict is cut, what is left out is named, and
-nothing is wider than asked.
+"""Tables at every width: no word is cut, what is left out is named, and nothing is
+wider than asked.
 """
 
 import re
@@ -8,15 +8,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from deepval.report import text_tables
+from deepval.report import lines
 from deepval.report.console import render_tables
+from deepval.report.lines import cells_wide, lay_out, wrap
 from deepval.report.text_tables import (
+    Column,
     Table,
     TableCell,
-    cells_wide,
-    lay_out,
     lines_of,
-    wrap,
+    tabulate,
 )
 
 WORDS = st.text("abcxyz-019", min_size=1, max_size=12)
@@ -80,88 +80,64 @@ def test_every_word_of_every_column_that_stays_is_there_whole_and_lines_fit(
 @given(parts())
 def test_nothing_gives_way_where_there_is_room(content):
     table = table_of(*content)
-    laid = lay_out(table, 10_000)
-    assert not laid.left_out
-    assert (
-        len(laid.lines) == 2 + sum(map(len, table.sections)) + len(table.sections) - 1
-    )
-    again = lay_out(table, max(laid.needed, 1))
+    assert not lay_out(table, 10_000).left_out
+    again = lay_out(table, lay_out(table, 1).needed)
     assert not again.left_out
 
 
 @settings(max_examples=30)
 @given(st.lists(WORDS, min_size=1).map(" ".join), st.integers(1, 40))
 def test_a_text_folds_at_spaces_only(text, width):
-    lines = wrap(text, width)
-    assert " ".join(lines) == text
-    assert all(len(line) <= width or " " not in line for line in lines)
+    folded = wrap(text, width)
+    assert " ".join(folded) == text
+    assert all(len(line) <= width or " " not in line for line in folded)
 
 
-NAMES = ("gate-gbm-value-of-everything", "gate-gbm-value-of-nothing", "gate-gbm")
+def verdicts(names=("gate-gbm-value", "crowd")):
+    """Columns of 14, 6, 5, 17 and 10 letters: 60 in all, under one budget."""
+    columns = [
+        Column("allocator", lambda name: name),
+        Column("gain", lambda name: "12.00%", rank=1),
+        Column("nDG", lambda name: "0.612", rank=3),
+        Column("vs random 95 %", lambda name: "[-16.27%, 10.98%]", rank=2),
+        Column("verdict", lambda name: "unresolved"),
+    ]
+    budget = Column("budget", lambda name: "selection 20%")
+    return tabulate("Verdicts", columns, names, groups=[budget])
 
 
-def verdicts(names=NAMES):
-    header = (
-        "budget",
-        "allocator",
-        "gain",
-        "nDG",
-        "nDG 95 %",
-        "vs random",
-        "vs random 95 %",
-        "verdict",
-    )
-    rows = tuple(
-        tuple(
-            map(
-                TableCell,
-                (
-                    "selection 20%" * (not i),
-                    name,
-                    "12.00%",
-                    "0.612",
-                    "[0.527, 0.702]",
-                    "8.33%",
-                    "[-16.27%, 10.98%]",
-                    "unresolved",
-                ),
-            )
-        )
-        for i, name in enumerate(names)
-    )
-    return Table("Verdicts", header, (rows,), (), ("gain", "nDG 95 %", "nDG"))
+@pytest.mark.parametrize(
+    ("width", "row", "left_out"),
+    [
+        (60, "crowd           12.00%  0.612  [-16.27%, 10.98%]  unresolved", ""),
+        (59, "crowd           0.612  [-16.27%, 10.98%]  unresolved", "gain"),
+        (51, "crowd           0.612  unresolved", "gain, vs random 95 %"),
+        (32, "crowd           unresolved", "gain, vs random 95 %, nDG"),
+    ],
+)
+def test_columns_leave_by_rank_and_a_note_names_them(width, row, left_out):
+    text = render_tables([verdicts()], width=width)
+    assert row in text.splitlines()
+    assert "selection 20%\ngate-gbm-value" in text
+    note = f"Left out at {width} columns: {left_out}. All are there from 60 columns on"
+    assert (note in " ".join(text.split())) == bool(left_out)
 
 
-def test_at_80_columns_names_and_the_difference_with_its_interval_stay_and_a_note_says_what_does_not():  # noqa: E501
-    text = render_tables([verdicts()], width=80)
-    assert max(map(len, text.splitlines())) <= 80
-    for name in NAMES:
-        line = next(line for line in text.splitlines() if line.startswith(f"{name} "))
-        assert re.search(r" 8\.33%  \[-16\.27%, 10\.98%\]  unresolved$", line)
-    assert "selection 20%\ngate-gbm-value-of-everything" in text
-    assert (
-        "Left out at 80 columns: gain, nDG 95 %. All are there from 98 columns on"
-        in " ".join(text.split())
-    )
-    assert "Left out" not in render_tables([verdicts()], width=98)
-    assert "[low, high]: 95 % interval over units" in text
-
-
-def test_what_does_not_fit_is_printed_in_parts_and_then_as_records():
-    wide = Table(
-        "wide",
-        ("name", *(f"column{i}" for i in range(12))),
-        lines_of([["row-one", *["123.456"] * 12]]),
-    )
-    lines = render_tables([wide], width=60).splitlines()
-    assert sum(line.startswith("row-one ") for line in lines) == 3
-    assert max(map(len, lines)) <= 60
-    assert sum(line.count("123.456") for line in lines) == 12
+def test_a_table_whose_columns_must_stay_is_printed_as_records():
     long = Table("long", ("name", "value"), lines_of([["n" * 50, "v" * 30]]))
     assert render_tables([long], width=60).splitlines()[3:5] == [
         "n" * 50,
         "  value  " + "v" * 30,
     ]
+
+
+def test_the_last_column_folds_before_another_one_leaves():
+    words = "better, but rests on drive-07 and nothing else"
+    table = Table("t", ("name", "n", "verdict"), lines_of([["a", "1", words]]))
+    assert lay_out(table, 40).lines[2:] == (
+        "a     1  better, but rests on drive-07",
+        "         and nothing else",
+    )
 
 
 def test_what_would_move_the_cursor_is_spelled_out_and_wide_letters_are_counted():
@@ -198,7 +174,7 @@ def test_the_work_of_laying_out_a_table_grows_with_its_rows_and_not_with_their_s
 ):
     measured = []
     monkeypatch.setattr(
-        text_tables,
+        lines,
         "cells_wide",
         lambda text: measured.append(text) or cells_wide(text),
     )
@@ -215,7 +191,7 @@ def test_the_work_of_laying_out_a_table_grows_with_its_rows_and_not_with_their_s
 def test_the_work_of_folding_a_long_text_grows_with_its_length(monkeypatch):
     measured = []
     monkeypatch.setattr(
-        text_tables,
+        lines,
         "cells_wide",
         lambda text: measured.append(len(text)) or cells_wide(text),
     )

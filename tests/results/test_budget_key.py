@@ -13,9 +13,10 @@ from deepval.judging.pairs import compare
 from deepval.judging.pooled import pool
 from deepval.protocol.leaderboard_pages import as_markdown
 from deepval.report import FORMS, console, figures, html
-from deepval.report.comparisons import comparison_table, overview
 from deepval.report.figures import gain_figures
-from deepval.report.result_tables import result_tables
+from deepval.report.tables import result_tables
+from deepval.report.tables.comparison import comparison_table
+from deepval.report.tables.overview import overview
 from deepval.results import BudgetKey
 from whole_sets import standings
 from worlds import ALPHAS, COSTS, judge, random_table, table_of

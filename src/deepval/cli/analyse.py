@@ -52,7 +52,7 @@ from deepval.paper.stored_files import storing_fits
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
-from deepval.report.result_tables import with_units
+from deepval.report.tables import with_units
 from deepval.report.text_tables import Table
 from deepval.results import KINDS, MEASURED, Result, lists_by_key
 from deepval.tables.costs import Costs

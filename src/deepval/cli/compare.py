@@ -12,7 +12,8 @@ from deepval.errors import InputError
 if TYPE_CHECKING:
     from deepval.judging.cases import EvaluationData
     from deepval.judging.pairs import Named
-    from deepval.report.comparisons import AnyComparison, Gate
+    from deepval.report.gate import Gate
+    from deepval.report.tables.comparison import AnyComparison
     from deepval.results import Result, Row
     from deepval.tables.scores import Scores
 
@@ -65,8 +66,8 @@ def compare(
     from deepval.files.writing import check_writable, write_atomically
     from deepval.judging.cases import note
     from deepval.judging.pairs import parse_name
-    from deepval.report.comparisons import Gate
-    from deepval.report.result_tables import units_judged
+    from deepval.report.gate import Gate
+    from deepval.report.tables import units_judged
 
     if len(names) < 3:
         raise InputError(
@@ -129,9 +130,9 @@ def _print(
     """Print comparisons over these units, with notes on `judged` rows not worth it;
     Markdown begins with the gate.
     """
-    from deepval.report.comparisons import area_table, comparison_table
     from deepval.report.forms import escape_markdown, table_markdown
-    from deepval.report.result_tables import with_units
+    from deepval.report.tables import with_units
+    from deepval.report.tables.comparison import area_table, comparison_table
     from deepval.results import Area
 
     records = [dict(row) | provenance for row in rows]

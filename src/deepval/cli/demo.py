@@ -23,7 +23,7 @@ from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.allowances import LEVELS, Latency, Selection
 from deepval.judging.cases import judge
 from deepval.report import forms
-from deepval.report.comparisons import overview
+from deepval.report.tables.overview import overview
 from deepval.report.text_tables import percent, quantity
 from deepval.results import HEADLINE, Result
 from deepval.tables.columns import csv_text

@@ -61,6 +61,7 @@ def evaluate(
     json: options.Json = False,
     out: options.Out = None,
     whole: Annotated[bool, Parameter(name="--all", group=options.OUTPUT)] = False,
+    highlight: Annotated[str | None, Parameter(group=options.OUTPUT)] = None,
 ) -> None:
     """What to run: an allocator, one fixed mode, or not settled.
 
@@ -92,8 +93,9 @@ def evaluate(
             Default: the cell's.
         weight: NAME=NUMBER: weight of a loss term. Repeatable.
         form: Output format. Default: console.
-        out: Also save the result as JSON.
+        out: Also save the result as JSON, with the curves of its picture.
         whole: Print every table; default: the answer and what it rests on.
+        highlight: Allocator whose row comes first, instead of the recommended one.
     """
     import deepval
     from deepval.files.canonical import plain
@@ -106,6 +108,7 @@ def evaluate(
         with_note,
     )
     from deepval.report import FORMS
+    from deepval.report.pictures import check_highlight
     from deepval.tables.chunks import on_disk
 
     output_form = options.format_name(form, json=json, usual="console")
@@ -181,13 +184,15 @@ def evaluate(
     if is_diagnosed:
         diagnosis = _diagnosis(case, scored, levels, settings, resolve)
 
+    check_highlight([result], highlight)
     named_files = _named(values, files, subject)
     provenance = replace(result.provenance, files=named_files)
     named_result = replace(result, provenance=provenance)
     if out is not None:
-        named_result.save(out)
+        # The page of a saved result then has the same picture as that of a fresh one.
+        named_result.with_picture().save(out)
     if output_form == "console":
-        _print(named_result, diagnosis, whole=whole)
+        _print(named_result, diagnosis, whole=whole, highlight=highlight)
     elif diagnosis is not None:
         content = result.to_dict() | {"diagnosis": plain(dict(diagnosis))}
         terminal.print_json(content)
@@ -213,11 +218,17 @@ def _check_options(
         )
 
 
-def _print(result: "Result", diagnosis: "Diagnosis | None", *, whole: bool) -> None:
+def _print(
+    result: "Result",
+    diagnosis: "Diagnosis | None",
+    *,
+    whole: bool,
+    highlight: str | None,
+) -> None:
     """The answer, or all tables; then what the data can show."""
     from deepval.report import console
     from deepval.report.answers import Typed
-    from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
+    from deepval.report.tables.diagnosis import diagnosis_sentence, diagnosis_tables
 
     look = terminal.look()
     if whole:
@@ -225,7 +236,8 @@ def _print(result: "Result", diagnosis: "Diagnosis | None", *, whole: bool) -> N
         terminal.write(console.render(result, **look))
     else:
         typed = Typed.of(result)
-        terminal.write(console.render_answer(result, **look, typed=typed))
+        text = console.render_answer(result, **look, typed=typed, highlight=highlight)
+        terminal.write(text)
         # Only the tables have the notes, too.
         terminal.print_notes()
     if diagnosis is not None:

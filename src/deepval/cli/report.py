@@ -25,6 +25,7 @@ def report(
     frames: tuple[str, ...] = (),
     images: bool = False,
     image_root: Path | None = None,
+    highlight: str | None = None,
     open_page: Annotated[bool, Parameter(name="--open")] = False,
 ) -> None:
     """Write an HTML page of results, or figures for a paper.
@@ -48,6 +49,7 @@ def report(
         frames: Frames of a cell: FILE or NAME=FILE. Default: frames.json in its folder.
         images: Include the pictures of the frames.
         image_root: Folder of the data set that the pictures lie in.
+        highlight: Allocator that pictures emphasise, instead of the recommended one.
         open_page: Open the page in the browser when it is written.
     """
     from deepval.cli.report_page import (
@@ -60,6 +62,7 @@ def report(
     )
     from deepval.files import reading
     from deepval.files.writing import check_writable, write_atomically
+    from deepval.report.pictures import check_highlight
     from deepval.report.text_tables import quantity
 
     files = files_by_cell(results, RESULT)
@@ -86,16 +89,21 @@ def report(
     if figures is not None:
         check_writable(figures, folder=True)
     loaded = results_by_name(files, options.named_files(scores))
+    check_highlight((item.result for item in loaded.values()), highlight)
     named_frames = frame_files(frames, list(loaded))
     # Rendered before figures are written: a fault of the page is reported before any
     # file exists.
     text = None
     if page is not None:
         text = page_text(
-            loaded, frames=named_frames, images=images, image_root=image_root
+            loaded,
+            frames=named_frames,
+            images=images,
+            image_root=image_root,
+            highlight=highlight,
         )
     if figures is not None:
-        write_figures(figures, loaded, frames=named_frames)
+        write_figures(figures, loaded, frames=named_frames, highlight=highlight)
     if page is not None and text is not None:
         write_atomically(page, text)
         cells = quantity(len(loaded), "cell")

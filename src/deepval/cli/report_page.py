@@ -160,6 +160,7 @@ def page_text(
     frames: Mapping[str, Path] | None = None,
     images: bool = False,
     image_root: Path | None = None,
+    highlight: str | None = None,
 ) -> str:
     """The page of results by cell; frames in the folder of a result are taken."""
     from deepval.report import html
@@ -171,11 +172,17 @@ def page_text(
     )
     dates = {name: item.date for name, item in results.items() if item.date}
     pictures = _pictures(frames_by_cell, image_root) if images else None
-    return html.render(loaded, frames_by_cell, images=pictures, dates=dates)
+    return html.render(
+        loaded, frames_by_cell, images=pictures, dates=dates, highlight=highlight
+    )
 
 
 def write_figures(
-    folder: Path, results: Mapping[str, ResultInFolder], *, frames: Mapping[str, Path]
+    folder: Path,
+    results: Mapping[str, ResultInFolder],
+    *,
+    frames: Mapping[str, Path],
+    highlight: str | None = None,
 ) -> None:
     """Write figures for a paper and print their names."""
     from deepval.report import figures
@@ -186,7 +193,11 @@ def write_figures(
         for name, path in _beside(results, "evidence.parquet").items()
     }
     written, left_out = figures.write_figures(
-        folder, loaded, _frames_by_cell(results, frames), gains=gains
+        folder,
+        loaded,
+        _frames_by_cell(results, frames),
+        gains=gains,
+        highlight=highlight,
     )
     for path in written:
         terminal.write(f"{path}\n")

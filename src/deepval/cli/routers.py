@@ -107,8 +107,8 @@ def threshold(
     from deepval.judging.cases import judge
     from deepval.judging.deployment import BOUND, deployment
     from deepval.judging.routing import file_text
-    from deepval.report.comparisons import certificate_table
-    from deepval.report.result_tables import threshold_table
+    from deepval.report.tables import threshold_table
+    from deepval.report.tables.certificate import certificate_table
 
     if out is not None:
         check_writable(out)

@@ -31,7 +31,7 @@ from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.files.writing import npz_arrays
 from deepval.protocol.store import code_digest, store_result
 from deepval.results import Record, Result
-from deepval.results.result import samples_path
+from deepval.results.samples import samples_path
 
 CODE = "deepval.cells.fitting"
 MODEL, ROWS, SCORES = "model.json", "rows.npz", "scores.npz"

@@ -2,12 +2,15 @@
 
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from deepval.report.text_tables import printable, quantity
+from deepval.report.lines import lay_out, printable
+from deepval.report.text_tables import Column, Table, quantity, tabulate
 from deepval.results import (
     ALWAYS_MODE,
+    SCALES,
     Answer,
     BudgetKey,
     Effect,
@@ -15,6 +18,8 @@ from deepval.results import (
     Result,
     Row,
     Unit,
+    shown_cost,
+    without_unit,
 )
 
 PROSE = 80
@@ -23,15 +28,8 @@ MOST_ROWS = 4
 """Rows of allocators that are shown; all are in the tables of --all."""
 BEST_UNITS, WORST_UNITS = 2, 3
 """Units that are shown where there is no score."""
-GAIN_HEADINGS = {
-    "right": "right, %",
-    "reward": "reward",
-    "share": "removed, %",
-    "loss": "gain",
-}
+COST_HEADINGS = {None: "escalated", "usd": "USD/1,000", "ms": "ms"}
 MINUS = "\N{MINUS SIGN}"
-
-Cells = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -79,30 +77,46 @@ def _has_prices(result: Result) -> bool:
     return any("input by input" in str(mode.get("note")) for mode in modes.values())
 
 
-def answer_text(result: Result, *, width: int = 80, typed: Typed | None = None) -> str:
-    """The answer to the headline budget, the rows behind it, and the other budgets."""
+def answer_text(
+    result: Result,
+    *,
+    width: int = 80,
+    typed: Typed | None = None,
+    highlight: str | None = None,
+) -> str:
+    """The answer to the headline budget, the rows behind it, and the other budgets.
+
+    Args:
+        result: The result.
+        width: Columns of the terminal.
+        typed: What was typed, for the next command; without it there is none.
+        highlight: The allocator whose row comes first, instead of the candidate's.
+    """
     if result.effect is not None:
-        lines = _lines_of_effect(result, result.effect, width, typed)
+        lines = _lines_of_effect(result, result.effect, width)
     elif result.answers:
-        lines = _lines_of_answer(result, result.answer(), width, typed)
+        lines = _lines_of_answer(result, result.answer(), width, highlight)
     else:
-        lines = ["No allocator was judged."]
+        return "No allocator was judged.\n"
+    if typed is not None:
+        lines += _next_lines(result, typed, width)
     return "\n".join(map(printable, lines)) + "\n"
 
 
 def _lines_of_answer(
-    result: Result, answer: Answer, width: int, typed: Typed | None
+    result: Result, answer: Answer, width: int, highlight: str | None
 ) -> list[str]:
     lines = _wrapped(answer.sentence, width)
     lines += _wrapped(answer.hint or answer.instead, width)
     lines += ["", *_wrapped(_judged_on(result), width)]
-    lines += _table(result, answer, width)
+    lines += _table_lines(_rows_table(result, answer, highlight), width)
     if len(result.answers) > 1:
         lines += _wrapped(_budgets(result.answers), width)
-    lines += _wrapped(f"Doubt: {answer.doubt}", width)
-    if typed is not None:
-        lines += _next_lines(result, typed, width)
-    return lines
+    return [*lines, *_wrapped(f"Doubt: {answer.doubt}", width)]
+
+
+def _table_lines(table: Table, width: int) -> tuple[str, ...]:
+    return lay_out(table, width, has_rule=False).lines
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -123,91 +137,89 @@ def _judged_on(result: Result) -> str:
     return f"{inputs} of {units}{chosen}; modes {', '.join(setting.modes)}"
 
 
-def _table(result: Result, answer: Answer, width: int) -> list[str]:
+def _rows_table(result: Result, answer: Answer, highlight: str | None) -> Table:
     """The candidate first, other allocators, and fixed modes, the dearest first."""
-    rows = [row for row in result.rows if row.budget == answer.budget]
-    judged = [row for row in rows if row.answer is not None]
-    judged.sort(key=lambda row: row.allocator != answer.candidate)
-    header = (
-        "",
-        GAIN_HEADINGS[answer.scale],
-        _cost_heading(answer),
-        "against blind",
-        "answer",
-    )
-    cells = [header, *(_judged_cells(row, answer) for row in judged[:MOST_ROWS])]
-    hidden = len(judged) - MOST_ROWS
-    if hidden > 0:
-        cells.append((f"({hidden} more: --all)", "", "", "", ""))
-    loss = result.setting.cheap_loss
-    cells += [
-        _fixed_cells(mode, answer, loss, result.setting.inputs)
-        for mode in reversed(answer.fixed)
+    judged = [
+        row
+        for row in result.rows
+        if row.budget == answer.budget and row.answer is not None
     ]
-    return fitted(cells, width, droppable=(2, 1, 3))
+    first = highlight or answer.candidate
+    judged.sort(key=lambda row: row.allocator != first)
+    hidden = len(judged) - MOST_ROWS
+    shown: list[Row | FixedMode | None] = [*judged[:MOST_ROWS]]
+    if hidden > 0:
+        shown.append(None)
+    shown += reversed(answer.fixed)
 
+    def only(text: Callable[[Row | FixedMode], str]) -> Callable[[Any], str]:
+        """The text of a row; none of the line that counts the hidden rows."""
+        return lambda row: "" if row is None else text(row)
 
-def _cost_heading(answer: Answer) -> str:
+    def name(row: Row | FixedMode | None) -> str:
+        if row is None:
+            return f"({hidden} more: --all)"
+        return row.name if isinstance(row, Row) else ALWAYS_MODE + row.mode
+
+    def gain(row: Row | FixedMode) -> str:
+        return _gain(result, answer, row)
+
+    def cost(row: Row | FixedMode) -> str:
+        return _cost(answer.budget.convention, row.spend)
+
+    def lead(row: Row | FixedMode) -> str:
+        words = row.get("lead_words")
+        return "" if words is None else without_unit(words, answer.scale)
+
+    def verdict(row: Row | FixedMode) -> str:
+        if isinstance(row, Row):
+            return row.answer or ""
+        if row.mode == answer.best_fixed:
+            return "best that fits"
+        return "" if row.fits else "over budget"
+
     convention = answer.budget.convention
-    if convention is None:
-        return "escalated"
-    return {"usd": "USD/1,000", "ms": "ms"}.get(convention, "mJ")
+    columns = [
+        Column("", name),
+        Column(SCALES[answer.scale].heading, only(gain), rank=2),
+        Column(COST_HEADINGS.get(convention, "mJ"), only(cost), rank=1),
+        Column("against blind", only(lead), rank=3),
+        Column("answer", only(verdict)),
+    ]
+    return tabulate("Answer", columns, shown)
 
 
-def _judged_cells(row: Row, answer: Answer) -> Cells:
-    lead = (row.lead_words or "").replace(" points", "").replace(" % of the loss", "")
-    gain = _gain(answer, row.gain, row.quality, row.cheap_loss, row.inputs)
-    return (
-        row.name,
-        gain,
-        _cost(answer, row.spend),
-        lead.removesuffix(" per input"),
-        row.answer or "",
-    )
-
-
-def _fixed_cells(mode: FixedMode, answer: Answer, loss: float, inputs: int) -> Cells:
-    note = ""
-    if mode.mode == answer.best_fixed:
-        note = "best that fits"
-    elif not mode.fits:
-        note = "over budget"
-    gain = _gain(answer, mode.gain, mode.quality, loss, inputs)
-    return (ALWAYS_MODE + mode.mode, gain, _cost(answer, mode.spend), "", note)
-
-
-def _gain(
-    answer: Answer,
-    gain: float | None,
-    quality: float | None,
-    loss: float | None,
-    inputs: int,
-) -> str:
+def _gain(result: Result, answer: Answer, row: Row | FixedMode) -> str:
     """A gain as the quality that it leads to, or in the unit of the answer."""
-    if answer.scale == "right" and quality is not None:
-        return f"{100 * quality:.1f}"
-    if answer.scale == "reward" and quality is not None:
-        return _minus(f"{quality:.3g}")
-    if gain is None:
+    if row.quality is not None:
+        return _figure(row.quality, answer.scale)
+    if row.gain is None:
         return ""
-    if answer.scale == "share" and loss:
-        return _minus(f"{100 * gain / loss:.1f}")
-    return _minus(f"{gain / inputs:.3g}")
+    per = float(result.setting.inputs)
+    if answer.scale == "share":
+        per = result.setting.cheap_loss or per
+    return _figure(row.gain / per, answer.scale)
 
 
-def _cost(answer: Answer, spend: float | None) -> str:
-    if spend is None:
-        return ""
-    if answer.budget.convention is None:
-        return f"{100 * spend:.0f} %"
-    if answer.budget.convention == "usd":
-        return f"{1000 * spend:.2f}"
-    return f"{spend:.4g}"
+def _figure(value: float, scale: str) -> str:
+    """A quality or gain in its scale, with a minus sign as wide as a plus sign."""
+    percent = SCALES[scale].percent
+    text = f"{value:.3g}" if percent == 1 else f"{percent * value:.1f}"
+    return _minus(text)
 
 
 def _minus(text: str) -> str:
     """A number with a minus sign as wide as a plus sign."""
     return text.replace("-", MINUS)
+
+
+def _cost(convention: str | None, spend: float | None) -> str:
+    if spend is None:
+        return ""
+    cost = shown_cost(convention, spend)
+    if convention is None:
+        return f"{cost:.0f} %"
+    return f"{cost:.2f}" if convention == "usd" else f"{cost:.4g}"
 
 
 def _budgets(answers: Sequence[Answer]) -> str:
@@ -290,109 +302,66 @@ def _next_lines(result: Result, typed: Typed, width: int) -> list[str]:
 # --- without a score ------------------------------------------------------------------
 
 
-def _lines_of_effect(
-    result: Result, effect: Effect, width: int, typed: Typed | None
-) -> list[str]:
+def _lines_of_effect(result: Result, effect: Effect, width: int) -> list[str]:
     """Whether the dearer mode helps, and the units where it does most and least."""
-    # What a router could gain comes last, where budgets are judged at all.
-    before, room = effect.sentences[:3], effect.sentences[3:]
     lines: list[str] = []
-    for sentence in before:
+    # What a router could gain comes last, where budgets are judged at all.
+    for sentence in effect.sentences[:3]:
         lines += _wrapped(sentence, width)
     lines += ["", *_wrapped(_judged_on(result), width)]
     # Among several modes, what each gives comes before where the dearest one does.
     if len(result.setting.modes) > 2 and result.answers:
-        lines += _table(result, result.answer(), width)
+        lines += _table_lines(_rows_table(result, result.answer(), None), width)
     elif result.units:
-        lines += fitted(list(_unit_rows(result)), width, droppable=(1,))
-    for sentence in room:
+        lines += _table_lines(_units_table(result), width)
+    for sentence in effect.sentences[3:]:
         lines += _wrapped(sentence, width)
-    lines += _wrapped(f"Doubt: {effect.doubt}", width)
-    if typed is not None:
-        lines += _next_lines(result, typed, width)
-    return lines
+    return [*lines, *_wrapped(f"Doubt: {effect.doubt}", width)]
 
 
-def _unit_rows(result: Result) -> Iterator[Cells]:
+def _units_table(result: Result) -> Table:
     """The units in which the full mode gains most, and those where it gains least."""
     cheap = result.setting.modes[0]
     full = result.setting.modes[-1]
+    noun, unit_noun = result.setting.nouns
+    scale = result.answer().scale if result.answers else "share"
+    what, change = "loss", "removed"
+    if scale in ("right", "reward"):
+        what, change = SCALES[scale].heading.removesuffix(", %"), "change"
 
     def gain(unit: Unit) -> float:
         return unit.modes.get(full, 0.0)
 
-    scale = result.answer().scale if result.answers else "share"
-    is_quality = scale in ("right", "reward")
-    what = GAIN_HEADINGS[scale].removesuffix(", %") if is_quality else "loss"
-    change = "change" if is_quality else "removed"
-    noun, unit_noun = result.setting.nouns
-    yield (unit_noun, f"{noun}s", f"{what} of {cheap}", f"of {full}", change)
     ordered = sorted(result.units, key=gain, reverse=True)
-    shown = ordered
     if len(ordered) > BEST_UNITS + WORST_UNITS:
-        shown = [*ordered[:BEST_UNITS], *ordered[-WORST_UNITS:]]
-    for unit in shown:
-        figures = _losses(unit, gain(unit))
-        if is_quality:
-            figures = _qualities(unit, gain(unit), scale)
-        yield (unit.unit, f"{unit.inputs:,}", *figures)
+        ordered = [*ordered[:BEST_UNITS], *ordered[-WORST_UNITS:]]
+    columns = [
+        Column(unit_noun, lambda unit: unit.unit),
+        Column(f"{noun}s", lambda unit: f"{unit.inputs:,}", rank=1),
+        Column(f"{what} of {cheap}", lambda unit: _level(unit, 0.0, scale), rank=2),
+        Column(f"of {full}", lambda unit: _level(unit, gain(unit), scale), rank=3),
+        Column(change, lambda unit: _change(unit, gain(unit), scale)),
+    ]
+    return tabulate("Units", columns, ordered)
 
 
-def _losses(unit: Unit, gain: float) -> tuple[str, str, str]:
-    """The losses of a unit under both modes, and the share that is removed."""
-    removed = "–"  # a share of no loss means nothing
-    if unit.cheap_loss > 0:
-        removed = _minus(f"{100 * gain / unit.cheap_loss:.0f} %")
-    full_loss = unit.cheap_loss - gain
-    return _minus(f"{unit.cheap_loss:,.4g}"), _minus(f"{full_loss:,.4g}"), removed
-
-
-def _qualities(unit: Unit, gain: float, scale: str) -> tuple[str, str, str]:
-    """The quality of a unit under both modes, and its change."""
-    mean_loss = unit.cheap_loss / unit.inputs
-    # Rewards are stored as negative losses; else a right answer has no loss.
-    before = -mean_loss if unit.cheap_loss < 0 else 1 - mean_loss
-    after = before + gain / unit.inputs
+def _level(unit: Unit, gain: float, scale: str) -> str:
+    """The quality of a unit after a gain, or its loss."""
+    loss = unit.cheap_loss - gain
     if scale == "right":
-        change = _minus(f"{100 * (after - before):.0f}")
-        return f"{100 * before:.0f} %", f"{100 * after:.0f} %", change
-    change = _minus(f"{after - before:.3g}")
-    return _minus(f"{before:.3g}"), _minus(f"{after:.3g}"), change
+        return f"{100 * (1 - loss / unit.inputs):.0f} %"
+    if scale == "reward":
+        # Rewards are stored as negative losses.
+        return _minus(f"{-loss / unit.inputs:.3g}")
+    return _minus(f"{loss:,.4g}")
 
 
-# --- lines ----------------------------------------------------------------------------
-
-
-def fitted(rows: Sequence[Cells], width: int, droppable: Sequence[int]) -> list[str]:
-    """The rows as lines with equally wide columns; the first column begins at the left.
-
-    Columns are dropped, in the order of `droppable`, until the lines fit.
-    """
-    kept = list(range(len(rows[0])))
-    lines = _aligned(rows, kept)
-    for column in droppable:
-        if max(map(len, lines)) <= width:
-            break
-        kept.remove(column)
-        lines = _aligned(rows, kept)
-    return lines
-
-
-def _aligned(rows: Sequence[Cells], kept: Sequence[int]) -> list[str]:
-    last = kept[-1]
-    widths = {i: max(len(row[i]) for row in rows) for i in kept}
-    lines = []
-    for row in rows:
-        cells = []
-        for i in kept:
-            is_text = i == 0 or (i == last and not _is_figure(rows, i))
-            form = str.ljust if is_text else str.rjust
-            cells.append(form(row[i], widths[i]))
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def _is_figure(rows: Sequence[Cells], column: int) -> bool:
-    """Whether a column holds figures below its heading."""
-    texts = [row[column] for row in rows[1:] if row[column]]
-    return all(text[-1] in "0123456789%]–" for text in texts)
+def _change(unit: Unit, gain: float, scale: str) -> str:
+    """What a gain is in points or per input, or the share of the loss it removes."""
+    if scale == "right":
+        return _minus(f"{100 * gain / unit.inputs:.0f}")
+    if scale == "reward":
+        return _minus(f"{gain / unit.inputs:.3g}")
+    if not unit.cheap_loss > 0:
+        return "–"  # a share of no loss means nothing
+    return _minus(f"{100 * gain / unit.cheap_loss:.0f} %")

@@ -7,39 +7,41 @@ with an asterisk.
 import base64
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from typing import Any
 
 from deepval.errors import InputError
 from deepval.judging.extras.setting import setting
 from deepval.report.answers import Typed, answer_text
 from deepval.report.forms import table_html
-from deepval.report.result_tables import (
+from deepval.report.lines import fold, lay_out, printable, unstyled
+from deepval.report.tables import (
     explanations,
     headline,
-    result_tables,
     setting_sentences,
+    tables_of,
 )
 from deepval.report.text_tables import (
-    Style,
+    Column,
     Table,
     TableCell,
-    fold,
-    lay_out,
     lines_of,
     number,
-    printable,
     quantity,
+    tabulate,
 )
 from deepval.results import UNITS, Result
-from deepval.tables.costs import CONVENTIONS, Convention, Costs
+from deepval.tables.costs import CONVENTIONS, Costs
 from deepval.tables.values import ValueTable
 
 PROSE = 120
 """Largest width of sentences on a wide terminal."""
 COLOURS = {"better": "\x1b[1;32m", "worse": "\x1b[31m"}
 BOLD, DIM, END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+ASKED = ("slices", "streams", "thresholds", "recovery")
+"""Parts of a result that are there only if they were asked for."""
 
 
 def render(
@@ -53,34 +55,27 @@ def render(
     selects tables by the beginnings of their titles.
     """
     words = [*headline(result), *(f"Note: {warning}" for warning in result.warnings)]
-    verdicts, *others = result_tables(result)
-    selected = [
-        table
-        for table in (*others, verdicts)
-        if sections is None or table.title.startswith(tuple(sections))
-    ]
-    last: list[str] = []
-    if verdicts in selected:
-        last = closing_sentences(result)
-    return _text(words, selected, width=width, color=color, last=last)
+    tables = tables_of(result)
+    verdicts = tables.pop("rows")
+    # The answers follow the verdicts, which they rest on.
+    shown = [*tables.values(), verdicts]
+    if sections is not None:
+        shown = [table for table in shown if table.title.startswith(tuple(sections))]
+    last = closing_sentences(result) if verdicts in shown else []
+    return _text(words, shown, width=width, color=color, last=last)
 
 
 def render_answer(
-    result: Result, *, width: int = 80, color: bool = False, typed: Typed | None = None
+    result: Result,
+    *,
+    width: int = 80,
+    color: bool = False,
+    typed: Typed | None = None,
+    highlight: str | None = None,
 ) -> str:
     """The answer, and the tables of what was asked for besides."""
-    text = answer_text(result, width=width, typed=typed)
-    asked = {
-        "Within groups": result.slices,
-        "Streaming": result.streams,
-        "Thresholds": result.thresholds,
-        "Performance gap": result.recovery,
-    }
-    tables = [
-        table
-        for table in result_tables(result)
-        if any(table.title.startswith(title) for title, rows in asked.items() if rows)
-    ]
+    text = answer_text(result, width=width, typed=typed, highlight=highlight)
+    tables = [table for part, table in tables_of(result).items() if part in ASKED]
     if tables:
         text += render_tables(tables, width=width, color=color)
     return text
@@ -102,18 +97,22 @@ def render_tables(
 
 def _text(
     words: Sequence[str],
-    parts: Sequence[Table],
+    tables: Sequence[Table],
     *,
     width: int,
     color: bool,
     last: Sequence[str] = (),
 ) -> str:
     prose = min(width, PROSE)
+
+    def marked(text: str, mark: str) -> str:
+        return f"{mark}{text}{END}" if color else text
+
     lines = [fold(printable(sentence), prose) for sentence in words]
-    for table in parts:
+    for table in tables:
         title = fold(printable(table.title), prose)
-        laid = lay_out(table, width, _color if color else _plain)
-        lines += ["", f"{BOLD}{title}{END}" if color else title, "", *laid.lines]
+        laid = lay_out(table, width, _coloured if color else unstyled)
+        lines += ["", marked(title, BOLD), "", *laid.lines]
         notes = [*table.notes, *explanations(table, laid.left_out)]
         if laid.left_out:
             notes.append(
@@ -121,24 +120,17 @@ def _text(
                 f"there from {laid.needed} columns on, and in a "
                 "file or pipe without COLUMNS."
             )
-        texts = [fold(printable(note), prose, indent=2) for note in notes]
-        lines += (
-            ["", *(f"{DIM}{text}{END}" if color else text for text in texts)]
-            if texts
-            else []
-        )
-    lines += (
-        ["", *(fold(printable(sentence), prose, indent=2) for sentence in last)]
-        if last
-        else []
-    )
+        if notes:
+            lines.append("")
+        for note in notes:
+            lines.append(marked(fold(printable(note), prose, indent=2), DIM))
+    if last:
+        lines.append("")
+    lines += [fold(printable(sentence), prose, indent=2) for sentence in last]
     return "\n".join(lines) + "\n"
 
 
-_plain: Style = lambda text, cell: text  # noqa: E731
-
-
-def _color(text: str, cell: TableCell) -> str:
+def _coloured(text: str, cell: TableCell) -> str:
     return f"{COLOURS[cell.mark]}{text}{END}" if cell.mark else text
 
 
@@ -174,14 +166,15 @@ def brief_html(thing: object) -> str:
     if isinstance(thing, Result):
         return f"<pre>{html.escape(brief_text(thing))}</pre>{_picture(thing)}"
     summary = brief(thing)
-    table = replace(
-        summary.table, notes=(*summary.table.notes, *explanations(summary.table))
-    )
-    above, below = (
-        "".join(f"<p>{html.escape(sentence)}</p>" for sentence in part)
-        for part in (summary.words, summary.last)
-    )
-    return f"<div>{above}{table_html(table, bare=True)}{below}</div>"
+    notes = (*summary.table.notes, *explanations(summary.table))
+    table = table_html(replace(summary.table, notes=notes), bare=True)
+    above = "".join(map(_paragraph, summary.words))
+    below = "".join(map(_paragraph, summary.last))
+    return f"<div>{above}{table}{below}</div>"
+
+
+def _paragraph(sentence: str) -> str:
+    return f"<p>{html.escape(sentence)}</p>"
 
 
 def _picture(result: Result) -> str:
@@ -211,59 +204,64 @@ def _(thing: Table) -> Brief:
 @brief.register
 def _(thing: ValueTable) -> Brief:
     if not len(thing):
-        return Brief(
-            (),
-            Table(
-                "A table of losses without inputs",
-                ("mode",),
-                lines_of([[m] for m in thing.modes]),
-            ),
-        )
-    rows = []
-    for index, mode in enumerate(thing.modes):
-        loss, value = thing.losses[:, index], thing.mode_values[:, index]
-        helped, harmed = (
-            int((sign * value > thing.tolerance).sum()) for sign in (1, -1)
-        )
-        counts = (
-            ("", "", "")
-            if not index
-            else (f"{helped:,}", f"{harmed:,}", number(float(value.sum())))
-        )
-        rows.append(
-            (mode, number(float(loss.mean()), 4), number(float(loss.sum())), *counts)
-        )
-    header = ("mode", "mean loss", "total loss", "helps", "harms", "total value")
+        modes = lines_of([mode] for mode in thing.modes)
+        return Brief((), Table("A table of losses without inputs", ("mode",), modes))
+
+    def loss(index: int) -> float:
+        return float(thing.losses[:, index].sum())
+
+    def changed(index: int, sign: int) -> str:
+        if index == 0:
+            return ""
+        values = sign * thing.mode_values[:, index]
+        return f"{int((values > thing.tolerance).sum()):,}"
+
+    def value(index: int) -> str:
+        return number(float(thing.mode_values[:, index].sum())) if index else ""
+
+    columns = [
+        Column("mode", lambda index: thing.modes[index]),
+        Column("mean loss", lambda index: number(loss(index) / len(thing), 4)),
+        Column("total loss", lambda index: number(loss(index))),
+        Column("helps", lambda index: changed(index, 1)),
+        Column("harms", lambda index: changed(index, -1)),
+        Column("total value", value),
+    ]
     units = quantity(len(thing.unit_ids), "unit")
+    title = f"Losses of {quantity(len(thing), 'input')} in {units}"
     return Brief(
         tuple(setting_sentences(setting(thing))),
-        Table(
-            f"Losses of {quantity(len(thing), 'input')} in {units}",
-            header,
-            lines_of(rows),
-        ),
+        tabulate(title, columns, range(len(thing.modes))),
         tuple(_other_columns(thing)),
     )
 
 
-def _other_columns(table: ValueTable) -> list[str]:
+def _other_columns(table: ValueTable) -> Iterator[str]:
     """A sentence on the other columns of a table of losses."""
-    parts = ["order in time"] if table.order is not None else []
-    parts += [f"columns {', '.join(table.attributes)}"] if table.attributes else []
-    parts += ["costs"] if table.costs is not None else []
-    return [f"Also there: {'; '.join(parts)}."] if parts else []
+    parts = []
+    if table.order is not None:
+        parts.append("order in time")
+    if table.attributes:
+        parts.append(f"columns {', '.join(table.attributes)}")
+    if table.costs is not None:
+        parts.append("costs")
+    if parts:
+        yield f"Also there: {'; '.join(parts)}."
 
 
 @brief.register
 def _(thing: Costs) -> Brief:
-    entries = [("mode", name, entry) for name, entry in thing.modes.items()]
-    entries += [("allocator", name, entry) for name, entry in thing.allocators.items()]
-    units: list[Convention] = [
-        unit for unit in CONVENTIONS if any(unit in entry for _, _, entry in entries)
+    rows = [("mode", name, entry) for name, entry in thing.modes.items()]
+    rows += [("allocator", name, entry) for name, entry in thing.allocators.items()]
+    columns = [
+        Column("", lambda row: row[0]),
+        Column("name", lambda row: row[1]),
     ]
-    rows = [
-        (kind, name, *(f"{entry[unit]:g}" if unit in entry else "–" for unit in units))
-        for kind, name, entry in entries
-    ]
-    header = ("", "name", *(UNITS[unit] for unit in units))
-    return Brief((), Table(f"Costs per input ({thing.source})", header, lines_of(rows)))
+    for unit in CONVENTIONS:
+
+        def cost(row: Any, unit: str = unit) -> str:
+            return f"{row[2][unit]:g}" if unit in row[2] else "–"
+
+        if any(unit in entry for _, _, entry in rows):
+            columns.append(Column(UNITS[unit], cost))
+    return Brief((), tabulate(f"Costs per input ({thing.source})", columns, rows))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deepval.files.canonical import sha256
-from deepval.report.result_tables import headline, result_tables
+from deepval.report.tables import headline, result_tables
 from deepval.report.text_tables import Table, TableCell
 from deepval.results import Result, Row
 

@@ -1,174 +1,140 @@
 """Result -> pictures of quality against cost, one for every kind of its budgets.
 
-A fresh result computes the picture of its headline at many budgets. A saved one may
-hold only rows: then every router is drawn at the judged budgets, and the best blind
-mixture through the points that the rows name.
+A fresh result computes the picture of its headline at many budgets, and a file holds
+it. Under other kinds of budgets every router is drawn at the judged budgets, and the
+best blind mixture through the points that the rows name.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from deepval.errors import InputError, suggestion
 from deepval.results import (
-    ALWAYS_MODE,
+    SCALES,
+    Answer,
     BudgetKey,
     Picture,
     PictureMark,
     PicturePoints,
     Result,
     Row,
+    cost_axis,
+    lists_by_key,
+    shown_cost,
 )
 from deepval.tables.scores import is_reference
 
 Point = tuple[float, float]
+Line = dict[float, tuple[float, float | None, float | None]]
+"""Cost -> quality, and the ends of the band there."""
 
 
 def pictures(result: Result) -> list[Picture]:
     """A picture for every kind of budget, that of the headline answer first."""
-    drawn = result.with_picture()
-    found = [] if drawn.picture is None else [drawn.picture]
-    for key in _kinds(result):
-        if any(_kind_of(one.budget) == key for one in found):
-            continue
-        picture = _from_rows(result, key)
-        if picture is not None:
-            found.append(picture)
+    drawn = result.with_picture().picture
+    found = [] if drawn is None else [drawn]
+    kinds = lists_by_key((_kind_of(one.budget), one) for one in result.answers)
+    for kind, answers in kinds.items():
+        if drawn is None or _kind_of(drawn.budget) != kind:
+            found.append(_from_rows(result, answers))
     return found
 
 
-def _kinds(result: Result) -> list[BudgetKey]:
-    """The kinds of budget of the answers, then of all rows; with an alpha of 0."""
-    answered = [answer.budget for answer in result.answers]
-    rows = [row.budget for row in result.rows if row.spender is None]
-    return list(dict.fromkeys(map(_kind_of, [*answered, *rows])))
+def check_highlight(results: Iterable[Result], name: str | None) -> None:
+    """Raise where no result judges the allocator to highlight."""
+    rows = [row for result in results for row in result.rows if row.answer is not None]
+    names = dict.fromkeys(row.allocator for row in rows)
+    if name is not None and name not in names:
+        raise InputError(
+            f"highlight (--highlight) must be one of {', '.join(names) or 'none'}; "
+            f"found {name!r}{suggestion(name, names)}"
+        )
 
 
 def _kind_of(budget: BudgetKey) -> BudgetKey:
     return replace(budget, alpha=0.0)
 
 
-def _from_rows(result: Result, key: BudgetKey) -> Picture | None:
+def _from_rows(result: Result, answers: Sequence[Answer]) -> Picture:
     """The picture that rows, and curves where there are some, allow."""
-    rows = [
-        row
-        for row in result.rows
-        if row.spender is None and _kind_of(row.budget) == key
-    ]
-    if not rows:
-        return None
-    axes = RowAxes.of(result, rows)
-    fixed = axes.marks(result, rows)
-    if not fixed:
-        return None
-    routers: dict[str, list[Row]] = {}
-    limits: dict[float, float] = {}
-    turns: list[Point] = [(mark.cost, mark.quality) for mark in fixed]
-    for row in rows:
-        if row.spend is None or row.gain is None or is_reference(row.allocator):
-            continue
-        routers.setdefault(row.allocator, []).append(row)
-        cost = axes.cost(row.spend)
-        # A ranking spends what it may, so the dearest one shows what that is.
-        limits[row.alpha] = max(limits.get(row.alpha, cost), cost)
-        if row.lead is not None:
-            blind = row.gain - axes.total(row, float(row.lead))
-            turns.append((cost, axes.quality(blind)))
-    lines = [axes.points(name, own) for name, own in routers.items()]
-    oracle = _oracle(axes, rows, limits)
-    if key.kind == "selection":
-        limits = {row.alpha: 100 * row.alpha for row in rows}
-        lines, oracle = _over_all_shares(axes, result, rows, lines)
+    axes = RowAxes(result, answers[0])
+    kind = _kind_of(answers[0].budget)
+    rows = [row for row in result.rows if _kind_of(row.budget) == kind]
+    rows = [row for row in rows if row.spender is None and row.gain is not None]
+    routers = lists_by_key(
+        (row.allocator, row)
+        for row in rows
+        if row.spend is not None and not is_reference(row.allocator)
+    )
+    limits = _limits(axes, answers, [row for own in routers.values() for row in own])
     shares = sorted(limits)
-    headline = min(shares or [0.2], key=lambda share: abs(share - 0.2))
-    hull = _upper_hull(turns)
+    headline = min(answers, key=lambda one: abs(one.budget.alpha - 0.2))
     return Picture(
-        budget=replace(key, alpha=headline),
-        cost_axis=axes.cost_axis,
-        quality_axis=axes.quality_axis,
+        budget=headline.budget,
+        cost_axis=cost_axis(kind.convention, result.setting.nouns[0]),
+        quality_axis=SCALES[axes.scale].axis,
         share=tuple(shares),
         share_cost=tuple(limits[share] for share in shares),
-        fixed=tuple(fixed),
-        blind=PicturePoints(
-            name="best blind mixture",
-            cost=tuple(cost for cost, _ in hull),
-            quality=tuple(quality for _, quality in hull),
-        ),
-        oracle=oracle,
-        routers=tuple(lines),
+        fixed=tuple(axes.marks()),
+        blind=_blind(axes, rows),
+        oracle=_oracle(axes, rows, limits),
+        routers=tuple(_points(name, axes.line(own)) for name, own in routers.items()),
     )
 
 
-def _over_all_shares(
-    axes: "RowAxes",
-    result: Result,
-    rows: Sequence[Row],
-    lines: Sequence[PicturePoints],
-) -> tuple[list[PicturePoints], PicturePoints | None]:
-    """Routers and the oracle from no input to all inputs, where the rest is known.
-
-    Whoever escalates every input runs the full mode alone. Between the judged shares
-    there are curves, where they were asked for.
-    """
-    loss = result.setting.cheap_loss
-    qualities: dict[str, dict[float, float]] = {}
-    for curve in result.curves:
-        by_cost = qualities.setdefault(curve.allocator, {})
-        for alpha, gain in zip(curve.alpha, curve.gain_share, strict=True):
-            if gain is not None:
-                by_cost[100 * alpha] = axes.quality(gain * loss)
-    share = result.setting.all_full_share
-    # With several modes, everything may be escalated to any of them.
-    if share is not None and len(result.setting.modes) == 2:
-        for line in lines:
-            by_cost = qualities.setdefault(line.name, {})
-            by_cost[100.0] = axes.quality(share * loss)
-    whole = [_with_points(line, qualities.get(line.name, {})) for line in lines]
-    best = _oracle(axes, rows, {row.alpha: 100 * row.alpha for row in rows})
-    if best is None:
-        return whole, None
-    # The oracle never escalates what harms, so beyond its last share it stays.
-    ends = {100.0: max(best.quality), **qualities.get("oracle", {})}
-    return whole, _with_points(best, ends)
+def _limits(
+    axes: "RowAxes", answers: Sequence[Answer], rows: Sequence[Row]
+) -> dict[float, float]:
+    """The cost up to which each judged budget goes."""
+    if axes.convention is None:
+        alphas = [answer.budget.alpha for answer in answers]
+        return {alpha: axes.cost(alpha) for alpha in alphas}
+    limits: dict[float, float] = {}
+    for row in rows:
+        # A ranking spends what it may, so the dearest one shows what that is.
+        cost = axes.cost(row.spend or 0.0)
+        limits[row.alpha] = max(limits.get(row.alpha, cost), cost)
+    return limits
 
 
-def _with_points(line: PicturePoints, more: dict[float, float]) -> PicturePoints:
-    """A line with further points, which have no band."""
-    own = {round(cost, 6): place for place, cost in enumerate(line.cost)}
-    costs = sorted({*own, *(round(cost, 6) for cost in more)})
-    further = {round(cost, 6): quality for cost, quality in more.items()}
-    quality: list[float] = []
-    low: list[float | None] = []
-    high: list[float | None] = []
-    for cost in costs:
-        place = own.get(cost)
-        if place is None:
-            quality.append(further[cost])
-            low.append(None)
-            high.append(None)
-        else:
-            quality.append(line.quality[place])
-            low.append(line.low[place] if line.low else None)
-            high.append(line.high[place] if line.high else None)
-    return PicturePoints(
-        line.name, tuple(costs), tuple(quality), tuple(low), tuple(high)
-    )
+def _blind(axes: "RowAxes", rows: Sequence[Row]) -> PicturePoints:
+    """The best blind mixture, through the modes and where rows are compared with it."""
+    turns = [(mark.cost, mark.quality) for mark in axes.marks()]
+    for row in rows:
+        if row.spend is not None and row.lead is not None:
+            blind = axes.quality((row.gain or 0.0) - axes.total(row, float(row.lead)))
+            turns.append((axes.cost(row.spend), blind))
+    line: Line = {cost: (quality, None, None) for cost, quality in _upper_hull(turns)}
+    return replace(_points("best blind mixture", line), low=(), high=())
 
 
 def _oracle(
     axes: "RowAxes", rows: Sequence[Row], limits: dict[float, float]
 ) -> PicturePoints | None:
     """The oracle at the judged budgets; over all modes where there are several."""
-    names = {row.allocator for row in rows}
-    name = "oracle-ladder" if "oracle-ladder" in names else "oracle"
-    points = [
-        (limits[row.alpha], axes.quality(row.gain))
-        for row in rows
-        if row.allocator == name and row.gain is not None and row.alpha in limits
-    ]
-    if not points:
+    named = lists_by_key((row.allocator, row) for row in rows if row.alpha in limits)
+    found = named.get("oracle-ladder") or named.get("oracle")
+    if found is None:
         return None
-    start = (axes.cost(axes.cheap_spend), axes.quality(0.0))
-    costs, qualities = zip(start, *sorted(points), strict=True)
-    return PicturePoints("perfect router", tuple(costs), tuple(qualities))
+    line = axes.start()
+    for row in found:
+        line[limits[row.alpha]] = (axes.quality(row.gain or 0.0), None, None)
+    if axes.convention is None:
+        # It never escalates what harms, so beyond its last share it stays.
+        best = max(quality for quality, _, _ in line.values())
+        line = {100.0: (best, None, None)} | axes.curve("oracle") | line
+    return replace(_points("perfect router", line), low=(), high=())
+
+
+def _points(name: str, line: Line) -> PicturePoints:
+    costs = sorted(line)
+    return PicturePoints(
+        name=name,
+        cost=tuple(costs),
+        quality=tuple(line[cost][0] for cost in costs),
+        low=tuple(line[cost][1] for cost in costs),
+        high=tuple(line[cost][2] for cost in costs),
+    )
 
 
 @dataclass(frozen=True)
@@ -176,145 +142,101 @@ class RowAxes:
     """Figures of rows -> figures of the two axes.
 
     Attributes:
-        kind: right answers, reward, share of the loss removed, or loss per input.
-        base: Quality of the cheap mode; 0 where only gains are known.
-        per: What a gain over all inputs is divided by.
-        convention: Unit of the cost; None for shares of the inputs.
-        cheap_spend: What the cheap mode costs per input.
+        result: The result.
+        answer: An answer under the kind of budget, which knows the modes.
     """
 
-    kind: str
-    base: float
-    per: float
-    convention: str | None
-    cheap_spend: float
-
-    @classmethod
-    def of(cls, result: Result, rows: Sequence[Row]) -> "RowAxes":
-        """The axes of the rows of one kind of budget."""
-        first = rows[0]
-        cheap = ALWAYS_MODE + result.setting.modes[0]
-        of_cheap = [row for row in rows if row.allocator == cheap]
-        base = next((row.quality for row in of_cheap if row.quality is not None), None)
-        spends = [row.spend for row in of_cheap if row.spend is not None]
-        words = " ".join(row.lead_words or "" for row in rows)
-        kind = "share"
-        if base is not None:
-            kind = "right" if " points " in words else "reward"
-        elif first.versus_random_unit == "loss":
-            kind = "loss"
-        cheap_loss = result.setting.cheap_loss
-        per = float(result.setting.inputs)
-        if kind == "share" and cheap_loss > 0:
-            per = cheap_loss
-        return cls(
-            kind=kind,
-            base=base or 0.0,
-            per=per,
-            convention=first.convention,
-            cheap_spend=spends[0] if spends else 0.0,
-        )
+    result: Result
+    answer: Answer
 
     @property
-    def cost_axis(self) -> str:
-        """Name and unit of the cost."""
-        if self.convention is None:
-            return "inputs escalated, %"
-        if self.convention == "usd":
-            return "USD per 1,000 inputs"
-        return "ms per input" if self.convention == "ms" else "mJ per input"
+    def scale(self) -> str:
+        """How gains are shown."""
+        return self.answer.scale
 
     @property
-    def quality_axis(self) -> str:
-        """Name and unit of the quality."""
-        names = {
-            "right": "right answers, %",
-            "reward": "reward",
-            "share": "loss removed, %",
-            "loss": "loss removed per input",
-        }
-        return names[self.kind]
-
-    @property
-    def percent(self) -> float:
-        """What a figure is multiplied by where it is shown."""
-        return 100.0 if self.kind in ("right", "share") else 1.0
+    def convention(self) -> str | None:
+        """Unit of the cost; None for shares of the inputs."""
+        return self.answer.budget.convention
 
     def cost(self, spend: float) -> float:
-        """The cost of an input in all."""
-        if self.convention is None:
-            return 100 * spend
-        return 1000 * spend if self.convention == "usd" else spend
+        """The cost of an input in all; the last digits must not part equal costs."""
+        return round(shown_cost(self.convention, spend), 6)
 
     def quality(self, gain: float) -> float:
         """The quality after a gain over all inputs, in units of the loss."""
-        return self.percent * (self.base + gain / self.per)
+        per = float(self.result.setting.inputs)
+        if self.scale == "share":
+            per = self.result.setting.cheap_loss
+        base = self.answer.fixed[0].quality or 0.0
+        return SCALES[self.scale].percent * (base + gain / per)
 
     def total(self, row: Row, lead: float) -> float:
         """A lead of a row in units of the loss, over all inputs."""
-        if row.versus_random_unit == "share" and self.kind != "reward":
+        if row.versus_random_unit == "share" and self.scale != "reward":
             return lead * (row.cheap_loss or 0.0)
         return lead * row.inputs
 
-    def points(self, name: str, rows: Iterable[Row]) -> PicturePoints:
+    def start(self) -> Line:
+        """The cheap mode, a blind choice: there every lead is 0."""
+        quality = self.quality(0.0)
+        return {self.cost(self.answer.fixed[0].spend): (quality, quality, quality)}
+
+    def line(self, rows: Iterable[Row]) -> Line:
         """A router at the judged budgets, with the band of its lead."""
-        ordered = sorted(rows, key=lambda row: row.spend or 0.0)
-        costs: list[float] = []
-        qualities: list[float] = []
-        low: list[float | None] = []
-        high: list[float | None] = []
-        if not any(row.cost for row in ordered):
-            # Who pays nothing to choose begins at the cheap mode, a blind choice.
-            start = self.quality(0.0)
-            costs.append(self.cost(self.cheap_spend))
-            qualities.append(start)
-            low.append(start)
-            high.append(start)
-        for row in ordered:
-            costs.append(self.cost(row.spend or 0.0))
-            qualities.append(self.quality(row.gain or 0.0))
-            if row.lead is None or row.lead_lo is None or row.lead_hi is None:
-                low.append(None)
-                high.append(None)
-                continue
-            blind = (row.gain or 0.0) - self.total(row, float(row.lead))
-            low.append(self.quality(blind + self.total(row, row.lead_lo)))
-            high.append(self.quality(blind + self.total(row, row.lead_hi)))
-        return PicturePoints(
-            name=name,
-            cost=tuple(costs),
-            quality=tuple(qualities),
-            low=tuple(low),
-            high=tuple(high),
-        )
+        own = list(rows)
+        # Who pays nothing to choose begins at the cheap mode.
+        line = {} if any(row.cost for row in own) else self.start()
+        for row in own:
+            gain = row.gain or 0.0
+            low = None
+            high = None
+            if row.lead is not None and row.lead.low is not None:
+                blind = gain - self.total(row, float(row.lead))
+                low = self.quality(blind + self.total(row, row.lead.low))
+                high = self.quality(blind + self.total(row, row.lead.high or 0.0))
+            line[self.cost(row.spend or 0.0)] = (self.quality(gain), low, high)
+        if self.convention is not None:
+            return line
+        further = self.curve(own[0].allocator)
+        # With several modes, everything may be escalated to any of them.
+        if len(self.answer.fixed) == 2:
+            further[100.0] = (self.quality(self.answer.fixed[1].gain), None, None)
+        return further | line
 
-    def marks(self, result: Result, rows: Sequence[Row]) -> list[PictureMark]:
-        """The fixed modes that the rows know; of the full one, its share of the loss
-        is known under every budget of inputs.
+    def curve(self, allocator: str) -> Line:
+        """Points between the judged shares of the inputs, where curves were asked
+        for.
         """
-        found: dict[str, PictureMark] = {}
-        for row in rows:
-            mode = row.allocator.removeprefix(ALWAYS_MODE)
-            if mode == row.allocator or row.spend is None or row.gain is None:
-                continue
-            cost = self.cost(row.spend)
-            found[mode] = PictureMark(mode, cost, self.quality(row.gain), None, None)
-        full = result.setting.modes[-1]
-        share = result.setting.all_full_share
-        if full not in found and self.convention is None and share is not None:
-            quality = self.quality(share * result.setting.cheap_loss)
-            low, high = self.bounds_of_effect(result)
-            found[full] = PictureMark(full, 100.0, quality, low, high)
-        return [found[mode] for mode in result.setting.modes if mode in found]
+        loss = self.result.setting.cheap_loss
+        line: Line = {}
+        for curve in self.result.curves:
+            if curve.allocator == allocator:
+                for alpha, share in zip(curve.alpha, curve.gain_share, strict=True):
+                    if share is not None:
+                        quality = self.quality(share * loss)
+                        line[self.cost(alpha)] = (quality, None, None)
+        return line
 
-    def bounds_of_effect(self, result: Result) -> tuple[float | None, float | None]:
-        """The interval of the full mode's quality, where no allocator was judged."""
-        effect = result.effect
-        if effect is None or effect.gain_lo is None or effect.gain_hi is None:
-            return None, None
+    def marks(self) -> list[PictureMark]:
+        """The fixed modes; the interval of the full one where no allocator was
+        judged.
+        """
+        marks = [
+            PictureMark(
+                mode.mode, self.cost(mode.spend), self.quality(mode.gain), None, None
+            )
+            for mode in self.answer.fixed
+        ]
+        effect = self.result.effect
+        if effect is None or effect.gain is None or effect.gain.low is None:
+            return marks
         # An effect is in the unit of the axis but for percent and the cheap mode.
-        low = self.percent * (self.base + effect.gain_lo)
-        return low, self.percent * (self.base + effect.gain_hi)
+        percent = SCALES[self.scale].percent
+        base = self.quality(0.0)
+        low = base + percent * effect.gain.low
+        high = base + percent * (effect.gain.high or 0.0)
+        return [*marks[:-1], replace(marks[-1], low=low, high=high)]
 
 
 def _upper_hull(points: Sequence[Point]) -> list[Point]:

@@ -47,7 +47,9 @@ from deepval.results.records import (
     lists_by_key,
     row_from,
 )
-from deepval.results.result import HEADLINE, SCHEMA, Result, Samples, share_of
+from deepval.results.result import HEADLINE, SCHEMA, Result, share_of
+from deepval.results.samples import Samples
+from deepval.results.scales import SCALES, cost_axis, shown_cost, without_unit
 
 __all__ = [
     "ALWAYS",
@@ -57,6 +59,7 @@ __all__ = [
     "KINDS",
     "LO_HI",
     "MEASURED",
+    "SCALES",
     "SCHEMA",
     "UNITS",
     "AllocatorRecord",
@@ -94,10 +97,13 @@ __all__ = [
     "Stream",
     "Threshold",
     "Unit",
+    "cost_axis",
     "in_words",
     "joined",
     "known",
     "lists_by_key",
     "row_from",
     "share_of",
+    "shown_cost",
+    "without_unit",
 ]

@@ -11,7 +11,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import Enum
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
+from types import NoneType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, get_args
 
 KINDS = ("selection", "latency", "energy", "money")
 """Kinds of budgets: the first counts escalations, the others charge what modes and
@@ -62,29 +63,32 @@ class BudgetKey:
         """Whether the budget matches the requested fields; None matches any value, and
         shares match up to rounding.
         """
-        alpha = requested.pop("alpha", None)
-        near = alpha is None or math.isclose(self.alpha, alpha)
-        return near and all(
-            value is None or getattr(self, part) == value
-            for part, value in requested.items()
-        )
+        for part, value in requested.items():
+            if value is None:
+                continue
+            own = getattr(self, part)
+            is_alike = math.isclose(own, value) if part == "alpha" else own == value
+            if not is_alike:
+                return False
+        return True
 
     @property
     def unit(self) -> str:
         """The unit of the budget, with `skipping` unless it charges a cascade; empty
         for a selection budget.
         """
-        counted = [] if self.convention is None else [UNITS[self.convention]]
-        return ", ".join(
-            counted + (["skipping"] if self.accounting == "skipping" else [])
-        )
+        parts = []
+        if self.convention is not None:
+            parts.append(UNITS[self.convention])
+        if self.accounting == "skipping":
+            parts.append("skipping")
+        return ", ".join(parts)
 
     @property
     def label(self) -> str:
         """The budget in words, such as `latency 20% (ms, skipping)`."""
-        return f"{self.kind} {100 * self.alpha:.6g}%" + (
-            "" if self.convention is None else f" ({self.unit})"
-        )
+        label = f"{self.kind} {100 * self.alpha:.6g}%"
+        return label if self.convention is None else f"{label} ({self.unit})"
 
 
 class Bounds(NamedTuple):
@@ -108,7 +112,8 @@ class Estimate(float):
     ) -> "Estimate":
         """The value with these bounds."""
         estimate = super().__new__(cls, value)
-        estimate.low, estimate.high = low, high
+        estimate.low = low
+        estimate.high = high
         return estimate
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -117,18 +122,18 @@ class Estimate(float):
     @property
     def half_width(self) -> float | None:
         """Half the width of the interval; None where there is none."""
-        return (
-            None
-            if self.low is None or self.high is None
-            else (self.high - self.low) / 2
-        )
+        if self.low is None or self.high is None:
+            return None
+        return (self.high - self.low) / 2
 
     @classmethod
     def of(
         cls, value: float | None, low: float | None = None, high: float | None = None
     ) -> "Estimate | None":
         """The estimate; None where the value is None or NaN."""
-        return None if value is None or math.isnan(value) else cls(value, low, high)
+        if value is None or math.isnan(value):
+            return None
+        return cls(value, low, high)
 
 
 LO_HI = {"bounds": ("lo", "hi")}
@@ -141,69 +146,74 @@ Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 
 
-class ColumnForm(NamedTuple):
-    """A column of a record: the form of its values, its field, the part of the field,
-    and whether it is required.
-    """
+class Column(NamedTuple):
+    """The form of a column's values, and whether it is required."""
 
     form: Any
-    field: str
-    part: str | None = None
     required: bool = False
 
 
 class Record(Mapping[str, Any]):
-    """A frozen dataclass that reads as a mapping of columns; bounds can also be read as
-    attributes, as `row.ndg_lo`.
+    """A frozen dataclass that reads as a mapping of columns.
 
-    Records with the same columns are equal.
+    The ends of an interval are attributes, too, as `row.ndg_lo`. Records with the same
+    columns are equal.
     """
 
     @classmethod
     @cache
-    def columns(cls) -> Mapping[str, ColumnForm]:
+    def columns(cls) -> Mapping[str, Column]:
         """The columns by name, in the order in which they are written."""
         columns = {}
         for item in cls.__dataclass_fields__.values():
-            forms = get_args(item.type) or (item.type,)
+            form = item.type
             required = item.default is MISSING and item.default_factory is MISSING
-            if Estimate in forms:
-                form = float | None if type(None) in forms else float
-                columns[item.name] = ColumnForm(form, item.name, "real", required)
-            if Estimate in forms or Bounds in forms:
-                low, high = item.metadata.get(
-                    "bounds", (f"{item.name}_lo", f"{item.name}_hi")
-                )
-                columns |= {
-                    low: ColumnForm(float | None, item.name, "low"),
-                    high: ColumnForm(float | None, item.name, "high"),
-                }
-            else:
-                columns[item.name] = ColumnForm(item.type, item.name, None, required)
+            if _holds(Estimate, form):
+                form = float | None if _holds(NoneType, form) else float
+            if not _holds(Bounds, form):
+                columns[item.name] = Column(form, required)
+            for name in cls.ends().get(item.name, ()):
+                columns[name] = Column(float | None)
         return columns
+
+    @classmethod
+    @cache
+    def ends(cls) -> Mapping[str, tuple[str, str]]:
+        """The fields that have an interval -> the columns of its ends."""
+        ends = {}
+        for name, item in cls.__dataclass_fields__.items():
+            if _holds(Estimate, item.type) or _holds(Bounds, item.type):
+                usual = (f"{name}_lo", f"{name}_hi")
+                ends[name] = item.metadata.get("bounds", usual)
+        return ends
 
     @classmethod
     def of_columns(cls: type[AnyRecord], columns: Mapping[str, Any]) -> AnyRecord:
         """The record that has these columns."""
-        own, values, parts = cls.columns(), {}, {}
-        for name, value in columns.items():
-            _, item, part, _ = own[name]
-            if part is None:
-                values[item] = value
+        values = dict(columns)
+        for name, (name_of_low, name_of_high) in cls.ends().items():
+            low = values.pop(name_of_low, None)
+            high = values.pop(name_of_high, None)
+            if name in cls.columns():
+                values[name] = Estimate.of(values.get(name), low, high)
             else:
-                parts.setdefault(item, {})[part] = value
-        for item, of in parts.items():
-            low, high = of.get("low"), of.get("high")
-            bounds = None if low is None or high is None else Bounds(low, high)
-            values[item] = (
-                Estimate.of(of.get("real"), low, high) if item in own else bounds
-            )
+                values[name] = None
+                if low is not None and high is not None:
+                    values[name] = Bounds(low, high)
         return cls(**values)
 
+    def __post_init__(self) -> None:
+        for name, (low, high) in self.ends().items():
+            interval = getattr(self, name)
+            # A field may be None, and an estimate may have no interval.
+            object.__setattr__(self, low, getattr(interval, "low", None))
+            object.__setattr__(self, high, getattr(interval, "high", None))
+
     def __getitem__(self, key: str) -> Any:
-        _, item, part, _ = self.columns()[key]
-        value = getattr(self, item)
-        return value if part is None or value is None else getattr(value, part)
+        if key not in self.columns():
+            raise KeyError(key)
+        value = getattr(self, key)
+        return value.real if isinstance(value, Estimate) else value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns())
@@ -211,21 +221,20 @@ class Record(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.columns())
 
-    def __getattr__(self, name: str) -> float | None:
-        """A bound by the name of its column: all other columns are fields, or the value
-        of one.
-        """
-        column = self.columns().get(name)
-        if column is None or column.part not in ("low", "high"):
-            raise AttributeError(
-                f"{type(self).__name__!r} has no column {name!r}", name=name, obj=self
-            )
-        return self[name]
-
     def __hash__(self) -> int:
         return hash(tuple(self.values()))
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> float | None:
+            """The ends of intervals, which are set with the fields."""
+
     __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+def _holds(kind: type, form: Any) -> bool:
+    """Whether an annotation is a type, or names it among others."""
+    return kind in (get_args(form) or (form,))
 
 
 class BudgetRecord(Record):
@@ -236,17 +245,13 @@ class BudgetRecord(Record):
     @property
     def budget(self) -> BudgetKey:
         """The key of its budget."""
-        own = vars(self)
-        return BudgetKey(
-            own["kind"], own["alpha"], own.get("convention"), own.get("accounting")
-        )
+        return BudgetKey.of(vars(self))
 
     @property
     def name(self) -> str:
         """The allocator as reports name it: `always` for `all-full`."""
-        return (
-            ALWAYS if vars(self)["allocator"] == "all-full" else vars(self)["allocator"]
-        )
+        allocator = vars(self)["allocator"]
+        return ALWAYS if allocator == "all-full" else allocator
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,14 +368,12 @@ def in_words(
     """
     if verdict not in ("better", "worse"):
         return verdict
-    few = (
-        " on few units"
-        if effective_units is not None and effective_units < FEW_UNITS
-        else ""
-    )
-    return f"{verdict}{few}" + (
-        f", but rests on {rests_on}" if rests_on is not None else ""
-    )
+    words = verdict
+    if effective_units is not None and effective_units < FEW_UNITS:
+        words += " on few units"
+    if rests_on is not None:
+        words += f", but rests on {rests_on}"
+    return words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -552,9 +555,12 @@ class Row(AllocatorRecord):
     reason: str | None = None
 
     def __repr__(self) -> str:
-        parts = [] if self.gain is None else [f"gain {self.gain:.4g}"]
-        parts += [] if self.lead_words is None else [f"lead {self.lead_words}"]
-        parts += [self.answer or self.verdict or self.reason or "a reference"]
+        parts = []
+        if self.gain is not None:
+            parts.append(f"gain {self.gain:.4g}")
+        if self.lead_words is not None:
+            parts.append(f"lead {self.lead_words}")
+        parts.append(self.answer or self.verdict or self.reason or "a reference")
         return f"Row({self.name}, {self.label}: {', '.join(parts)})"
 
     @property
@@ -564,10 +570,8 @@ class Row(AllocatorRecord):
         """
         if self.spender is None:
             return self.budget.label
-        return (
-            f"{replace(self.budget, alpha=float(f'{self.alpha:.4g}')).label}, what "
-            f"{self.spender} spends"
-        )
+        rounded = replace(self.budget, alpha=float(f"{self.alpha:.4g}"))
+        return f"{rounded.label}, what {self.spender} spends"
 
     @property
     def surpassed(self) -> str | None:
@@ -576,14 +580,18 @@ class Row(AllocatorRecord):
         """
         if self.never_verdict == "worse":
             return "never"
-        return ALWAYS if self.always_fits and self.always_verdict == "worse" else None
+        if self.always_fits and self.always_verdict == "worse":
+            return ALWAYS
+        return None
 
     @property
     def marked(self) -> str | None:
         """The verdict that a report marks by a colour or sign; none if better than
         random is not good enough.
         """
-        return None if self.verdict == "better" and self.surpassed else self.verdict
+        if self.verdict == "better" and self.surpassed:
+            return None
+        return self.verdict
 
 
 @dataclass(frozen=True, eq=False)

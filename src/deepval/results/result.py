@@ -7,24 +7,20 @@ day in a result: the same inputs give the same bytes.
 """
 
 import dataclasses
-import io
 import json
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-import numpy as np
-
 from deepval import checks
-from deepval.arrays import Float
 from deepval.display import Printable, view
-from deepval.errors import InputError, InputWarning, library, quote, suggestion
+from deepval.errors import InputError, library, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
 from deepval.files.reading import check_file_form
-from deepval.files.writing import file_path, npz_arrays, write_atomically
+from deepval.files.writing import file_path, write_atomically
+from deepval.results.consistency import check_whole
 from deepval.results.facts import (
     Area,
     CallShare,
@@ -41,304 +37,8 @@ from deepval.results.facts import (
     Unit,
 )
 from deepval.results.pictures import Picture
-from deepval.results.records import (
-    ALWAYS_MODE,
-    KINDS,
-    UNITS,
-    Answer,
-    Effect,
-    Row,
-)
-
-NUMBERS = "fiu"
-AXES = {
-    "unit_ids": ("U", ("unit",)),
-    "counts": (NUMBERS, ("draw", "unit")),
-    "weights": (NUMBERS, ("draw",)),
-    "seed": ("iu", ()),
-    **{
-        name: (NUMBERS, ("resample",))
-        for name in ("cheap_loss", "full_gain", "full_benefit")
-    },
-    **{
-        name: (NUMBERS, ("row", "resample"))
-        for name in ("gain", "benefit", "escalated", "prize", "versus_random")
-    },
-    **{
-        f"stream_{name}": (NUMBERS, ("stream", "resample"))
-        for name in ("gain", "benefit", "escalated", "prize")
-    },
-}
-"""Kinds of dtype and axes of the arrays of a file; an axis has the same length in every
-array.
-"""
-
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Every row over every resample, for comparing and pooling.
-
-    Attributes:
-        unit_ids: Ids of the units, in the order of `counts`.
-        counts: How often each draw holds each unit.
-        weights: Probability of each draw where they are enumerated, None where they are
-            equally likely.
-        seed: Seed of the draws, None where they are not random.
-        cheap_loss: All-cheap loss in each resample.
-        full_gain: Gain of escalating everything in each.
-        full_benefit: Its positive part.
-        gain: Gain of each row of the result in each resample; NaN where it cannot run.
-        benefit: Its positive part.
-        escalated: Expected number of inputs that it escalates.
-        prize: Denominator of its nDG.
-        versus_random: Gain minus the gain of its random reference, in units of the
-            loss.
-        stream_gain: Gain of each stream of the result in each resample; NaN where it
-            cannot run; None without streams.
-        stream_benefit: Its positive part.
-        stream_escalated: Expected number of inputs that it escalates.
-        stream_prize: Denominator of its nDG.
-    """
-
-    unit_ids: tuple[str, ...]
-    counts: Float[np.ndarray, "draw unit"]
-    weights: Float[np.ndarray, "draw"] | None
-    seed: int | None
-    cheap_loss: Float[np.ndarray, "resample"]
-    full_gain: Float[np.ndarray, "resample"]
-    full_benefit: Float[np.ndarray, "resample"]
-    gain: Float[np.ndarray, "row resample"]
-    benefit: Float[np.ndarray, "row resample"]
-    escalated: Float[np.ndarray, "row resample"]
-    prize: Float[np.ndarray, "row resample"]
-    versus_random: Float[np.ndarray, "row resample"]
-    stream_gain: Float[np.ndarray, "stream resample"] | None = None
-    stream_benefit: Float[np.ndarray, "stream resample"] | None = None
-    stream_escalated: Float[np.ndarray, "stream resample"] | None = None
-    stream_prize: Float[np.ndarray, "stream resample"] | None = None
-
-    def to_bytes(self, result: str) -> bytes:
-        """Content of the samples file of the result with this SHA-256: .npz without
-        pickles; None is left out.
-        """
-        arrays = {item.name: getattr(self, item.name) for item in fields(self)}
-        file = io.BytesIO()
-        np.savez_compressed(
-            file,
-            result=result,
-            **{name: array for name, array in arrays.items() if array is not None},
-        )
-        return file.getvalue()
-
-
-def samples_path(result: str | Path) -> Path:
-    """Path of the samples of a saved result."""
-    return Path(result).with_suffix(".samples.npz")
-
-
-def _check_shapes(arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise a ValueError where an array has other axes than its name requires, or an
-    axis has several lengths.
-    """
-    lengths: dict[str, int] = {}
-    for name, (kinds, axes) in AXES.items():
-        if name not in arrays:
-            continue
-        array = arrays[name]
-        if array.dtype.kind not in kinds or array.ndim != len(axes):
-            raise ValueError(
-                f"{name} has to have "
-                f"{len(axes)} axes; it holds {array.dtype} of shape {array.shape}"
-            )
-        for axis, length in zip(axes, array.shape, strict=True):
-            if lengths.setdefault(axis, length) != length:
-                raise ValueError(
-                    f"{name} has {length} of axis "
-                    f"{axis}, and others have {lengths[axis]}"
-                )
-
-
-def read_samples(
-    path: Path, result: str, *, rows: int, streams: int = 0
-) -> Samples | None:
-    """The samples beside the result with this SHA-256; None where there are none, or
-    they are of another result.
-    """
-    if not reading.is_file(path):
-        return None
-    try:
-        arrays: dict[str, Any] = dict(npz_arrays(reading.content(path)))
-        digest = str(arrays.pop("result"))
-        _check_shapes(arrays)
-        arrays["unit_ids"] = tuple(map(str, arrays["unit_ids"]))
-        arrays |= {
-            "weights": arrays.get("weights"),
-            "seed": int(arrays["seed"]) if "seed" in arrays else None,
-        }
-        samples = Samples(**arrays)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path}: must be samples saved by deepval; {error}. Save the result again."
-        ) from error
-    if digest != result:
-        note = (
-            f"{path}: must be the samples of the result beside it; they are of "
-            "another, and are left out."
-        )
-        warnings.warn(InputWarning(note), stacklevel=4)
-        return None
-    if samples.gain.shape != (rows, len(samples.cheap_loss)):
-        raise InputError(
-            f"{path}: must have a sample for "
-            f"each of {rows} rows; found {len(samples.gain)}."
-        )
-    if samples.stream_gain is not None and samples.stream_gain.shape != (
-        streams,
-        len(samples.cheap_loss),
-    ):
-        raise InputError(
-            f"{path}: must have a sample for each "
-            f"of {streams} streams; found {len(samples.stream_gain)}."
-        )
-    return samples
-
-
-ACCOUNTINGS = ("cascade", "skipping")
-BUDGETED = ("half_widths", "rows", "slices", "gaps", "streams", "thresholds", "ladder")
-"""Parts of a result whose records have a budget."""
-BUDGET_WORDS = {
-    "kind": KINDS,
-    "convention": (None, *UNITS),
-    "accounting": (None, *ACCOUNTINGS),
-}
-ANSWER_WORDS = {
-    "verdict": ("run", "do not run", "not settled"),
-    "scale": ("right", "reward", "share", "loss"),
-}
-"""Words of the parts of a budget, and of an answer."""
-
-
-def check_whole(result: Any, source: object) -> None:
-    """Raise where parts of a loaded result contradict each other or themselves."""
-    for problem in (
-        *_setting_problems(result.setting),
-        *_budget_problems(result),
-        *_answer_problems(result),
-        *_spending_problems(result.ladder),
-        *_curve_problems(result.curves),
-        *_input_problems(result.inputs),
-    ):
-        raise InputError(f"{source}: must be a result saved by deepval; {problem}.")
-
-
-def _setting_problems(setting: Setting) -> Iterator[str]:
-    if not 0 <= setting.affected <= setting.inputs:
-        yield (
-            "setting.affected must be between "
-            f"0 and the {setting.inputs} inputs; found {setting.affected}"
-        )
-
-
-def _budget_problems(result: Any) -> Iterator[str]:
-    for part in BUDGETED:
-        for index, record in enumerate(getattr(result, part)):
-            budget = {name: record.get(name) for name in BUDGET_WORDS}
-            yield from _word_problems(f"{part}[{index}]", budget, BUDGET_WORDS)
-    nested = {
-        f"answers[{index}].budget": answer.budget
-        for index, answer in enumerate(result.answers)
-    }
-    if result.picture is not None:
-        nested["picture.budget"] = result.picture.budget
-    for place, key in nested.items():
-        yield from _word_problems(place, vars(key), BUDGET_WORDS)
-
-
-def _answer_problems(result: Any) -> Iterator[str]:
-    """Words that reports look up or choose by."""
-    for index, answer in enumerate(result.answers):
-        place = f"answers[{index}]"
-        yield from _word_problems(place, vars(answer), ANSWER_WORDS)
-        names = [mode.mode for mode in answer.fixed]
-        if answer.best_fixed not in names:
-            words = ", ".join(names) or "none"
-            yield (
-                f"{place}.best_fixed must be one of {words}; "
-                f"found {quote(answer.best_fixed)}"
-            )
-
-
-def _word_problems(
-    place: str, values: Mapping[str, Any], allowed: Mapping[str, tuple[Any, ...]]
-) -> Iterator[str]:
-    """Values that are none of the words that there are."""
-    for name, words in allowed.items():
-        if values[name] not in words:
-            listed = ", ".join(map(str, words))
-            yield f"{place}.{name} must be one of {listed}; found {quote(values[name])}"
-
-
-def _spending_problems(ladder: tuple[Optimum, ...]) -> Iterator[str]:
-    for index, optimum in enumerate(ladder):
-        for position, spending in enumerate(optimum.spent):
-            if spending.convention not in UNITS:
-                words, value = ", ".join(UNITS), quote(spending.convention)
-                yield (
-                    f"ladder[{index}].spent[{position}].convention "
-                    f"must be one of {words}; found {value}"
-                )
-
-
-def _curve_problems(curves: tuple[Curve, ...]) -> Iterator[str]:
-    for index, curve in enumerate(curves):
-        if (
-            len({len(curve.alpha), len(curve.gain_share), len(curve.lo), len(curve.hi)})
-            > 1
-        ):
-            yield (
-                f"alpha, gain_share, lo and hi of curves[{index}] must be equally "
-                "long; they are not"
-            )
-
-
-def _input_problems(inputs: Inputs | None) -> Iterator[str]:
-    if inputs is None:
-        return
-    columns = {
-        "unit": inputs.unit,
-        **{f"losses.{mode}": part for mode, part in inputs.losses.items()},
-    }
-    columns |= {f"ranks.{name}": part for name, part in inputs.ranks.items()}
-    columns |= {
-        f"terms.{name}.{mode}": part
-        for name, by in inputs.terms.items()
-        for mode, part in by.items()
-    }
-    for name, column in columns.items():
-        if len(column) != len(inputs.input):
-            yield (
-                f"inputs.{name} must have an entry for each of {len(inputs.input)} "
-                f"inputs; it has {len(column)}"
-            )
-    if inputs.unit and not 0 <= min(inputs.unit) <= max(inputs.unit) < len(
-        inputs.units
-    ):
-        yield (
-            "inputs.unit must name places in "
-            f"a list of {len(inputs.units)} units; it does not"
-        )
-    for name, by in inputs.terms.items():
-        if list(by) != list(inputs.losses):
-            modes, names = ", ".join(inputs.losses), ", ".join(by) or "none"
-            yield f"inputs.terms.{name} must have the modes {modes}; it has {names}"
-    if set(inputs.terms) != set(inputs.weights) or not set(inputs.free) <= set(
-        inputs.weights
-    ):
-        yield (
-            "inputs.weights must name the loss terms, and inputs.free "
-            "some of them; they do not"
-        )
-
+from deepval.results.records import ALWAYS_MODE, Answer, BudgetKey, Effect, Row
+from deepval.results.samples import Samples, read_samples, samples_path
 
 SCHEMA = "deepval/result/1"
 WHAT = "a result saved by deepval"
@@ -628,16 +328,17 @@ class Result(Printable):
         """The verdicts as LaTeX tables, as `--format latex` prints them."""
         return view("latex", self)
 
-    def plot(self, kind: str | None = None) -> Any:
+    def plot(self, kind: str | None = None, *, highlight: str | None = None) -> Any:
         """A matplotlib Figure, which notebooks show and `savefig` writes.
 
         Args:
-            kind: "answer" (quality against cost, with the answer as title), "gain"
-                (share of the all-cheap loss that is removed, against the budget) or
-                "forest" (difference with random and its interval at the headline
-                budget); the answer where None.
+            kind: "answer" (quality against cost, with the answer as title) or "forest"
+                (difference with random and its interval at the headline budget); the
+                answer where None.
+            highlight: The allocator that the picture of the answer emphasises, instead
+                of the recommended one.
         """
-        return view("figure", self, kind)
+        return view("figure", self, kind, highlight=highlight)
 
     def report(self, path: str | Path, *, name: str | None = None) -> Path:
         """Write one HTML page that opens from disk: verdicts, charts, sortable tables.
@@ -693,50 +394,34 @@ def _record_under(
     budget where several match.
     """
     checks.text(allocator, "An allocator")
-    requested = {
-        part: value
-        if value is None
-        else checks.number(value, part)
-        if part == "alpha"
-        else checks.text(value, part)
-        for part, value in requested.items()
-    }
-    by_budget = {
-        record.budget: record
-        for record in reversed(records)
-        if allocator in (record.allocator, record.name)
-    }
-    matching = {
-        key: record for key, record in by_budget.items() if key.holds(**requested)
-    }
+    named: dict[str, Any] = {}
+    for part, value in requested.items():
+        if value is not None:
+            check = checks.number if part == "alpha" else checks.text
+            named[part] = check(value, part)
+    # Of several records under one budget, the first.
+    by_budget: dict[BudgetKey, AnyRecord] = {}
+    for record in records:
+        if allocator in (record.allocator, record.name):
+            by_budget.setdefault(record.budget, record)
+    if not by_budget:
+        names = dict.fromkeys(record.allocator for record in records)
+        raise InputError(
+            f"The result has no allocator {allocator!r}; it has {', '.join(names)}"
+            f"{suggestion(allocator, names)}"
+        )
+    matching = [key for key in by_budget if key.holds(**named)]
     if len(matching) > 1:
         kinds = {key.kind for key in matching}
         # A result of one kind of budget has its headline in that kind.
         usual = "selection" if "selection" in kinds or len(kinds) > 1 else min(kinds)
-        kind, alpha = (
-            requested["kind"] or usual,
-            HEADLINE if requested["alpha"] is None else requested["alpha"],
-        )
-        matching = {
-            key: record
-            for key, record in matching.items()
-            if key.holds(kind=kind, alpha=alpha)
-        }
+        headline = {"kind": usual, "alpha": HEADLINE} | named
+        matching = [key for key in matching if key.holds(**headline)]
     if len(matching) == 1:
-        return next(iter(matching.values()))
-    if not by_budget:
-        names = dict.fromkeys(record.allocator for record in records)
-        raise InputError(
-            "The result has no "
-            "allocator "
-            f"{allocator!r}; it has {', '.join(names)}{suggestion(allocator, names)}"
-        )
-    description = (
-        ", ".join(f"{k} = {v!r}" for k, v in requested.items() if v is not None)
-        or "no budget named"
-    )
-    budgets = ", ".join(key.label for key in reversed(by_budget))
+        return by_budget[matching[0]]
+    stated = [f"{part} = {value!r}" for part, value in named.items()]
+    budgets = ", ".join(key.label for key in by_budget)
     raise InputError(
-        f"Name one budget of {allocator!r}, such as alpha=0.2; found {description} "
-        f"and the budgets {budgets}."
+        f"Name one budget of {allocator!r}, such as alpha=0.2; found "
+        f"{', '.join(stated) or 'no budget named'} and the budgets {budgets}."
     )

@@ -27,6 +27,7 @@ from deepval.judging.intervals import (
     verdict_of,
 )
 from deepval.judging.policies import Policy
+from deepval.results import SCALES
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ class Scale:
     @property
     def percent(self) -> float:
         """What a figure is multiplied by where it is shown: shares are in percent."""
-        return 100.0 if self.kind in ("right", "share") else 1.0
+        return SCALES[self.kind].percent
 
 
 def quality(bootstrap: Bootstrap, gain: float) -> float:

@@ -22,21 +22,18 @@ from deepval.judging.extras.recovery import Fresh
 from deepval.judging.policies import Policy, Ranking
 from deepval.results import (
     HEADLINE,
+    SCALES,
     Answer,
     BudgetKey,
     Picture,
     PictureMark,
     PicturePoints,
+    cost_axis,
+    shown_cost,
 )
 
 STEPS = 24
 """Budgets from nothing to everything at which every curve is computed."""
-QUALITY_AXES = {
-    "right": "right answers, %",
-    "reward": "reward",
-    "share": "loss removed, %",
-    "loss": "loss removed per input",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,22 +71,16 @@ class PictureAxes:
 
     def cost(self, spend: float) -> float:
         """What an input costs in all, from what it spends beyond the cheap mode."""
-        if not self.allowance.is_measured:
-            return 100 * spend
-        cost = self.allowance.cheap + spend
-        return 1000 * cost if self.allowance.convention == "usd" else cost
+        if self.allowance.is_measured:
+            spend += self.allowance.cheap
+        return shown_cost(self.allowance.convention, spend)
 
     @property
     def cost_axis(self) -> str:
         """Name and unit of the cost."""
         rows = self.bootstrap.rows
         noun = "input" if rows is None else rows.nouns[0]
-        if not self.allowance.is_measured:
-            return f"{noun}s escalated, %"
-        if self.allowance.convention == "usd":
-            return f"USD per 1,000 {noun}s"
-        unit = "ms" if self.allowance.convention == "ms" else "mJ"
-        return f"{unit} per {noun}"
+        return cost_axis(self.allowance.convention, noun)
 
     def points(
         self, name: str, found: Sequence[Lead], start: tuple[float, float] | None
@@ -168,7 +159,7 @@ def picture(fresh: Fresh, answers: Sequence[Answer]) -> Picture | None:
     return Picture(
         budget=allowance.key,
         cost_axis=axes.cost_axis,
-        quality_axis=QUALITY_AXES[axes.scale.kind],
+        quality_axis=SCALES[axes.scale.kind].axis,
         share=tuple(judged),
         share_cost=tuple(_limit(axes, one) for one in alike),
         fixed=tuple(_marks(axes)),

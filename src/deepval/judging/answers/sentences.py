@@ -12,14 +12,8 @@ from deepval.judging.answers.answer import Decision, Fixed, Help
 from deepval.judging.answers.leads import FEW_UNITS, Lead, Mixture, Scale, quality
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.intervals import Interval
+from deepval.results import SCALES
 
-UNITS = {
-    "right": "points",
-    "reward": "per input",
-    "share": "% of the loss",
-    "loss": "per input",
-}
-"""What follows the figure of a gain, by the kind of its scale."""
 DIGITS = {"right": 1, "reward": 3, "share": 1, "loss": 3}
 RESOURCES = {"money": "money", "latency": "time", "energy": "energy"}
 """What a measured budget is a share of, by its kind."""
@@ -228,7 +222,7 @@ class Words:
         room = min(effect.room, key=lambda one: abs(one.alpha - 0.2))
         kind = self.scale.kind
         # The sentence before it says of what loss a share is.
-        unit = UNITS[kind].removesuffix(" of the loss")
+        unit = SCALES[kind].unit.removesuffix(" of the loss")
         perfect = self.number(room.perfect)
         blind = self.number(room.blind)
         return (
@@ -270,7 +264,7 @@ class Words:
         """A lead with the interval that decides: `4.2 points [1.1, 7.0]`."""
         number = self.number(lead.margin.value)
         bounds = self.bounds(lead.margin.bounds)
-        unit = UNITS[self.scale.kind]
+        unit = SCALES[self.scale.kind].unit
         if unit == "per input":
             return f"{number} {bounds} {unit}"
         return f"{number} {unit} {bounds}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from deepval.judging.allowances import LEVELS
 from deepval.judging.pooled import Pooled, pool
 from deepval.paper.analysis import Analysis
-from deepval.report.comparisons import overview
+from deepval.report.tables.overview import overview
 from deepval.report.text_tables import Table, interval, lines_of, number, percent
 from deepval.results import Result
 

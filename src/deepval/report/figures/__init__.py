@@ -11,6 +11,7 @@ The same results give the same bytes in any order.
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from deepval.errors import InputError
 from deepval.files.writing import write_atomically
 from deepval.report.figures import gain_figures, inputs, style
 from deepval.report.figures.answer_figure import answer_figure
-from deepval.report.figures.style import Figure, draw_or_reason
-from deepval.results import MEASURED, Result
+from deepval.report.figures.style import Figure, draw_or_reason, leave_out
+from deepval.results import MEASURED, Result, lists_by_key
 
 METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -44,11 +45,12 @@ def figures(
         gains: Cell name -> perception gain of each input (cheap error minus full
             error).
     """
-    return {
-        name: figure
-        for name, figure in _all_figures(results, frames, gains)
-        if not isinstance(figure, str)
-    }
+    drawn = {}
+    for name, draw in _drawings(results, frames or {}, gains or {}):
+        figure = draw_or_reason(draw)
+        if not isinstance(figure, str):
+            drawn[name] = figure
+    return drawn
 
 
 def write_figures(
@@ -57,27 +59,26 @@ def write_figures(
     frames: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     gains: Mapping[str, Mapping[str, float]] | None = None,
-    formats: Sequence[str] = ("pdf", "png"),
+    formats: Sequence[str] = tuple(METADATA),
+    highlight: str | None = None,
 ) -> tuple[list[Path], dict[str, str]]:
     """Write every figure in every format; returns the files, and the reasons for
     figures that are left out, by name.
     """
-    unknown = [form for form in formats if form not in METADATA]
-    if unknown:
-        raise InputError(
-            "A format of figures must "
-            f"be one of {', '.join(METADATA)}; found {unknown[0]!r}."
-        )
+    for form in formats:
+        _check_format(form, form)
     stems: dict[str, str] = {}
     for name in sorted(results):
-        if name != stems.setdefault(_stem(f"gap-{name}"), name):
+        other = stems.setdefault(_stem(f"gap-{name}"), name)
+        if name != other:
             raise InputError(
                 "Cells need names that differ "
-                f"as file names; {name!r} and {stems[_stem(f'gap-{name}')]!r} do not."
+                f"as file names; {name!r} and {other!r} do not."
             )
     written: list[Path] = []
     left_out: dict[str, str] = {}
-    for name, figure in _all_figures(results, frames, gains):
+    for name, draw in _drawings(results, frames or {}, gains or {}, highlight):
+        figure = draw_or_reason(draw)
         if isinstance(figure, str):
             left_out[name] = figure
             continue
@@ -88,6 +89,14 @@ def write_figures(
     return written, left_out
 
 
+def _check_format(form: str, named: str) -> None:
+    if form not in METADATA:
+        raise InputError(
+            "A format of figures must "
+            f"be one of {', '.join(METADATA)}; found {named!r}."
+        )
+
+
 def _stem(name: str) -> str:
     """The file name of a figure, without its ending."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).rstrip("-.")
@@ -96,11 +105,7 @@ def _stem(name: str) -> str:
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
     """Draw one figure and write it in the format of the file name's ending."""
     form = path.suffix.removeprefix(".")
-    if form not in METADATA:
-        raise InputError(
-            "A format of figures must "
-            f"be one of {', '.join(METADATA)}; found {path.name!r}."
-        )
+    _check_format(form, path.name)
     figure = draw_or_reason(draw)
     if isinstance(figure, str):
         raise InputError(f"{path}: the figure cannot be drawn; {figure}.")
@@ -114,85 +119,55 @@ def _bytes(figure: Figure, form: str) -> bytes:
     return buffer.getvalue()
 
 
-def _all_figures(
+def _drawings(
     results: Mapping[str, Result],
-    frames: Mapping[str, Mapping[str, Any]] | None,
-    gains: Mapping[str, Mapping[str, float]] | None,
-) -> Iterator[tuple[str, Figure | str]]:
-    """Names with figures, or with the reason for leaving a figure out."""
+    frames: Mapping[str, Mapping[str, Any]],
+    gains: Mapping[str, Mapping[str, float]],
+    highlight: str | None = None,
+) -> Iterator[tuple[str, Callable[[], Figure]]]:
+    """The name of every figure, and a function that draws it."""
     if not results:
         raise InputError("Figures need one result or more; none was given.")
     for by_cell, what in ((frames, "Frames"), (gains, "Gains")):
-        unknown = sorted(set(by_cell or ()) - set(results))
+        unknown = sorted(set(by_cell) - set(results))
         if unknown:
             raise InputError(
                 f"{what} must "
                 f"be of one of {', '.join(sorted(results))}; found {unknown[0]!r}."
             )
     for name in sorted(results):
-        result, seen, gain = (
-            results[name],
-            (frames or {}).get(name),
-            (gains or {}).get(name),
-        )
-        yield (
-            f"answer-{name}",
-            draw_or_reason(lambda result=result: answer_figure(result)),
-        )
-        yield (
-            f"gap-{name}",
-            draw_or_reason(lambda result=result: gain_figures.gap(result)),
-        )
-        yield (
-            f"curves-{name}",
-            draw_or_reason(lambda result=result: gain_figures.curves(result)),
-        )
-        yield (
-            f"sign-{name}",
-            draw_or_reason(lambda result=result, gain=gain: inputs.sign(result, gain)),
-        )
-        if seen is None:
-            yield (
-                f"birds-eye-{name}",
-                "there is no frames.json beside the result: deepval build writes one",
-            )
-        else:
-            yield (
-                f"birds-eye-{name}",
-                draw_or_reason(lambda seen=seen: inputs.birds_eye(seen)),
-            )
+        result = results[name]
+        yield f"answer-{name}", partial(answer_figure, result, highlight)
+        yield f"gap-{name}", partial(gain_figures.gap, result)
+        yield f"curves-{name}", partial(gain_figures.curves, result)
+        yield f"sign-{name}", partial(inputs.sign, result, gains.get(name))
+        yield f"birds-eye-{name}", partial(inputs.birds_eye, frames.get(name))
     yield from _dumbbells(results)
 
 
-def _dumbbells(results: Mapping[str, Result]) -> Iterator[tuple[str, Figure | str]]:
+def _dumbbells(
+    results: Mapping[str, Result],
+) -> Iterator[tuple[str, Callable[[], Figure]]]:
     """A figure for every judged table, from its first results by name with selection
     and with measured budgets.
     """
-    tables: dict[str, list[str]] = {}
-    for name in sorted(results):
-        tables.setdefault(results[name].provenance["table"], []).append(name)
+    tables = lists_by_key(
+        (results[name].provenance.table, name) for name in sorted(results)
+    )
     for names in tables.values():
-        free = [
-            name
-            for name in names
-            if any(row.kind == "selection" for row in results[name].rows)
-        ]
-        charged = [
-            name
-            for name in names
-            if any(row.kind in MEASURED for row in results[name].rows)
-        ]
-        if not free or not charged:
-            missing = (
-                "a latency, energy or money budget" if free else "a selection budget"
-            )
-            yield f"dumbbells-{names[0]}", f"no result of this cell has {missing}"
-            continue
+        kinds = {name: {row.kind for row in results[name].rows} for name in names}
+        free = [name for name in names if "selection" in kinds[name]]
+        charged = [name for name in names if kinds[name].intersection(MEASURED)]
+        # A result that has both is compared with itself.
         both = [name for name in free if name in charged]
-        one, other = (both[0], both[0]) if both else (free[0], charged[0])
-        yield (
-            f"dumbbells-{one}",
-            draw_or_reason(
-                lambda a=one, b=other: gain_figures.dumbbells(results[a], results[b])
-            ),
-        )
+        if free and charged:
+            one = [*both, *free][0]
+            other = [*both, *charged][0]
+            draw = partial(gain_figures.dumbbells, results[one], results[other])
+            yield f"dumbbells-{one}", draw
+        else:
+            missing = "a selection budget"
+            if free:
+                missing = "a latency, energy or money budget"
+            why = f"no result of this cell has {missing}"
+            yield f"dumbbells-{names[0]}", partial(leave_out, why)

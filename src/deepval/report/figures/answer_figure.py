@@ -11,7 +11,7 @@ import numpy as np
 
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
-from deepval.report.pictures import pictures
+from deepval.report.pictures import check_highlight, pictures
 from deepval.results import Answer, Picture, PicturePoints, Result
 
 HEIGHT_IN = 2.75
@@ -33,8 +33,14 @@ HALO: dict[str, Any] = {
 BEHIND: dict[str, Any] = {"color": style.EVEN, "linewidth": 0.7, "zorder": 1}
 
 
-def answer_figure(result: Result) -> Figure:
-    """Quality against cost under the kind of budget of the headline answer."""
+def answer_figure(result: Result, highlight: str | None = None) -> Figure:
+    """Quality against cost under the kind of budget of the headline answer.
+
+    Args:
+        result: The result.
+        highlight: The allocator that is emphasised, instead of the candidate.
+    """
+    check_highlight([result], highlight)
     found = pictures(result)
     if not found:
         raise LeftOutError("its rows have no costs and qualities to draw")
@@ -46,7 +52,16 @@ def answer_figure(result: Result) -> Figure:
     answer = next((one for one in result.answers if one.budget == picture.budget), None)
     figure, (axes,) = style.panels(height_in=HEIGHT_IN)
     axes.set_title(_title(result, answer), loc="left", fontsize=7)
-    _draw(axes, picture, answer, has_effect=result.effect is not None)
+    name, verdict = None, ""
+    if answer is not None:
+        name, verdict = answer.candidate, answer.verdict
+    if highlight is not None:
+        row = result.row(highlight, **vars(picture.budget))
+        name, verdict = highlight, row.answer or ""
+    _draw(axes, picture, name, COLOURS.get(verdict, OPEN))
+    _draw_modes(axes, picture, has_whisker=result.effect is not None)
+    if result.effect is None:
+        _draw_budget(axes, picture)
     axes.set_xlabel(picture.cost_axis)
     axes.set_ylabel(picture.quality_axis)
     costs = [mark.cost for mark in picture.fixed]
@@ -67,12 +82,10 @@ def _title(result: Result, answer: Answer | None) -> str:
     return textwrap.fill(sentence, TITLE_CHARACTERS)
 
 
-def _draw(
-    axes: Axes, picture: Picture, answer: Answer | None, *, has_effect: bool
-) -> None:
-    candidate = None if answer is None else answer.candidate
+def _draw(axes: Axes, picture: Picture, emphasised: str | None, colour: str) -> None:
+    """The lines; one of them is emphasised, in its colour."""
     for router in picture.routers:
-        if router.name != candidate:
+        if router.name != emphasised:
             axes.plot(router.cost, router.quality, label=router.name, **BEHIND)
     if picture.oracle is not None:
         oracle = picture.oracle
@@ -81,20 +94,16 @@ def _draw(
     blind = picture.blind
     dashes: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 0.9, "zorder": 3}
     axes.plot(blind.cost, blind.quality, color=style.INK, label=blind.name, **dashes)
-    own = [router for router in picture.routers if router.name == candidate]
+    own = [router for router in picture.routers if router.name == emphasised]
     is_below = bool(own) and not _is_ahead(picture, own[0])
     _name(axes, blind, blind.name, style.SOFT, above=is_below)
     for router in own:
-        colour = COLOURS.get("" if answer is None else answer.verdict, OPEN)
         _draw_candidate(axes, router, colour)
         _name(axes, router, router.name, colour, above=not is_below)
     on_top = picture.on_top
     if on_top is not None:
         axes.plot(on_top.cost, on_top.quality, color=style.HELPED, linewidth=1.1)
         _name(axes, on_top, on_top.name, style.HELPED, above=True)
-    _draw_modes(axes, picture, has_whisker=has_effect)
-    if not has_effect:
-        _draw_budget(axes, picture)
 
 
 def _draw_candidate(axes: Axes, router: PicturePoints, colour: str) -> None:

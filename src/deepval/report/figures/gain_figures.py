@@ -71,20 +71,17 @@ def at_one_budget(entries: Iterable[Budgeted], kinds: Sequence[str]) -> list[Bud
     """The entries of the first kind present, at the budget nearest to the headline and
     with its first accounting.
     """
-    candidates = list(entries)
-    kind = next(
-        (kind for kind in kinds if any(entry.kind == kind for entry in candidates)),
-        None,
-    )
-    candidates = [entry for entry in candidates if entry.kind == kind]
-    if not candidates:
+    by_budget = lists_by_key((entry.budget, entry) for entry in entries)
+
+    def order(budget: BudgetKey) -> tuple[int, float, float]:
+        # Of two equally near shares, the smaller.
+        distance = round(abs(budget.alpha - HEADLINE), 9)
+        return kinds.index(budget.kind), distance, budget.alpha
+
+    budgets = [budget for budget in by_budget if budget.kind in kinds]
+    if not budgets:
         return []
-    alpha = min(
-        (entry.alpha for entry in candidates),
-        key=lambda a: (round(abs(a - HEADLINE), 9), a),
-    )
-    candidates = [entry for entry in candidates if entry.alpha == alpha]
-    return [entry for entry in candidates if entry.budget == candidates[0].budget]
+    return by_budget[min(budgets, key=order)]
 
 
 def gap(result: Result) -> Figure:
@@ -96,30 +93,27 @@ def gap(result: Result) -> Figure:
     The parts add up to the gap.
     """
     gaps = at_one_budget(result.gaps, (*MEASURED, "selection"))
-    loss = result.setting["cheap_loss"]
+    loss = result.setting.cheap_loss
     if not any(item.gap is not None for item in gaps):
-        raise LeftOutError(
-            "no "
-            f"gap is known{f' ({gaps[0].reason})' if gaps and gaps[0].reason else ''}"
-        )
-    if not loss or loss < 0:
+        why = f" ({gaps[0].reason})" if gaps and gaps[0].reason else ""
+        raise LeftOutError(f"no gap is known{why}")
+    if not loss > 0:
         raise LeftOutError(
             "the all-cheap loss is not positive, so there are no shares of it"
         )
-    charged = gaps[0].kind in MEASURED
+    budget = gaps[0].budget
+    is_charged = budget.kind in MEASURED
+    rows = {row.allocator: row for row in result.rows if row.budget == budget}
     gaps.sort(key=lambda item: (item.gap is None, item.gap or 0.0, item.allocator))
-    rows = {(row.allocator, row.budget): row for row in result.rows}
-    entries = {
-        item.allocator: _absent(rows.get((item.allocator, item.budget)))
-        if item.gap is None
-        else {name: part / loss for name, part in _parts(item, charged=charged).items()}
-        for item in gaps
-    }
-    return stacked(
-        entries,
-        f"Gap to the oracle at {gaps[0].budget.label}",
-        CAUSES if charged else FREE_CAUSES,
-    )
+    entries: dict[str, dict[str, float] | str] = {}
+    for item in gaps:
+        if item.gap is None:
+            entries[item.allocator] = _absent(rows.get(item.allocator))
+        else:
+            parts = _parts(item, is_charged=is_charged)
+            entries[item.allocator] = {name: parts[name] / loss for name in parts}
+    colours = CAUSES if is_charged else FREE_CAUSES
+    return stacked(entries, f"Gap to the oracle at {budget.label}", colours)
 
 
 def stacked(
@@ -193,13 +187,9 @@ def stacked(
     return figure
 
 
-def _parts(item: Gap, *, charged: bool) -> dict[str, float]:
-    if charged:
-        return {
-            "overhead": item.overhead or 0.0,
-            "ranking": item.ranking or 0.0,
-            "causal": item.causal or 0.0,
-        }
+def _parts(item: Gap, *, is_charged: bool) -> dict[str, float]:
+    if is_charged:
+        return {name: getattr(item, name) or 0.0 for name in CAUSES}
     return {
         "missed value": (item.missed or 0.0) - (item.left_out or 0.0),
         "selected harm": item.selected_harm or 0.0,
@@ -208,9 +198,9 @@ def _parts(item: Gap, *, charged: bool) -> dict[str, float]:
 
 def _absent(row: Row | None) -> str:
     """The reason why an allocator has no bar, in a word or two."""
-    return (
-        row.verdict_words if row is not None and row.gain is None else None
-    ) or "undefined"
+    if row is None or row.gain is not None:
+        return "undefined"
+    return row.verdict_words or "undefined"
 
 
 def curves(result: Result) -> Figure:
@@ -218,128 +208,94 @@ def curves(result: Result) -> Figure:
     random, oracle, never and always.
 
     The best have the largest gains at the headline budget; the others are thin lines.
+    Allocators without a curve, as routers that choose modes themselves, are points with
+    intervals.
     """
-    if not any(
-        value is not None for curve in result.curves for value in curve.gain_share
-    ):
+    drawn = {
+        curve.allocator: curve
+        for curve in result.curves
+        if any(share is not None for share in curve.gain_share)
+    }
+    if not drawn:
         raise LeftOutError("the result holds no curves: evaluate with --curve 20")
     figure, (axes,) = style.panels(height_in=2.75)
-    style.legend_above(
-        figure, _draw_all(axes, result, BudgetKey("selection", HEADLINE))
+    rows = [row for row in result.rows if row.kind == "selection"]
+    judged = [row for row in rows if not is_reference(row.allocator)]
+    # References are those that the rows are compared with.
+    beside = {row.chance for row in judged} | {row.oracle for row in judged}
+    own = lists_by_key(
+        (row.allocator, row)
+        for row in rows
+        if row.gain_share is not None and row.allocator not in drawn
     )
+    shown = list(drawn.values()) + [_curve_of(own[name]) for name in own]
+    shown = [
+        curve
+        for curve in shown
+        if curve.allocator in (beside if is_reference(curve.allocator) else drawn)
+    ]
+    handles = _draw_curves(axes, result, shown)
+    points = {name: own[name] for name in own if not is_reference(name)}
+    for i, (name, at_budgets) in enumerate(points.items()):
+        colour = style.SERIES[-1 - i % len(style.SERIES)]
+        handles += _draw_points(axes, name, at_budgets, colour)
+    style.legend_above(figure, handles)
     return figure
 
 
-def _draw_all(axes: Axes, result: Result, budget: BudgetKey) -> list[Any]:
-    """Draw the result's curves or, if it has none, the gains of its rows under budgets
-    like this one.
-
-    Allocators without a curve are points with intervals. References are those that the
-    rows are compared with.
-    """
-    alike = [
-        row for row in result.rows if row.budget.holds(**vars(budget) | {"alpha": None})
-    ]
-    judged = [row for row in alike if not is_reference(row.allocator)]
-    own = {
-        curve.allocator: curve for curve in result.curves if budget.kind == "selection"
-    }
-    lone = lists_by_key(
-        (r.allocator, r)
-        for r in judged
-        if r.spender or (own and r.allocator not in own)
-    )
-    beside = {name for row in judged for name in (row.chance, row.oracle)}
-    rows = lists_by_key(
-        (row.allocator, row) for row in alike if row.gain_share is not None
-    )
-    lines = {name: _curve_of(members) for name, members in rows.items()} | own
-    curves = [
-        c
-        for name, c in lines.items()
-        if name not in lone and (not is_reference(name) or name in beside)
-    ]
-    if not curves:
-        raise LeftOutError(
-            "no gain is a share of the all-cheap loss, which is not positive"
-        )
-    handles = draw_curves(axes, result, curves, marker="" if own else "o")
-    for i, line in enumerate(lines[name] for name in lone if name in lines):
-        look: dict[str, Any] = {"color": style.SERIES[-1 - i % len(style.SERIES)]}
-        if None not in (*line.lo, *line.hi):
-            shares, lows, highs = _band(line)
-            axes.vlines(shares[1:], lows[1:], highs[1:], linewidth=1.0, **look)
-        look |= {"marker": "D", "markersize": 3.5, "linestyle": "none"}
-        handles += axes.plot(
-            *(part[1:] for part in _line(line)),
-            label=style.short(line.allocator),
-            **look,
-        )
-    return handles
-
-
 def _curve_of(rows: Sequence[Row]) -> Curve:
-    """The gains of one allocator's rows as a curve, with their intervals."""
-    rows = sorted(rows, key=lambda row: row.alpha)
-    columns = ("alpha", "gain_share", "versus_never_lo", "versus_never_hi")
+    """A reference at its budgets: those of several modes have no curve."""
+    ordered = sorted(rows, key=lambda row: row.alpha)
     return Curve(
-        rows[0].allocator, *(tuple(row[column] for row in rows) for column in columns)
+        allocator=rows[0].allocator,
+        alpha=tuple(row.alpha for row in ordered),
+        gain_share=tuple(row.gain_share for row in ordered),
+        lo=(None,) * len(rows),
+        hi=(None,) * len(rows),
     )
 
 
-def draw_curves(
-    axes: Axes, result: Result, lines: Iterable[Curve], *, marker: str = ""
-) -> list[Any]:
+def _draw_points(axes: Axes, name: str, rows: Sequence[Row], colour: str) -> list[Any]:
+    """An allocator at its budgets, with intervals."""
+    shares = [100 * row.alpha for row in rows]
+    gains = [100 * (row.gain_share or 0.0) for row in rows]
+    for share, row in zip(shares, rows, strict=True):
+        if row.versus_never_lo is not None and row.versus_never_hi is not None:
+            ends = (100 * row.versus_never_lo, 100 * row.versus_never_hi)
+            axes.vlines(share, *ends, linewidth=1.0, color=colour)
+    look: dict[str, Any] = {"marker": "D", "markersize": 3.5, "linestyle": "none"}
+    return axes.plot(shares, gains, label=style.short(name), color=colour, **look)
+
+
+def _draw_curves(axes: Axes, result: Result, lines: Sequence[Curve]) -> list[Any]:
     """Draw the curves, the best with names and bands; returns the handles of a
     legend.
     """
-    curve_of = {
-        curve.allocator: curve
-        for curve in lines
-        if any(v is not None for v in curve.gain_share)
-    }
-    names = sorted(
-        (n for n in curve_of if not is_reference(n)),
-        key=lambda n: (-_gain_at_headline(curve_of[n]), n),
-    )
+    curve_of = {curve.allocator: curve for curve in lines}
+    names = [name for name in curve_of if not is_reference(name)]
+    names.sort(key=lambda name: (-_gain_at_headline(curve_of[name]), name))
     best, others = names[:MOST], names[MOST:]
-    mark: dict[str, Any] = (
-        {"marker": marker, "markersize": 2.5, "markeredgewidth": 0} if marker else {}
-    )
     for name in others:
-        axes.plot(
-            *_line(curve_of[name]), **mark, color=style.EVEN, linewidth=0.6, label=name
-        )
+        thin: dict[str, Any] = {"color": style.EVEN, "linewidth": 0.6}
+        axes.plot(*_line(curve_of[name]), label=name, **thin)
     handles: list[Any] = []
     for i, (name, colour) in enumerate(zip(best, style.SERIES, strict=False)):
-        bands = []
-        if i < BANDS and any(bound is not None for bound in curve_of[name].lo):
-            bands = [
-                axes.fill_between(
-                    *_band(curve_of[name]),
-                    color=colour,
-                    alpha=0.14,
-                    linewidth=0,
-                    label=name,
-                )
-            ]
-        (line,) = axes.plot(
-            *_line(curve_of[name]), **mark, color=colour, label=style.short(name)
-        )
-        handles.append((*bands, line))
+        handle = []
+        band = _band(curve_of[name])
+        if i < BANDS and len(band[0]) > 1:
+            wash: dict[str, Any] = {"color": colour, "alpha": 0.14, "linewidth": 0}
+            handle.append(axes.fill_between(*band, label=name, **wash))
+        line = _line(curve_of[name])
+        handle += axes.plot(*line, color=colour, label=style.short(name))
+        handles.append(tuple(handle))
     for name, dash in REFERENCE_DASHES.items():
         if name in curve_of:
-            minor = f"{name}-ladder" in curve_of
-            look: dict[str, Any] = {
-                "color": style.SOFT if minor else style.INK,
-                "linewidth": 0.9,
-                "linestyle": dash,
-            }
-            label = f"{name} (full mode only)" if minor else name
-            handles.append(
-                tuple(axes.plot(*_line(curve_of[name]), label=label, **look))
-            )
-    share = result.setting["all_full_share"]
+            is_minor = f"{name}-ladder" in curve_of
+            label = f"{name} (full mode only)" if is_minor else name
+            look: dict[str, Any] = {"linewidth": 0.9, "linestyle": dash}
+            look["color"] = style.SOFT if is_minor else style.INK
+            handles += axes.plot(*_line(curve_of[name]), label=label, **look)
+    share = result.setting.all_full_share
     if share is not None:
         look = {"color": style.SOFT, "linewidth": 0.7, "linestyle": (0, (6, 2, 1, 2))}
         handles.append(axes.axhline(100 * share, label=ALWAYS, **look))
@@ -354,20 +310,18 @@ def draw_curves(
 def _grey(others: Sequence[str]) -> list[Any]:
     from matplotlib.lines import Line2D
 
+    if not others:
+        return []
     label = others[0] if len(others) == 1 else f"{len(others)} others"
-    return (
-        [(Line2D([], [], color=style.EVEN, linewidth=0.6, label=style.short(label)),)]
-        if others
-        else []
-    )
+    grey = Line2D([], [], color=style.EVEN, linewidth=0.6, label=style.short(label))
+    return [grey]
 
 
 def _gain_at_headline(curve: Curve) -> float:
-    distances = [
-        (round(abs(a - HEADLINE), 9), a, g)
-        for a, g in zip(curve.alpha, curve.gain_share, strict=True)
-        if g is not None
-    ]
+    distances = []
+    for alpha, gain in zip(curve.alpha, curve.gain_share, strict=True):
+        if gain is not None:
+            distances.append((round(abs(alpha - HEADLINE), 9), alpha, gain))
     return min(distances)[2]
 
 
@@ -375,25 +329,25 @@ def _line(curve: Curve) -> tuple[list[float], list[float]]:
     """Escalated inputs and gain, both in percent, from (0, 0): escalating no input
     gains nothing.
     """
-    points = [
-        (a, g)
-        for a, g in zip(curve.alpha, curve.gain_share, strict=True)
-        if g is not None
-    ]
-    return [0.0, *(100 * a for a, _ in points)], [0.0, *(100 * g for _, g in points)]
+    shares = [0.0]
+    gains = [0.0]
+    for alpha, gain in zip(curve.alpha, curve.gain_share, strict=True):
+        if gain is not None:
+            shares.append(100 * alpha)
+            gains.append(100 * gain)
+    return shares, gains
 
 
 def _band(curve: Curve) -> tuple[list[float], list[float], list[float]]:
-    triples = zip(curve.alpha, curve.lo, curve.hi, strict=True)
-    points = [
-        (0.0, 0.0, 0.0),
-        *((a, lo, hi) for a, lo, hi in triples if lo is not None and hi is not None),
-    ]
-    return (
-        [100 * a for a, _, _ in points],
-        [100 * lo for _, lo, _ in points],
-        [100 * hi for _, _, hi in points],
-    )
+    shares = [0.0]
+    lows = [0.0]
+    highs = [0.0]
+    for alpha, low, high in zip(curve.alpha, curve.lo, curve.hi, strict=True):
+        if low is not None and high is not None:
+            shares.append(100 * alpha)
+            lows.append(100 * low)
+            highs.append(100 * high)
+    return shares, lows, highs
 
 
 def dumbbells(free: Result, charged: Result) -> Figure:
@@ -405,44 +359,39 @@ def dumbbells(free: Result, charged: Result) -> Figure:
         charged: A result of the same inputs with measured budgets; it may be the same
             result.
     """
-    shared = {row.alpha for row in free.rows if row.kind == "selection"}
-    charged_rows = {
-        row.allocator: row
-        for row in at_one_budget(
-            (r for r in charged.rows if r.alpha in shared), MEASURED
-        )
-    }
-    budget = next(
-        (row.budget for row in charged_rows.values()), BudgetKey("", math.nan)
-    )
     free_rows = {
-        row.allocator: row
-        for row in free.rows
-        if row.kind == "selection" and row.alpha == budget.alpha
+        (row.allocator, row.alpha): row for row in free.rows if row.kind == "selection"
     }
-    names = [
-        n
-        for n in free_rows
-        if n in charged_rows and not is_reference(n) and free_rows[n].ndg is not None
-    ]
-    if not names:
+    shared = {alpha for _, alpha in free_rows}
+    budgeted = [row for row in charged.rows if row.alpha in shared]
+    rows = []
+    for row in at_one_budget(budgeted, MEASURED):
+        own = free_rows.get((row.allocator, row.alpha))
+        is_judged = not is_reference(row.allocator)
+        if is_judged and own is not None and own.ndg is not None:
+            rows.append((own, row))
+    if not rows:
         raise LeftOutError(
             "no allocator has an nDG under a selection budget and is judged under a "
             "measured one as large"
         )
-    names.sort(key=lambda n: (-_ndg(free_rows[n]), n))
-    figure, (axes,) = style.panels(height_in=0.8 + 0.17 * len(names))
-    axes.axvline(_ndg(free_rows["random"]), label="random", **RANDOM_LINE)
-    pairs = {name: (_ndg(free_rows[name]), _ndg(charged_rows[name])) for name in names}
-    draw_pairs(axes, pairs, {name: _absent(charged_rows[name]) for name in names})
-    on_ladder = [n for n in names if free_rows[n].oracle == "oracle-ladder"]
-    style.named_rows(axes, [f"{n} (ladder)" if n in on_ladder else n for n in names])
+    rows.sort(key=lambda pair: (-_ndg(pair[0]), pair[0].allocator))
+    budget = rows[0][1].budget
+    figure, (axes,) = style.panels(height_in=0.8 + 0.17 * len(rows))
+    random = _ndg(free_rows["random", budget.alpha])
+    axes.axvline(random, label="random", **RANDOM_LINE)
+    pairs = {own.allocator: (_ndg(own), _ndg(row)) for own, row in rows}
+    draw_pairs(axes, pairs, {row.allocator: _absent(row) for _, row in rows})
+    names = list(pairs)
+    label = f"nDG at {100 * budget.alpha:.6g}%"
+    on_ladder = {own.allocator for own, _ in rows if own.oracle == "oracle-ladder"}
+    if on_ladder:
+        label += "\n(ladder: of oracle-ladder)"
+        names = [f"{n} (ladder)" if n in on_ladder else n for n in names]
+    style.named_rows(axes, names)
     axes.locator_params(axis="x", nbins=6)
     axes.margins(x=0.1)
-    axes.set_xlabel(
-        f"nDG at {100 * budget.alpha:.6g}%"
-        + ("\n(ladder: of oracle-ladder)" if on_ladder else "")
-    )
+    axes.set_xlabel(label)
     style.legend_above(figure, _dumbbell_legend(budget))
     return figure
 
@@ -493,17 +442,13 @@ def _ndg(row: Row) -> float:
 def _dumbbell_legend(budget: BudgetKey) -> list[Any]:
     from matplotlib.lines import Line2D
 
-    return [
-        Line2D([], [], linestyle="none", label="Selection budget, free", **OPEN),
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            label=f"{budget.kind.capitalize()} budget ({budget.unit}), charged",
-            **FILLED,
-        ),
-        Line2D([], [], label="Random", **RANDOM_LINE),
+    charged = f"{budget.kind.capitalize()} budget ({budget.unit}), charged"
+    marks = {"Selection budget, free": OPEN, charged: FILLED}
+    handles = [
+        Line2D([], [], linestyle="none", label=label, **look)
+        for label, look in marks.items()
     ]
+    return [*handles, Line2D([], [], label="Random", **RANDOM_LINE)]
 
 
 @dataclass(frozen=True)
@@ -705,135 +650,100 @@ def heat_map(
     return figure
 
 
-KINDS = ("answer", "gain", "forest")
+KINDS = ("answer", "forest")
 WIDTH_IN = 4.6
 VERDICT_COLOURS = {"better": style.HELPED, "worse": style.HARMED}
 
 
-def figure(result: Result, kind: str | None = None) -> Figure:
-    """The answer, gain against budget, or the forest of differences with random; the
-    answer if `kind` is None.
+def figure(
+    result: Result, kind: str | None = None, *, highlight: str | None = None
+) -> Figure:
+    """The answer, or the forest of differences with random; the answer if `kind` is
+    None.
     """
     chosen = "answer" if kind is None else checks.word(kind, KINDS, "A plot")
-    if chosen == "answer":
-        drawing = draw_or_reason(lambda: answer_figure(result))
-    else:
-        drawing = draw_or_reason(lambda: _figure(result, chosen))
+    if highlight is not None and chosen != "answer":
+        raise InputError(
+            f'highlight= is for plot("answer"); found plot({chosen!r}): leave it out.'
+        )
+
+    def draw() -> Figure:
+        if chosen == "answer":
+            return answer_figure(result, highlight)
+        return forest(result)
+
+    drawing = draw_or_reason(draw)
     if isinstance(drawing, str):
         raise InputError(f"The result cannot be drawn: {drawing}.")
     return drawing
 
 
-def _figure(result: Result, kind: str) -> Figure:
+def forest(result: Result) -> Figure:
+    """Each allocator's difference with random and its interval at the headline budget,
+    the largest on top, coloured by verdict; below, never and always escalating.
+    """
     judged = [row for row in result.rows if not is_reference(row.allocator)]
-    rows = at_one_budget(
-        (row for row in judged if row.spender is None), ("selection", *MEASURED)
-    )
+    fixed = [row for row in judged if row.spender is None]
+    rows = at_one_budget(fixed, ("selection", *MEASURED))
     rows += [row for row in judged if row.spender]
     if not rows:
         raise LeftOutError("it judges no allocator")
-    height = 2.9 if kind == "gain" else 0.85 + 0.17 * (len(rows) + 2)
-    figure, (axes,) = style.panels(width_in=WIDTH_IN, height_in=height)
-    if kind == "gain":
-        style.legend_above(figure, _gain(axes, result))
-        return figure
+    is_in_loss = any(row.versus_random_unit == "loss" for row in rows)
+    part = "_loss" if is_in_loss else ""
+
+    def difference(row: Row) -> float | None:
+        return row[f"versus_random{part}"]
+
+    rows.sort(key=lambda row: (difference(row) is None, -(difference(row) or 0.0)))
+    figure, (axes,) = style.panels(
+        width_in=WIDTH_IN, height_in=0.85 + 0.17 * (len(rows) + 2)
+    )
+    scale = 1.0 if is_in_loss else 100.0
+    names = []
+    several = len({row.budget for row in rows}) > 1
+    for y, row in enumerate(rows):
+        ends = [row[f"versus_random{part}{end}"] for end in ("", "_lo", "_hi")]
+        colour = VERDICT_COLOURS.get(row.marked or "", style.SOFT)
+        _draw_estimate(axes, y, ends, scale, colour, row.verdict)
+        if row.spender and several:
+            names.append(f"{row.name} (at {100 * row.alpha:.4g}%)")
+        else:
+            names.append(row.name)
+    # Their differences with random are its own with them, reversed.
     against = (rows[0].budget, rows[0].chance)
-    chance = next(r for r in result.rows if (r.budget, r.allocator) == against)
-    _forest(axes, rows, chance)
+    chance = next(row for row in result.rows if (row.budget, row.allocator) == against)
+    for name in ("never", ALWAYS):
+        values = [chance[f"versus_{name}{part}{end}"] for end in ("", "_hi", "_lo")]
+        ends = [None if value is None else -value for value in values]
+        _draw_estimate(axes, len(names), ends, scale, style.SOFT, None, filled=False)
+        names.append(name)
+    axes.axvline(0, color=style.SOFT, linewidth=0.6)
+    style.named_rows(axes, names)
+    unit = "units of the loss" if is_in_loss else "% of the all-cheap loss"
+    chances = " or ".join(dict.fromkeys(row.chance or "random" for row in rows))
+    label = next((row.label for row in rows if row.spender is None), rows[0].label)
+    axes.set_xlabel(f"Gain less that of {chances}\n({unit}, 95 % intervals; {label})")
     return figure
 
 
-def _gain(axes: Axes, result: Result) -> list[Any]:
-    """The result's curves or, if it has none, the gains of its rows at every budget of
-    one kind.
-    """
-    if any(value is not None for curve in result.curves for value in curve.gain_share):
-        return _draw_all(axes, result, BudgetKey("selection", HEADLINE))
-    kind = next(
-        kind
-        for kind in ("selection", *MEASURED)
-        if any(row.kind == kind for row in result.rows)
-    )
-    first = next(row.budget for row in result.rows if row.kind == kind)
-    handles = _draw_all(axes, result, first)
-    shares = [
-        row.alpha
-        for row in result.rows
-        if row.budget.holds(**vars(first) | {"alpha": None})
-    ]
-    axes.set_xlim(0, min(100.0, 104 * max(shares)))
-    if kind != "selection":
-        axes.set_xlabel(
-            f"{kind.capitalize()} budget ({first.unit}, % of the full mode's)"
-        )
-    return handles
-
-
-def _forest(axes: Axes, rows: Sequence[Row], chance: Row) -> None:
-    """Each allocator's difference with random and its interval, the largest on top,
-    coloured by verdict.
-
-    Below are never and always escalating: their differences with `chance` are its own
-    with them, reversed.
-    """
-    in_loss = any(row.versus_random_unit == "loss" for row in rows)
-    part, scale = ("_loss", 1.0) if in_loss else ("", 100.0)
-    rows = sorted(
-        rows,
-        key=lambda row: (
-            row[f"versus_random{part}"] is None,
-            -(row[f"versus_random{part}"] or 0.0),
-        ),
-    )
-    ends = ("", "_lo", "_hi")
-    drawn = [
-        (row.name, *(row[f"versus_random{part}{end}"] for end in ends)) for row in rows
-    ]
-    for name in ("never", ALWAYS):
-        values = [chance[f"versus_{name}{part}{end}"] for end in ("", "_hi", "_lo")]
-        drawn.append((name, *(None if value is None else -value for value in values)))
-    for y, (name, point, low, high) in enumerate(drawn):
-        row = rows[y] if y < len(rows) else None
-        if point is None:
-            word = (row.verdict if row else None) or "undefined"
-            axes.text(
-                0.0,
-                y,
-                f" {word}",
-                va="center_baseline",
-                color=style.SOFT,
-                style="italic",
-            )
-            continue
-        colour = VERDICT_COLOURS.get((row.marked if row else None) or "", style.SOFT)
-        if low is not None and high is not None:
-            axes.plot(
-                [scale * low, scale * high],
-                [y, y],
-                color=colour,
-                linewidth=1.1,
-                label=name,
-            )
-        look = {"markerfacecolor": colour if row else "white"}
-        axes.plot(
-            [scale * point],
-            [y],
-            marker="o",
-            markersize=3.5,
-            color=colour,
-            linestyle="none",
-            **look,
-        )
-    axes.axvline(0, color=style.SOFT, linewidth=0.6)
-    several = len({row.budget for row in rows}) > 1
-    names = [
-        f"{row.name} (at {100 * row.alpha:.4g}%)"
-        if row.spender and several
-        else row.name
-        for row in rows
-    ]
-    style.named_rows(axes, [*names, "never", ALWAYS])
-    of = "units of the loss" if in_loss else "% of the all-cheap loss"
-    against = " or ".join(dict.fromkeys(row.chance or "random" for row in rows))
-    label = next((row.label for row in rows if row.spender is None), rows[0].label)
-    axes.set_xlabel(f"Gain less that of {against}\n({of}, 95 % intervals; {label})")
+def _draw_estimate(
+    axes: Axes,
+    y: int,
+    ends: Sequence[float | None],
+    scale: float,
+    colour: str,
+    instead: str | None,
+    *,
+    filled: bool = True,
+) -> None:
+    """A point with its interval; a word where it is undefined."""
+    point, low, high = ends
+    if point is None:
+        look: dict[str, Any] = {"color": style.SOFT, "style": "italic"}
+        axes.text(0.0, y, f" {instead or 'undefined'}", va="center_baseline", **look)
+        return
+    if low is not None and high is not None:
+        axes.hlines(y, scale * low, scale * high, color=colour, linewidth=1.1)
+    look = {"marker": "o", "markersize": 3.5, "linestyle": "none", "color": colour}
+    look["markerfacecolor"] = colour if filled else "white"
+    axes.plot([scale * point], [y], **look)

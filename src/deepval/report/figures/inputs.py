@@ -140,7 +140,7 @@ def _asinh_axis(axis: Any, set_limits: Any, low: float, high: float) -> None:
     set_limits(low, high)
 
 
-def birds_eye(frames: Mapping[str, Any]) -> Figure:
+def birds_eye(frames: Mapping[str, Any] | None) -> Figure:
     """The most harmed and the most helped frame from above: corridor, reference, both
     modes' objects and actions.
 
@@ -148,6 +148,10 @@ def birds_eye(frames: Mapping[str, Any]) -> Figure:
     thick: the object that fixes the action; lines: the vehicle's path over three
     seconds.
     """
+    if frames is None:
+        raise LeftOutError(
+            "there is no frames.json beside the result: deepval build writes one"
+        )
     chosen = [
         frame
         for frame in (_example(frames["frames"], name) for name in ("harmed", "helped"))

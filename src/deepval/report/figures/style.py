@@ -86,6 +86,11 @@ class LeftOutError(Exception):
     """A figure cannot be drawn; the message names the missing part of the result."""
 
 
+def leave_out(reason: str) -> Figure:
+    """Draw nothing, for this reason."""
+    raise LeftOutError(reason)
+
+
 @contextmanager
 def house_style() -> Iterator[None]:
     """A context in which figures are drawn and saved in this style, regardless of the

@@ -22,7 +22,7 @@ from deepval.report import forms
 from deepval.report.answers import Typed, next_words
 from deepval.report.forms import content_policy
 from deepval.report.pictures import pictures
-from deepval.report.result_tables import result_tables
+from deepval.report.tables import result_tables
 from deepval.report.text_tables import Table
 from deepval.results import Inputs, Result
 from deepval.version import __version__
@@ -50,6 +50,7 @@ def render(
     *,
     images: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
+    highlight: str | None = None,
 ) -> str:
     """The page as text; the order of the results does not matter.
 
@@ -59,6 +60,7 @@ def render(
         images: Data set and input (synthetic/scene-01/000039) -> JPEG picture as a data
             URL.
         dates: Cell name -> day of its judgement (2026-11-18).
+        highlight: The allocator that pictures emphasise, instead of the candidate.
     """
     if not results:
         raise InputError("A report needs one result or more; none was given.")
@@ -79,6 +81,7 @@ def render(
         "cells": cells,
         "words": json.loads(_file("words.json")),
         "images": dict(sorted((images or {}).items())),
+        "highlight": highlight,
     }
     plain = "\n\n".join(
         f"# {name}\n\n{forms.result_markdown(results[name])}" for name in names

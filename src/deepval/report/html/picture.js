@@ -23,6 +23,7 @@ function pictureChart(width, spec) {
   const [bottom, top] = [Math.min(...ys) - room, Math.max(...ys) + room];
   const y = linear(bottom, top, height - MARGIN.bottom, MARGIN.top);
   const root = canvas(width, height, spec.label);
+  if (spec.tone) root.classList.add(`tone-${spec.tone}`);
   const path = (points) => `M${points.map((p) => `${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join("L")}`;
   const add = (kind, d, more = {}) => root.append(s("path", { class: kind, d, ...more }));
   for (const value of ticks(bottom, top, 3)) {
@@ -123,7 +124,7 @@ function pictureSpec(cell, state, answer, effect) {
   if (!drawn) return null;
   const pairs = (points, values = points.quality) => points.cost.map((cost, i) => [cost, values[i]]).filter((p) => known(p[1]));
   const none = { cost: [], quality: [], low: [], high: [] };
-  const own = drawn.routers.find((router) => answer && router.name === answer.candidate) || none;
+  const own = drawn.routers.find((router) => router.name === (DATA.highlight || (answer && answer.candidate))) || none;
   const others = drawn.routers.filter((router) => router !== own);
   const place = drawn.share.findIndex((share) => Math.abs(share - Number(alpha)) < 1e-9);
   const budget = place < 0 ? null : drawn.share_cost[place];
@@ -138,7 +139,7 @@ function pictureSpec(cell, state, answer, effect) {
     hinted: drawn.on_top && answer && answer.on_top ? pairs(drawn.on_top) : [], hintedName: drawn.on_top && drawn.on_top.name,
     budget: effect ? null : budget, at: known(cost) ? [cost, heightOf(pairs(own), cost)] : null,
     whisker: effect && full && known(full.low) ? [full.low, full.high] : null, height: effect && cell.result.units.length ? 430 : null,
-    xName: drawn.cost_axis, yName: drawn.quality_axis, points: drawn,
+    tone: DATA.highlight && row ? TONE[row.answer] : null, xName: drawn.cost_axis, yName: drawn.quality_axis, points: drawn,
   };
 }
 
