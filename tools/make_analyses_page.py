@@ -4,12 +4,10 @@ and its columns.
 Run: python tools/make_analyses_page.py
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from deepval.files.writing import write_atomically
-from deepval.paper.analysis import GROUPS, REPORT_ONLY, Analysis, analysis
-from deepval.paper.row_columns import columns
+from deepval.paper.analysis import GROUPS, REPORT_ONLY, Analysis, Declared, analysis
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generated" / "analyses.md"
 
@@ -44,35 +42,25 @@ def page() -> str:
     for name in (
         name for names in GROUPS.values() for name in names if name not in REPORT_ONLY
     ):
-        for kind, meanings in _meanings(analysis(name)):
+        for kind, meanings in analysis(name).meanings.items():
             fields = [
                 f"`{field}`: {meaning}"
-                for field, meaning in meanings
+                for field, meaning in meanings.items()
                 if (field, meaning) not in listed
             ]
-            listed |= set(meanings)
+            listed |= set(meanings.items())
             if fields:
                 lines.append(f"- **{name}**, `{kind}`. {'; '.join(fields)}.")
     return "\n".join([*lines, ""])
 
 
-def _line(declared: Analysis) -> str:
+def _line(declared: Analysis | Declared) -> str:
     see = f" ([definition](../{declared.see}))" if declared.see else ""
     data = " Needs the data." if declared.needs_data else ""
     return (
         f"| `{declared.name}` "
         f"| {declared.shows}. {declared.details}{data}{see} | {declared.paper} |"
     )
-
-
-def _meanings(declared: Analysis) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """The name of each row class, and its fields with their meanings."""
-    kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
-    for kind in () if declared.whole else kinds:
-        yield (
-            kind.__name__,
-            [(name, column.meaning) for name, column in columns(kind).items()],
-        )
 
 
 if __name__ == "__main__":

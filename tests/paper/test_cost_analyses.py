@@ -19,6 +19,7 @@ from commands import call
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws, seeds_by_units
+from deepval.paper import study
 from deepval.paper.analyses import (
     break_even,
     budgets,
@@ -37,6 +38,7 @@ from deepval.tables.scores import align
 from deepval.tables.split import Split
 from reference.evaluation import best_gain, expected_top
 from small_cells import build_cells
+from tidy_rows import flat_rows, study_cells
 from worlds import COSTS, judge, table_of
 
 BOARDS = {
@@ -366,7 +368,7 @@ def test_skipping_has_the_papers_combinations_and_shares():
         ("router-pixel",), levels, boards=("kitti", "nuscenes"), draws=20
     )
     rows = skipping.rows(found)
-    assert skipping.skippers() == ("ego-speed", "router-pixel")
+    assert study.skippers() == ("ego-speed", "router-pixel")
     assert len(rows) == 40
     positive = [row for row in rows if row.share]
     assert {(row.cell[:5], row.alpha) for row in positive} == {
@@ -514,7 +516,7 @@ def test_capacity_and_quota_differ_where_harm_is_forced(values, alpha):
         test=("a",),
         validation=(),
     )
-    (row,) = capacity.rows({"cell": cell}, alphas=[alpha])
+    (row,) = flat_rows(capacity.CAPACITY, study_cells({"cell": cell}), alphas=[alpha])
     number = math.floor(alpha * len(values) + 0.5)
     exactly = max(sum(chosen) for chosen in itertools.combinations(values, number))
     at_most = max(
@@ -540,9 +542,10 @@ def test_capacity_says_where_a_quota_forces_harm():
         test=("a", "b"),
         validation=(),
     )
-    rows = capacity.rows({"one": helpful, "other": harmful}, alphas=[0.25, 0.5])
-    assert [row.coincide for row in rows] == [True, True, True, False]
-    assert capacity.table(rows).notes == (
+    cells = study_cells({"one": helpful, "other": harmful})
+    rows = capacity.CAPACITY.run(cells, alphas=[0.25, 0.5])
+    assert [row["coincide"] for row in rows] == [True, True, True, False]
+    assert capacity.CAPACITY.report_tables(rows)[0].notes == (
         "Quota and capacity have one oracle in 3 of 4 rows, not at other at 50%.",
     )
 
@@ -567,8 +570,10 @@ def test_a_ladder_is_the_best_of_all_plans(seed):
         unit=list("aabb"), input=list("wxyz"), losses=losses, costs=LADDER
     )
     budgets_ = [deepval.Latency(0.5), deepval.Energy(0.5)]
-    rows = ladder.rows(
-        {"cell": cell_of(table, test=("a", "b"), validation=())}, budgets_
+    rows = flat_rows(
+        ladder.LADDER,
+        study_cells({"cell": cell_of(table, test=("a", "b"), validation=())}),
+        budgets=budgets_,
     )
     for row, unit in zip(rows, ("ms", "mj"), strict=True):
         each = {
@@ -613,7 +618,11 @@ def test_modes_cost_what_the_paper_says_of_them():
         costs=PROFILES["jetson-agx-xavier"],
     )
     cell = cell_of(table, test=("a",), validation=())
-    rows = ladder.rows({"cell": cell}, [deepval.Latency(0.2), deepval.Energy(0.2)])
+    rows = flat_rows(
+        ladder.LADDER,
+        study_cells({"cell": cell}),
+        budgets=[deepval.Latency(0.2), deepval.Energy(0.2)],
+    )
     assert [round(row.relative_cost[1], 2) for row in rows] == [0.78, 0.57]
 
 
@@ -644,7 +653,7 @@ def streamed():
             each: np.round(values + rng.normal(size=len(values)), 1)
             for each in ("good", "other")
         }
-        scores |= streams.control_scores(len(values), 2)
+        scores |= study.control_scores(len(values), 2)
         if name == "three":
             table, scores = _other(table, scores)
         results[name] = judge(
@@ -719,7 +728,7 @@ def test_streams_count_rows_that_miss_the_rate(streamed):
     for row in rows:
         names = {
             "all": ("good", "other"),
-            "random scores": tuple(streams.control_scores(1, 2)),
+            "random scores": tuple(study.control_scores(1, 2)),
         }.get(row.allocator, (row.allocator,))
         own = [
             s

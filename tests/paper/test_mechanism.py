@@ -29,6 +29,7 @@ from kitti_files import write_kitti
 from reference.driving import iou
 from reference.matching import best_assignment, excused, group
 from small_cells import build_cells, read_cells
+from tidy_rows import flat_rows, study_cells
 
 # few units, to be quick
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -234,9 +235,11 @@ def test_without_the_data_what_needs_them_is_undefined_and_a_note_says_so(cells)
 
 
 def test_viability_is_that_of_a_loop_over_constant_plans(cells):
-    found = viability.rows(
-        cells,
-        {name: located(cell) for name, cell in cells.items()},
+    found = flat_rows(
+        viability.VIABILITY,
+        study_cells(
+            cells, located={name: located(cell) for name, cell in cells.items()}
+        ),
         units="fit",
         draws=20,
     )
@@ -276,7 +279,7 @@ def test_viability_is_that_of_a_loop_over_constant_plans(cells):
 
 def test_lift_bias_is_that_of_a_loop_over_detections(cells):
     specs = {name: located(cell) for name, cell in cells.items()}
-    found = lift.rows(cells, specs)
+    found = flat_rows(lift.LIFT, study_cells(cells, located=specs))
     # cells of the same data set and modes tell the same
     (name,) = {row.cell for row in found}
     spec = specs[name]
@@ -313,13 +316,15 @@ def test_frames_that_a_specification_leaves_out_are_not_counted(cells):
     without = replace(
         spec, left_out={first: tuple(range(len(unit_data(spec, first).scene)))}
     )
-    for analysis in (lift, observations):
-        rows, expected = (
-            analysis.rows({name: cell}, {name: chosen}, units=units)
-            for chosen, units in ((without, "all"), (spec, others))
-        )
-        assert rows == expected
-        assert rows != analysis.rows({name: cell}, {name: spec})
+    for analysis in (lift.LIFT, observations.OBSERVATIONS):
+
+        def rows_of(chosen, analysis=analysis, **settings):
+            cells = study_cells({name: cell}, located={name: chosen})
+            return analysis.run(cells, **settings)
+
+        rows = rows_of(without)
+        assert rows == rows_of(spec, units=others)
+        assert rows != rows_of(spec)
     ends = operating_points.ends_of(spec)
     grids = ends.cheap.grid, ends.full.grid
     some = operating_points.counted(without, ends, grids, UNITS)
@@ -410,7 +415,9 @@ def test_the_gallery_has_the_largest_values_one_per_unit(cells):
 def test_observations_count_what_a_mode_detects(cells):
     (name, cell), *_ = cells.items()
     spec = located(cell)
-    for row in observations.rows({name: cell}, {name: spec}):
+    for row in flat_rows(
+        observations.OBSERVATIONS, study_cells({name: cell}, located={name: spec})
+    ):
         seen = [unit_data(spec, unit) for unit in UNITS]
         used = [item.used[row.mode] for item in seen]
         assert row.frames == sum(len(item.scene) for item in seen)

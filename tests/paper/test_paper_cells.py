@@ -23,6 +23,7 @@ from paper_cells import (
     paper_cells,
     place,
 )
+from tidy_rows import flat_rows, study_cells
 from worlds import judge, quietly
 
 
@@ -145,5 +146,7 @@ def test_nobody_can_be_scored_where_there_is_nothing_to_gain(held_out):
 
 def test_wins_and_half_widths_count_cells_and_budgets(held_out):
     scored = {name: held_out[name] for name in SCORED}
-    assert {row.combinations for row in wins.rows(scored)} == {52}
-    assert len(half_widths.rows(scored)) == 52
+    assert {
+        row.combinations for row in flat_rows(wins.WINS, study_cells(results=scored))
+    } == {52}
+    assert len(flat_rows(half_widths.HALF_WIDTHS, study_cells(results=scored))) == 52

@@ -20,7 +20,7 @@ from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
 from deepval.judging.cases import JudgedCell, openings
-from deepval.paper import parts, published_figures, run, study_report
+from deepval.paper import published_figures, run, study, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.gaps import GapRow
 from deepval.paper.analyses.seeds import RANDOMIZED
@@ -38,6 +38,7 @@ from deepval.protocol.cell_builds import cell_sources, find_cells
 from deepval.protocol.store import REFUSED
 from deepval.tables.split import Split
 from deepval.tables.values import ValueTable
+from tidy_rows import flat_rows, study_cells
 from worker_tasks import losing
 
 # few units, to be quick
@@ -106,7 +107,7 @@ def test_every_analysis_has_rows_tables_and_a_chart(whole):
         for item in content["cells"]
     ]
     assert stated == [
-        {"cell": at.label, "id": at.cell.id, "split": at.cell.split.digest}
+        {"cell": at.name, "id": at.cell.id, "split": at.cell.split.digest}
         for at in done.cells
     ]
     for name in ("report.md", "report.html"):
@@ -120,7 +121,7 @@ def test_every_analysis_has_rows_tables_and_a_chart(whole):
         "yolov8s-320-640 braking monocular",
         "yolov8s-320-640 receding-horizon monocular",
     ]
-    own = signs.rows({at.label: at.cell for at in done.cells})
+    own = flat_rows(signs.SIGNS, study_cells({at.name: at.cell for at in done.cells}))
     assert [row["harm_rate"] for row in content["analyses"]["signs"]["synthetic"]] == [
         row.harm_rate for row in own
     ]
@@ -457,9 +458,9 @@ def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_fir
         run.Job(name, cells)
         for name in ("held-out", "streams", "objective-swap", "signs")
     ]
-    shares = [(at.label, parts) for at, parts in run._shares(jobs)]
+    shares = [(at.name, parts) for at, parts in run._shares(jobs)]
     turns = (("diagnostic_results", "results"), ("causal",), ("relabelled",))
-    assert shares == [(at.label, parts) for parts in turns for at in cells]
+    assert shares == [(at.name, parts) for parts in turns for at in cells]
 
 
 def test_analyses_take_specifications_and_say_what_a_track_lacks(
@@ -539,7 +540,7 @@ def test_code_is_all_that_a_module_imports():
     for module in (
         "deepval.paper.analyses.signs",
         "deepval.cells.fitting",
-        "deepval.paper.parts",
+        "deepval.paper.study",
     ):
         found, waiting = set(), [module]
         while waiting:
@@ -624,11 +625,11 @@ def test_what_scores_nothing_has_no_price(whole):
     cell = replace(whole[0].cells[0])
     scores = cell.part("scores")
     some = next(iter(scores.values()))
-    cell._made["scores"] = {
+    cell.parts["scores"] = {
         **scores,
         "uncertainty": replace(some, input=some.input[:0], score=some.score[:0]),
     }
-    priced = parts.PARTS["scores_with_cost"].make(cell, unwatched)
+    priced = study.PARTS["scores_with_cost"].make(cell, unwatched)
     assert "uncertainty" not in priced
     assert "ego-speed" in priced
 

@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -43,12 +43,13 @@ from deepval.paper.analysis import (
     GROUPS,
     REPORT_ONLY,
     Analysis,
+    Declared,
     Option,
     analysis,
 )
-from deepval.paper.parts import PARTS, Choices, RunCell
 from deepval.paper.run import rows_of
 from deepval.paper.stored_files import storing_fits
+from deepval.paper.study import PARTS, Cell, Choices
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
@@ -237,7 +238,7 @@ class Charges(OptionGroup):
         """The costs in the file, if any."""
         return None if self.costs is None else Costs.of(self.costs)
 
-    def settings(self, declared: Analysis) -> dict[str, Any]:
+    def settings(self, declared: Analysis | Declared) -> dict[str, Any]:
         """The checked budgets; those of the analysis where none are named."""
         allowed = KINDS if "selection" in declared.budgets else MEASURED
         kinds = tuple(
@@ -294,7 +295,7 @@ class Shown(OptionGroup):
 
     def write(
         self,
-        declared: Analysis,
+        declared: Analysis | Declared,
         rows: Sequence[Any],
         provenance: Mapping[str, Mapping[str, Any]],
         **settings: Any,
@@ -303,7 +304,7 @@ class Shown(OptionGroup):
         and split of the cells.
         """
         if self.chosen == "csv":
-            text = forms.records_csv([asdict(row) for row in rows])
+            text = forms.records_csv(declared.flat(rows))
         elif self.chosen == "json":
             text = as_json(_content(declared, rows, provenance))
         else:
@@ -336,10 +337,11 @@ class Shown(OptionGroup):
 
 
 def _content(
-    declared: Analysis, rows: Sequence[Any], provenance: Mapping[str, Mapping[str, Any]]
+    declared: Analysis | Declared,
+    rows: Sequence[Any],
+    provenance: Mapping[str, Mapping[str, Any]],
 ) -> Any:
-    def record(row: Any) -> dict[str, Any]:
-        content = asdict(row)
+    def record(content: dict[str, Any]) -> dict[str, Any]:
         named = {
             text: provenance[text]
             for text in content.values()
@@ -347,15 +349,13 @@ def _content(
         }
         return content | {"provenance": named or provenance}
 
+    own = [record(row) for row in declared.flat(rows)]
     if declared.whole:
-        return record(rows[0])
-    records = [record(row) for row in rows]
-    if declared.over_cells is None:
-        return records
-    return {
-        "rows": records,
-        "over_cells": [record(row) for row in declared.over_cells(rows)],
-    }
+        return own[0]
+    means = declared.means(rows)
+    if means is None:
+        return own
+    return {"rows": own, "over_cells": [record(row) for row in means]}
 
 
 def units_of(text: str) -> str | list[str]:
@@ -414,9 +414,9 @@ PART_GROUPS: dict[str, tuple[str, type[OptionGroup]]] = {
 """Argument and class of the option groups of parts."""
 
 
-def command(declared: Analysis) -> Callable[..., None]:
+def command(declared: Analysis | Declared) -> Callable[..., None]:
     """The command of an analysis."""
-    parts = [PARTS[part] for part in declared.takes.values()]
+    parts = [PARTS[part] for part in declared.asks]
     groups = dict(PART_GROUPS[name] for part in parts for name in part.groups)
     choices = {name: item for part in parts for name, item in part.options.items()}
     own = {
@@ -466,7 +466,7 @@ SUPPLIED = frozenset({"draws", "seed", "budgets", "kinds"})
 """Arguments of `rows` that option groups supply."""
 
 
-def _setting(declared: Analysis, name: str) -> tuple[Any, Option]:
+def _setting(declared: Analysis | Declared, name: str) -> tuple[Any, Option]:
     if name in declared.declared:
         kind, option = declared.declared[name]
         if get_origin(kind) is not None and float not in get_args(
@@ -509,7 +509,7 @@ def _cells(text: str | None) -> type[Cells]:
     return make_dataclass("Cells", [argument], bases=(Cells,), frozen=True)
 
 
-def _run(declared: Analysis, values: dict[str, Any]) -> None:
+def _run(declared: Analysis | Declared, values: dict[str, Any]) -> None:
     output: Shown = values["output"]
     if declared.whole and output.chosen == "csv":
         raise InputError(
@@ -559,7 +559,7 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
     output.write(declared, rows, provenance, **settings)
 
 
-def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
+def _choices(declared: Analysis | Declared, values: dict[str, Any]) -> Choices:
     """The options of a command that its parts are made with."""
     own = {item.name for item in fields(Choices)}
     drawn, charges = values.get("drawn"), values.get("charges")
@@ -579,7 +579,7 @@ def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
 
 
 def _rows(
-    declared: Analysis,
+    declared: Analysis | Declared,
     choices: Choices,
     settings: dict[str, Any],
     values: dict[str, Any],
@@ -590,17 +590,16 @@ def _rows(
     sources: Cells = values["sources"]
     costs = values["charges"].own_costs if "charges" in values else None
     saved: dict[str, Result] = {}
-    if any(PARTS[part].saved for part in declared.takes.values()):
+    if any(PARTS[part].saved for part in declared.asks):
         saved, built = sources.results_and_cells()
     else:
         built = sources.by_path() if declared.names == "path" else sources.named()
     specs = {}
     if "again" in values:
-        needed = declared.parameters["located"].default is inspect.Parameter.empty
-        specs = values["again"].located(sources, built, all_needed=needed)
+        specs = values["again"].located(sources, built, all_needed=declared.needs_data)
     seeds = shared_seeds(built, choices.seed)
     cells = [
-        RunCell(
+        Cell(
             name,
             "",
             cell.folder,
@@ -610,6 +609,7 @@ def _rows(
             seed=seeds[name],
             built=cell,
             choices=choices,
+            watch=watch,
         )
         for name, cell in built.items()
     ]
@@ -634,7 +634,7 @@ def _rows(
 
 
 def _table_rows(
-    declared: Analysis,
+    declared: Analysis | Declared,
     settings: dict[str, Any],
     values: dict[str, Any],
 ) -> tuple[list[Any], Mapping[str, Mapping[str, Any]]]:

@@ -8,9 +8,10 @@ the paragraph for its users (`details`), a row class (`paper.row_columns`), func
 """
 
 import inspect
+import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import import_module
@@ -25,7 +26,11 @@ from typing import (
 )
 
 from deepval.cells.folder import BuiltCell
+from deepval.files.canonical import json_content, plain
 from deepval.judging.allowances import Selection
+from deepval.paper.row_columns import columns
+from deepval.paper.stored_files import rows_from_bytes, rows_to_bytes
+from deepval.paper.tidy import Column, Dots, Row, from_records, printed, records
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart
 from deepval.report.text_tables import Table
@@ -146,7 +151,7 @@ class PartOption:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a cell that analyses take (`paper.parts.PARTS`).
+    """A part of a cell that analyses take (`paper.study.PARTS`).
 
     Attributes:
         meaning: What it is.
@@ -187,17 +192,240 @@ class Part:
         out.
         """
         every = watch(cells, self.verb) if self.verb else cells
-        parts = {
-            at.label: part
-            for at in every
-            if (part := at.part(name, watch=watch)) is not None
-        }
+        parts = {at.name: part for at in every if (part := at.part(name)) is not None}
         return parts if self.joined is None else self.joined(parts)
+
+
+def settings_of(
+    rows: Callable[..., Any], *, without: Collection[str]
+) -> dict[str, Any]:
+    """Defaults of the arguments of `rows` that a user may set."""
+    settings = {}
+    for name, parameter in inspect.signature(rows).parameters.items():
+        is_supplied = name in without or name in PASSED
+        if not is_supplied and parameter.default is not parameter.empty:
+            settings[name] = parameter.default
+    return settings
+
+
+def declared_options(rows: Callable[..., Any]) -> dict[str, tuple[Any, Option]]:
+    """Type and declaration of the arguments of `rows` that are declared with an
+    Option.
+    """
+    declared = {}
+    for name, hint in get_type_hints(rows, include_extras=True).items():
+        if get_origin(hint) is Annotated and isinstance(hint.__metadata__[0], Option):
+            declared[name] = (hint.__origin__, hint.__metadata__[0])
+    return declared
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A second table of an analysis: its rows summarised over cells.
+
+    Attributes:
+        rows: Computes it from the rows.
+        columns: Its columns, in order.
+        title: Title of the printed table.
+        notes: Sentences below the table, from its rows.
+        tables: Its printed tables, if one table of all rows is not what to print.
+        is_record: Whether a report stores it with the rows.
+    """
+
+    rows: Callable[[Sequence[Row]], Iterable[Row]]
+    columns: Sequence[Column]
+    title: str = ""
+    notes: Callable[[Sequence[Row]], Iterable[str]] | None = None
+    tables: Callable[[Sequence[Row]], list[Table]] | None = None
+    is_record: bool = False
+
+    def printed(self, rows: Sequence[Row]) -> list[Table]:
+        """The summary of some rows as tables to print."""
+        return as_tables(self, list(self.rows(rows)))
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """One analysis.
+    """One analysis: its rows are dicts, and `columns` says what is in them.
+
+    Most print one table of all rows: a `title`, and `notes` if it needs any. The others
+    print a part of the rows, several tables, or a table with sections. They give
+    `tables`, an ordinary function that calls `tidy.printed` once per table.
+
+    Attributes:
+        name: Its name on the command line.
+        shows: What it shows, in one line of at most 52 characters.
+        details: What its rows show, in one or two sentences, for the docs.
+        paper: What the paper calls it.
+        example: Arguments of an example command.
+        rows: Computes the rows from cells. Its keyword arguments become options.
+        columns: The columns of its rows, in order.
+        title: Title of the printed table.
+        notes: Sentences below the table, from its rows.
+        tables: All printed tables, if one table of all rows is not what to print.
+        charts: What to draw.
+        figure: Draws the rows for a file (`--figure`).
+        over_cells: The rows summarised over cells.
+        see: Page and section of the docs with its definitions.
+        asks: Parts of the cells that it asks for (`study.PARTS`): they become option
+            groups, and a reproduction prepares them.
+        by: Which cells one call takes in a report: single cells, cells that share data
+            set, modes and geometry ("view"), cells that share data set and modes
+            ("pair"), or all cells of a data set.
+        judges: Whether it judges scores by itself, or the losses of test units alone;
+            ledgers of cells count it.
+        long: Whether it takes long, so that workers start with it.
+        least: Smallest number of cells that it needs.
+        needs_data: Whether it needs the data that the cells were built from.
+        among: Which cells it applies to, and what a report says if there are none.
+        names: Whether cells are named by folder name or by path.
+        recipes: Recipes that the command fits.
+        labels: Labels that the command fits them on.
+        budgets: Kinds of budgets that the command judges by default.
+        empty: Message if there are no rows.
+        table_rows: Computes the rows from tables and their scores; the command then
+            takes values files, too.
+    """
+
+    name: str
+    shows: str
+    details: str
+    paper: str
+    example: str
+    rows: Callable[..., Iterable[Row]]
+    columns: Sequence[Column]
+    title: str = ""
+    notes: Callable[[Sequence[Row]], Iterable[str]] | None = None
+    tables: Callable[[Sequence[Row]], list[Table]] | None = None
+    charts: Sequence[Dots] = ()
+    figure: Callable[[Sequence[Row]], Any] | None = None
+    over_cells: Summary | None = None
+    see: str | None = None
+    asks: Sequence[str] = ()
+    by: Literal["cell", "view", "pair", "set"] = "set"
+    judges: bool = False
+    long: bool = False
+    least: int = 1
+    needs_data: bool = False
+    among: tuple[Callable[[BuiltCell], bool], str] | None = None
+    names: Literal["folder", "path"] = "folder"
+    recipes: Sequence[str] = ()
+    labels: Sequence["Label"] = ()
+    budgets: Sequence[str] = ("latency",)
+    empty: str | None = None
+    table_rows: Callable[..., Iterable[Row]] | None = None
+    whole: bool = field(default=False, init=False)
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The arguments of `rows`."""
+        return inspect.signature(self.rows).parameters
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Defaults of the arguments of `rows` that a user may set."""
+        return settings_of(self.rows, without=("cells",))
+
+    @property
+    def declared(self) -> dict[str, tuple[Any, Option]]:
+        """The arguments that are declared with an Option: their type and their
+        declaration.
+        """
+        return declared_options(self.rows)
+
+    def run(self, cells: Sequence[Any], **settings: Any) -> list[Row]:
+        """The rows of some cells (`study.Cell`)."""
+        return self.checked(self.rows(cells, **settings))
+
+    def checked(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows.
+
+        Raises:
+            ValueError: A row has other columns than those declared.
+        """
+        listed = list(rows)
+        names = {column.name for column in self.columns}
+        for row in listed:
+            if row.keys() != names:
+                differ = ", ".join(sorted(row.keys() ^ names))
+                raise ValueError(f"{self.name}: rows and columns differ in {differ}.")
+        return listed
+
+    def report_tables(
+        self, rows: Sequence[Row], *, summary_first: bool = True, **_: Any
+    ) -> list[Table]:
+        """The rows as tables, with their summary over cells before or after them."""
+        tables = as_tables(self, rows)
+        if self.over_cells is None:
+            return tables
+        summary = self.over_cells.printed(rows)
+        if summary_first:
+            return [*summary, *tables]
+        return [*tables, *summary]
+
+    def chart(self, rows: Sequence[Row]) -> Chart | None:
+        """Its first chart, if it has any."""
+        if not self.charts:
+            return None
+        return self.charts[0].chart(rows)
+
+    def flat(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with one value per field, as CSV and JSON have them."""
+        return records(self.columns, rows)
+
+    def means(self, rows: Sequence[Row]) -> list[Row] | None:
+        """The summary over cells with one value per field; None if it has none."""
+        if self.over_cells is None:
+            return None
+        return records(self.over_cells.columns, self.over_cells.rows(rows))
+
+    def stored(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows of a report as records, every field unrounded."""
+        if self.over_cells is not None and self.over_cells.is_record:
+            return [*self.flat(rows), *(self.means(rows) or ())]
+        return self.flat(rows)
+
+    def to_bytes(self, rows: Sequence[Row]) -> bytes:
+        """The rows as the content of a file."""
+        return json.dumps(plain(self.flat(rows)), allow_nan=False).encode()
+
+    def from_bytes(self, content: bytes) -> list[Row]:
+        """The rows in the content of a file."""
+        return from_records(self.columns, json_content(content, "stored rows"))
+
+    @property
+    def meanings(self) -> dict[str, dict[str, str]]:
+        """What each column means, by name of the table."""
+        meanings = {"rows": meanings_of(self.columns)}
+        if self.over_cells is not None:
+            meanings["over cells"] = meanings_of(self.over_cells.columns)
+        return meanings
+
+
+def as_tables(declared: Analysis | Summary, rows: Sequence[Row]) -> list[Table]:
+    """The rows as tables to print."""
+    if declared.tables is not None:
+        return declared.tables(rows)
+    notes: Iterable[str] = ()
+    if declared.notes is not None:
+        notes = declared.notes(rows)
+    return [printed(declared.title, declared.columns, rows, notes=notes)]
+
+
+def meanings_of(columns: Sequence[Column]) -> dict[str, str]:
+    """What each field of CSV and JSON means."""
+    meanings = {}
+    for column in columns:
+        meanings[column.name] = column.meaning
+        if column.bounds is not None:
+            meanings[f"{column.name}_lo"] = "Lower end of its 95 % interval over units"
+            meanings[f"{column.name}_hi"] = "Upper end of the interval"
+    return meanings
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One analysis whose rows are dataclasses, still to be written as an `Analysis`.
 
     Attributes:
         name: Its name on the command line.
@@ -290,6 +518,11 @@ class Analysis:
             )
 
     @property
+    def asks(self) -> tuple[str, ...]:
+        """Names of the parts that it takes."""
+        return tuple(self.takes.values())
+
+    @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The arguments of `rows`."""
         return inspect.signature(self.rows).parameters
@@ -297,26 +530,44 @@ class Analysis:
     @property
     def settings(self) -> dict[str, Any]:
         """Defaults of the arguments that are not parts."""
-        return {
-            name: parameter.default
-            for name, parameter in self.parameters.items()
-            if name not in self.takes
-            and name not in PASSED
-            and parameter.default is not parameter.empty
-        }
+        return settings_of(self.rows, without=self.takes)
 
     @property
     def declared(self) -> dict[str, tuple[Any, Option]]:
         """The arguments that are declared with an Option: their type and their
         declaration.
         """
-        hints = get_type_hints(self.rows, include_extras=True)
+        return declared_options(self.rows)
+
+    def flat(self, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        """The rows with one value per field."""
+        return [asdict(row) for row in rows]
+
+    def to_bytes(self, rows: Sequence[Any]) -> bytes:
+        """The rows as the content of a file."""
+        return rows_to_bytes(rows)
+
+    def from_bytes(self, content: bytes) -> list[Any]:
+        """The rows in the content of a file."""
+        return rows_from_bytes(content)
+
+    def means(self, rows: Sequence[Any]) -> list[dict[str, Any]] | None:
+        """The summary over cells with one value per field; None if it has none."""
+        if self.over_cells is None:
+            return None
+        return [asdict(row) for row in self.over_cells(rows)]
+
+    @property
+    def meanings(self) -> dict[str, dict[str, str]]:
+        """What each column means, by name of the row."""
+        kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
+        if self.whole:
+            return {}
         return {
-            name: (hint.__origin__, hint.__metadata__[0])
-            for name, hint in hints.items()
-            if get_origin(hint) is Annotated
-            and hint.__metadata__
-            and isinstance(hint.__metadata__[0], Option)
+            kind.__name__: {
+                name: column.meaning for name, column in columns(kind).items()
+            }
+            for kind in kinds
         }
 
     def run(self, parts: Mapping[str, Any], **settings: Any) -> list[Any]:
@@ -376,7 +627,7 @@ names.
 """
 
 
-def declare(module: str, **about: Any) -> Analysis:
+def declare(module: str, **about: Any) -> Declared:
     """The analysis of a module, with its name and the functions in it; `about` has the
     other fields.
 
@@ -400,7 +651,7 @@ def declare(module: str, **about: Any) -> Analysis:
             part: part for part in ("cells", "located", "results") if part in arguments
         },
     }
-    return Analysis(
+    return Declared(
         module.rpartition(".")[2].replace("_", "-"), **usual | about | functions
     )
 
@@ -410,7 +661,7 @@ PASSED = frozenset({"watch", "map_fits"})
 
 
 @cache
-def analysis(name: str) -> Analysis:
+def analysis(name: str) -> Analysis | Declared:
     """The analysis of this name, from its module.
 
     Raises:
@@ -421,9 +672,9 @@ def analysis(name: str) -> Analysis:
         f"{'overview' if name in REPORT_ONLY else name.replace('-', '_')}"
     )
     declared = getattr(module, name.replace("-", "_").upper(), None)
-    if not isinstance(declared, Analysis) or declared.name != name:
+    if not isinstance(declared, Analysis | Declared) or declared.name != name:
         raise TypeError(
             f"{module.__name__} must declare {name.replace('-', '_').upper()} = "
-            "declare(__name__, ...), as paper/analysis.py describes."
+            "Analysis(...), as paper/analysis.py describes."
         )
     return declared

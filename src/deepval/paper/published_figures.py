@@ -261,9 +261,9 @@ def affected_in(cells: Sequence[JudgedCell], units: str) -> Affected:
 
 def compare_with_paper(run: Run, records: Records) -> BesidePaper:
     """The figures of a run beside those of the paper."""
-    cells = _Cells({(at.collection, at.label): at.cell for at in run.cells})
+    cells = _Cells({(at.collection, at.name): at.cell for at in run.cells})
     places = {
-        (at.collection, at.label): Place(
+        (at.collection, at.name): Place(
             at.cell.spec.dataset,
             f"{at.cell.table.modes[0]} -> {at.cell.table.modes[-1]}",
             at.cell.spec.geometry,

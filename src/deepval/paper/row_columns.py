@@ -6,10 +6,9 @@ declarations. Analyses share the columns that describe a cell and its harm, and 
 functions that fill them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from itertools import groupby
-from statistics import fmean
+from itertools import combinations, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,16 +20,19 @@ from deepval.errors import InputError
 from deepval.judging.cases import JudgedCell
 from deepval.judging.draws import Draws
 from deepval.judging.ratios import ratio
-from deepval.perception.reported.losses import LOSSES
+from deepval.paper.tidy import (
+    count,
+    share,
+)
 from deepval.perception.reported.score_thresholds import (
     SHARED,
     OperatingPoint,
     count_matching_point,
 )
-from deepval.report.text_tables import MISSING as DASH
-from deepval.report.text_tables import Table, TableCell, interval, number, percent
+from deepval.report.text_tables import Table, TableCell, interval, number
 from deepval.results import BudgetRecord, Result
 from deepval.tables.costs import Costs
+from deepval.tables.keys import positions
 from deepval.tables.split import units_of
 from deepval.tables.values import ValueTable
 
@@ -179,59 +181,6 @@ def _cell(item: Field[Any], declared: Column, row: Any) -> TableCell:
         return TableCell(interval(*ends, lambda value: str(declared.form(value))))
     text = declared.form(row if declared.of_row else getattr(row, item.name))
     return TableCell(text) if isinstance(text, str) else text
-
-
-def count(value: int | None) -> str:
-    """A number of things, with thousands separated, or a dash."""
-    return DASH if value is None else f"{value:,}"
-
-
-def decimals(digits: int) -> Callable[[float | None], str]:
-    """A format with this number of decimals."""
-    return lambda value: number(value, digits)
-
-
-def shortest(value: float | None) -> str:
-    """A number with as many digits as it needs, or a dash."""
-    return DASH if value is None else f"{value:g}"
-
-
-def share(value: float | None) -> str:
-    """A share in percent with one digit."""
-    return percent(value, 1)
-
-
-def feasible_share(value: float | None) -> str:
-    """The share of inputs that an allocator may escalate in percent; `inf.` where it
-    cannot run.
-    """
-    return "inf." if value is None else share(value)
-
-
-def level(value: float | None) -> str:
-    """A budget's share in whole percent."""
-    return percent(value, 0)
-
-
-def yes_no(value: bool | None) -> str:  # noqa: FBT001
-    """Whether something holds, or a dash."""
-    return DASH if value is None else "yes" if value else "no"
-
-
-def or_dash(value: str | None) -> str:
-    """A text, or a dash."""
-    return value or DASH
-
-
-def or_nothing(value: str | None) -> str:
-    """A text that may be missing."""
-    return value or ""
-
-
-def mean_of_all(values: Sequence[float | None]) -> float | None:
-    """The mean over cells; None where a cell has no value, or there is no cell."""
-    numbers = [value for value in values if value is not None]
-    return fmean(numbers) if numbers and len(numbers) == len(values) else None
 
 
 @dataclass(frozen=True)
@@ -453,11 +402,6 @@ def harm(table: ValueTable, draws: Draws) -> dict[str, Any]:
     }
 
 
-def loss_title(loss: str) -> str:
-    """The number of a perception loss and its name, as tables show them."""
-    return f"{loss} ({LOSSES[loss].partition(':')[0]})"
-
-
 def sees_the_same(one: BuiltCell, other: BuiltCell) -> bool:
     """Whether two cells share data set, modes and geometry, so that they differ in the
     consumer alone.
@@ -466,3 +410,35 @@ def sees_the_same(one: BuiltCell, other: BuiltCell) -> bool:
         one.definition[part] == other.definition[part]
         for part in ("dataset", "modes", "geometry")
     )
+
+
+def pairs(cells: Mapping[str, BuiltCell]) -> Iterator[tuple[str, str]]:
+    """Pairs of cells that differ in the consumer alone; an error if there is none."""
+    members = [
+        (a, b) for a, b in combinations(cells, 2) if sees_the_same(cells[a], cells[b])
+    ]
+    if not members:
+        raise InputError(
+            "Two cells with the same data set, modes and geometry are needed to "
+            f"compare consumers; found none among {', '.join(cells)}."
+        )
+    yield from members
+
+
+def shared_inputs(
+    one: BuiltCell, other: BuiltCell, units: Units
+) -> tuple[ValueTable, ValueTable]:
+    """The inputs that both cells judge; cells of the same data set have them in the
+    same order.
+    """
+    first, second = loss_table(one, units), loss_table(other, units)
+    common = (
+        first.keep(positions(first.input, second.input) >= 0),
+        second.keep(positions(second.input, first.input) >= 0),
+    )
+    if not len(common[0]):
+        raise InputError(
+            f"{one.folder} and {other.folder}: two consumers need inputs in common; "
+            "there are none."
+        )
+    return common

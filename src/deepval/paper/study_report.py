@@ -8,7 +8,7 @@ from typing import Any
 
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
-from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
+from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, Declared, analysis
 from deepval.paper.published_figures import (
     LEAST_AFFECTED,
     LEAST_UNITS,
@@ -79,7 +79,7 @@ def _content(run: Run, records: Records, beside: BesidePaper) -> dict[str, Any]:
         "deepval": __version__,
         "paper": SOURCE,
         "cells": [
-            _about(at) | {"track": tracked_cell(at.folder, at.label).track}
+            _about(at) | {"track": tracked_cell(at.folder, at.name).track}
             for at in run.cells
         ],
         "notes": list(run.notes),
@@ -114,7 +114,7 @@ def _about(at: Any) -> dict[str, Any]:
     return {
         "dataset": cell.spec.dataset,
         "collection": at.collection,
-        "cell": at.label,
+        "cell": at.name,
         "id": cell.id,
         "split": cell.split.digest,
         "cheap": cell.table.modes[0],
@@ -212,7 +212,7 @@ def _ran(run: Run) -> Section:
         "Cells that were built on this machine or read from their folders; every table "
         "below is over these."
     )
-    matches = [tracked_cell(at.folder, at.label).match for at in run.cells]
+    matches = [tracked_cell(at.folder, at.name).match for at in run.cells]
     if any(match is not None and not match.cell.published for match in matches):
         lead = f"{lead} {LOCAL_NOTE}"
     return Section("What was run", lead, tuple(blocks))
@@ -280,7 +280,7 @@ def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Section | None:
 
 
 def _block(
-    declared: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool
+    declared: Analysis | Declared, dataset: str, rows: Sequence[Any], *, alone: bool
 ) -> Passage:
     tables = nonempty(declared.report_tables(rows))
     named = tables if alone else tuple(with_subject(table, dataset) for table in tables)

@@ -28,11 +28,10 @@ from deepval.paper.row_columns import (
     column,
     declared_table,
     high,
-    level,
     loss_table,
     low,
-    or_nothing,
 )
+from deepval.paper.tidy import level, or_nothing
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number, percent

@@ -19,14 +19,8 @@ from deepval.errors import InputError
 from deepval.judging.pairs import ComparisonRow, compare
 from deepval.judging.pooled import PooledComparison, compare_over
 from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    BudgetColumns,
-    column,
-    declared_table,
-    high,
-    low,
-    mean_of_all,
-)
+from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low
+from deepval.paper.tidy import mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.figures import style
 from deepval.report.figures.gain_figures import stacked

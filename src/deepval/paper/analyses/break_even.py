@@ -25,13 +25,11 @@ from deepval.paper.row_columns import (
     Charged,
     Units,
     column,
-    decimals,
     declared_table,
     figures,
     loss_table,
-    shortest,
-    yes_no,
 )
+from deepval.paper.tidy import decimals, shortest, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.text_tables import MISSING, Table, cost, percent

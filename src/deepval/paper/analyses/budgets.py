@@ -21,13 +21,11 @@ from deepval.paper.row_columns import (
     CellName,
     column,
     declared_table,
-    feasible_share,
     high,
     low,
-    mean_of_all,
     mode_costs,
-    shortest,
 )
+from deepval.paper.tidy import feasible_share, mean_of_all, shortest
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.gain_figures import Levels, charged_levels
 from deepval.report.text_tables import Table, TableCell, mark_of, number, percent

@@ -21,14 +21,8 @@ from deepval.fit_targets import TARGETS, Gain, RoutingObjective
 from deepval.judging.allowances import Selection
 from deepval.judging.cases import judge, shared_seeds
 from deepval.judging.pooled import compare_bases, together
-from deepval.paper.row_columns import (
-    BudgetColumns,
-    column,
-    declared_table,
-    high,
-    low,
-    share,
-)
+from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low
+from deepval.paper.tidy import share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.text_tables import Table, TableCell, interval, number, percent

@@ -47,8 +47,8 @@ from deepval.paper.row_columns import (
     high,
     loss_table,
     low,
-    shortest,
 )
+from deepval.paper.tidy import shortest
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.text_tables import Table, number, percent

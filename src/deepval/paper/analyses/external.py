@@ -28,14 +28,8 @@ from deepval.judging.concordance import (
     spearman,
 )
 from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    CellName,
-    Form,
-    column,
-    decimals,
-    declared_table,
-    share,
-)
+from deepval.paper.row_columns import CellName, Form, column, declared_table
+from deepval.paper.tidy import decimals, share
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number, percent
 from deepval.results import known

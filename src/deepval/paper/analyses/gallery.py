@@ -30,9 +30,8 @@ from deepval.paper.row_columns import (
     column,
     declared_table,
     loss_table,
-    or_dash,
-    yes_no,
 )
+from deepval.paper.tidy import or_dash, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError

@@ -21,8 +21,8 @@ from deepval.paper.row_columns import (
     Form,
     column,
     declared_table,
-    mean_of_all,
 )
+from deepval.paper.tidy import mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.figures.gain_figures import CAUSES, stacked
 from deepval.report.text_tables import Table, percent, quantity

@@ -33,11 +33,11 @@ from deepval.paper.row_columns import (
     column,
     declared_table,
     high,
-    level,
     loss_table,
     low,
 )
-from deepval.paper.row_columns import share as in_percent
+from deepval.paper.tidy import level
+from deepval.paper.tidy import share as in_percent
 from deepval.perception.reported.detections import (
     Detections,
     ground_boxes,

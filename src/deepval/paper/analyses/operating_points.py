@@ -39,11 +39,11 @@ from deepval.paper.row_columns import (
     Units,
     cell_columns,
     column,
-    count,
     declared_table,
     harm,
     loss_table,
 )
+from deepval.paper.tidy import count
 from deepval.perception.reported.detections import Detections, has_ground_boxes
 from deepval.perception.reported.score_thresholds import (
     GRID,

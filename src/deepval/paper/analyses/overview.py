@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from deepval.judging.allowances import LEVELS
 from deepval.judging.pooled import Pooled, pool
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import Declared
 from deepval.report.tables.overview import overview
 from deepval.report.text_tables import Table, interval, lines_of, number, percent
 from deepval.results import Result
@@ -47,7 +47,7 @@ def pooled_table(rows: Sequence[Pooled]) -> Table:
     return Table("Means over the cells", header, lines_of(texts))
 
 
-OVERVIEW = Analysis(
+OVERVIEW = Declared(
     "overview",
     shows="Show every allocator in every cell",
     details=(
@@ -61,7 +61,7 @@ OVERVIEW = Analysis(
     takes={"results": "results"},
     records=lambda tables: (),
 )
-CHARGED = Analysis(
+CHARGED = Declared(
     "charged",
     shows="Show every charged allocator in every cell",
     details=(
@@ -75,7 +75,7 @@ CHARGED = Analysis(
     takes={"results": "charged"},
     records=lambda tables: (),
 )
-POOLED = Analysis(
+POOLED = Declared(
     "pooled",
     shows="Show the mean of every allocator over the cells",
     details=(

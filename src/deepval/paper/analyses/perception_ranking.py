@@ -32,14 +32,9 @@ from deepval.paper.analyses.selection_regret import (
     too_few,
 )
 from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    CellName,
-    column,
-    decimals,
-    declared_table,
-    loss_table,
-    loss_title,
-)
+from deepval.paper.columns import loss_title
+from deepval.paper.row_columns import CellName, column, declared_table, loss_table
+from deepval.paper.tidy import decimals
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, number, percent

@@ -29,7 +29,9 @@ from deepval.judging.pairs import Basis, Contender, basis, contenders
 from deepval.judging.pooled import Pair, mean_if_all, over_pairs, shared_draws
 from deepval.judging.tie_expectations import inclusion
 from deepval.paper.analysis import Option, declare
-from deepval.paper.row_columns import column, high, loss_table, loss_title, low
+from deepval.paper.columns import loss_title
+from deepval.paper.row_columns import column, high, loss_table, low
+from deepval.paper.study import FREE
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -48,8 +50,6 @@ from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable, quota
 
 RANDOM = "random"
-FREE = (RANDOM, "uncertainty", "criticality", "ego-speed")
-"""Signals without a fit."""
 POOLS = ("target-free", "learned", "diagnostics")
 """Pools of signals; each contains those before it: signals without a fit, fitted
 allocators, diagnostics.

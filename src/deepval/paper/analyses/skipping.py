@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Annotated
 
-from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
-from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
 from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import (
@@ -24,11 +22,11 @@ from deepval.paper.row_columns import (
     CellName,
     column,
     declared_table,
-    feasible_share,
     high,
     low,
-    shortest,
 )
+from deepval.paper.study import skippers
+from deepval.paper.tidy import feasible_share, shortest
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
 from deepval.results import Result, Row, lists_by_key, row_from
@@ -92,21 +90,6 @@ class SkippingCount(BudgetColumns, AllocatorName):
     better: int = column("Positive cells in which it beats random", "better")
     worse: int = column("Positive cells in which it loses to random", "worse")
     unresolved: int = column("Positive cells whose interval contains 0", "unresolved")
-
-
-def skippers() -> tuple[str, ...]:
-    """Allocators of the package that do not look at the cheap mode's output."""
-    uses_by_name = {name: signal.uses for name, signal in SIGNALS.items()}
-    uses_by_name |= {
-        name: PixelRouter.uses
-        for name, recipe in RECIPES.items()
-        if isinstance(recipe, PixelRecipe)
-    }
-    return tuple(
-        name
-        for name, parts in uses_by_name.items()
-        if not any(part.startswith("cheap") for part in parts)
-    )
 
 
 Skippers = Annotated[

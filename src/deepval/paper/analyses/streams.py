@@ -35,20 +35,12 @@ from deepval.paper.row_columns import (
     high,
     low,
 )
-from deepval.paper.row_columns import share as in_percent
+from deepval.paper.study import CONTROL, VALUES
+from deepval.paper.tidy import share as in_percent
 from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.text_tables import Table, number, percent
 from deepval.results import BudgetKey, Result, Stream, known
 
-CONTROL = "random scores"
-"""Prefix of the names of control scores.
-
-These are random, so what they lose is the cost of the policy alone.
-"""
-VALUES = "decision values"
-"""Name of scores that are the decision values themselves, out of fold: what policies
-lose with the best scores.
-"""
 ALL = "all"
 """Name of the row over all allocators together, without controls."""
 
@@ -133,14 +125,6 @@ class _Member(NamedTuple):
         behind = np.where(same, 0.0, behind)
         upto = totals.drawn.stop
         return behind[:upto], paired_shares(totals, ours, theirs)[:upto]
-
-
-def control_scores(
-    inputs: int, number: int, *, seed: int = 0
-) -> dict[str, Float[np.ndarray, "input"]]:
-    """Random scores, to be judged beside the allocators: `number` of them by name."""
-    rng = np.random.Generator(np.random.PCG64(seed))
-    return {f"{CONTROL} {index + 1}": rng.random(inputs) for index in range(number)}
 
 
 def rows(

@@ -30,8 +30,9 @@ from deepval.judging.evaluation import evaluate
 from deepval.judging.intervals import interval_over
 from deepval.judging.pairs import basis
 from deepval.paper.analysis import Option, declare
-from deepval.paper.row_columns import column, count, declared_table
-from deepval.paper.row_columns import share as in_percent
+from deepval.paper.row_columns import column, declared_table
+from deepval.paper.tidy import count
+from deepval.paper.tidy import share as in_percent
 from deepval.progress import Watch, unwatched
 from deepval.report.figures.gain_figures import across
 from deepval.report.text_tables import MISSING, Table, number, percent

@@ -23,13 +23,10 @@ from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     AllocatorName,
     column,
-    count,
     declared_table,
-    level,
-    or_nothing,
     sees_the_same,
-    share,
 )
+from deepval.paper.tidy import count, level, or_nothing, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number

@@ -25,9 +25,9 @@ from deepval.paper.row_columns import (
     high,
     low,
     mode_costs,
-    or_dash,
 )
-from deepval.paper.row_columns import share as in_percent
+from deepval.paper.tidy import or_dash
+from deepval.paper.tidy import share as in_percent
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, number, percent
 from deepval.results import BudgetKey, Reason, Result, Row, Stream, joined, lists_by_key
