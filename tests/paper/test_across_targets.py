@@ -21,6 +21,7 @@ from deepval.systems.learned import learned_planners
 from deepval.tables.keys import positions
 from driving import Lidar
 from learned_worlds import AHEAD, FRAMES, Roads, fan, small_weights
+from tidy_rows import flat_means, flat_rows, study_cells
 from train_planner import masks_bytes, npz_bytes
 
 MODES = tuple(
@@ -163,7 +164,13 @@ def test_a_transfer_tells_which_share_of_frames_both_consumers_judge(built):
     two = {name: built[name] for name in NAMES[:2]}
     rows = {
         (row.source, row.target): row
-        for row in transfer.rows(two, ["gate-ridge"], alphas=[0.2], draws=0)
+        for row in flat_rows(
+            transfer.TRANSFER,
+            study_cells(two),
+            recipes=["gate-ridge"],
+            alphas=[0.2],
+            draws=0,
+        )
     }
     assert rows[NAMES[1], NAMES[0]].common == pytest.approx((FRAMES - AHEAD) / FRAMES)
     assert rows[NAMES[0], NAMES[1]].common == rows[NAMES[0], NAMES[0]].common == 1
@@ -239,9 +246,14 @@ def test_the_gate_is_fitted_out_of_fold_on_every_target(built):
 
 def test_transfers_are_counted_over_all_budgets_and_wins_at_one():
     def row(source, target, alpha, regret, verdict, coverage=1.0):
-        return transfer.Transfer(
-            "gate", source, target, alpha, coverage, 1.0, 0.5, regret, verdict
-        )
+        return {
+            "source": source,
+            "target": target,
+            "alpha": alpha,
+            "coverage": coverage,
+            "regret": regret,
+            "verdict": verdict,
+        }
 
     rows = [
         row("a", "a", 0.2, 0.0, "better"),
@@ -250,7 +262,7 @@ def test_transfers_are_counted_over_all_budgets_and_wins_at_one():
         row("a", "b", 0.2, -0.1, "unresolved", 0.8),
         row("b", "b", 0.2, 0.0, "worse"),
     ]
-    every, covered = transfer.over_cells(rows)
+    every, covered = flat_means(transfer.TRANSFER, rows)
     assert (every.transfers, every.regret, every.others, every.others_better) == (
         3,
         -0.1,

@@ -174,7 +174,7 @@ def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
         }
     }
     assert json.loads(capsys.readouterr().out) == json.loads(
-        json.dumps([vars(row) | source for row in found])
+        json.dumps([row.fields | source for row in found])
     )
     call("analyse", *words, "--out", tmp_path / "rows.csv")
     assert "Written to" in capsys.readouterr().out

@@ -8,6 +8,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from statistics import fmean, median
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from deepval.judging.draws import seeds_by_units
 from deepval.paper.analyses import arbiter, perception_ranking, selection_regret
 from deepval.paper.analyses.selection_regret import pools, ranked
 from small_cells import build_cells
+from tidy_rows import flat_rows, study_cells
 from worlds import quietly
 
 # tiny cells
@@ -148,8 +150,12 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
     made = {str(i): random_cell(rng) for i in range(2)}
     cells = {name: cell for name, (cell, _) in made.items()}
     scores = {name: scored for name, (_, scored) in made.items()}
-    rows = perception_ranking.rows(cells, scores)
-    assert rows == perception_ranking.rows(cells, scores)
+    rows = flat_rows(
+        perception_ranking.PERCEPTION_RANKING, study_cells(cells, scores=scores)
+    )
+    assert rows == flat_rows(
+        perception_ranking.PERCEPTION_RANKING, study_cells(cells, scores=scores)
+    )
     assert len(rows) == 2 * 2 * 4
     for row in rows:
         cell, scored = made[row.cell]
@@ -165,7 +171,7 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
         )
         assert row.tau == (None if exact is None else pytest.approx(exact))
         assert (row.pool, row.signals) == ("target-free", 4)
-    for mean in perception_ranking.counts_over_cells(rows):
+    for mean in counts_of(rows):
         own = [row for row in rows if row.loss == mean.loss]
         taus = [row.tau for row in own if row.tau is not None]
         assert (mean.cells, mean.pairs, mean.ranked) == (2, 8, len(taus))
@@ -176,14 +182,22 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
         )
 
 
+def counts_of(rows):
+    counts = perception_ranking.counts_over_cells(rows)
+    return [SimpleNamespace(**count) for count in counts]
+
+
 def test_the_gain_that_is_scored_is_its_own_optimum():
     rng = np.random.default_rng(5)
     cell, scored = random_cell(rng)
     gains = {f"gain-{loss}": cell.evidence.losses[0][loss] for loss in ("E1", "E8")}
-    rows = perception_ranking.rows(
-        {"cell": cell},
-        {"cell": scored},
-        {"cell": made_scores(cell, gains, kind="diagnostic")},
+    rows = flat_rows(
+        perception_ranking.PERCEPTION_RANKING,
+        study_cells(
+            {"cell": cell},
+            scores={"cell": scored},
+            diagnostics={"cell": made_scores(cell, gains, kind="diagnostic")},
+        ),
     )
     for row in rows:
         if row.pool == "diagnostics":
@@ -194,13 +208,17 @@ def test_the_gain_that_is_scored_is_its_own_optimum():
 def test_the_papers_cells_make_52_pairs_of_cell_and_budget():
     cells, scores = paper_cells()
     assert len(cells) == 14
-    rows = perception_ranking.rows(cells, scores, losses=["E1"])
+    rows = flat_rows(
+        perception_ranking.PERCEPTION_RANKING,
+        study_cells(cells, scores=scores),
+        losses=["E1"],
+    )
     assert len(rows) == 52
     (out,) = set(cells) - {row.cell for row in rows}
     assert "idm" in out
     assert out.endswith("safety")
     assert {row.signals for row in rows if "nuplan" in row.cell} == {3}
-    (mean,) = perception_ranking.counts_over_cells(rows)
+    (mean,) = counts_of(rows)
     assert (mean.cells, mean.pairs) == (13, 52)
     first = perception_ranking.table(rows).sections[0][0]
     assert [cell.text for cell in first][2:4] == ["13", "52"]
@@ -208,7 +226,12 @@ def test_the_papers_cells_make_52_pairs_of_cell_and_budget():
 
 def test_the_papers_regret_is_over_its_ten_core_cells_and_pdm_closed():
     cells, scores = paper_cells()
-    rows = selection_regret.rows(cells, scores, losses=["E1", "E8"], draws=20)
+    rows = flat_rows(
+        selection_regret.SELECTION_REGRET,
+        study_cells(cells, train_scores=scores),
+        losses=["E1", "E8"],
+        draws=20,
+    )
     means = [row for row in rows if row.cell is None]
     assert [(row.loss, row.alpha) for row in means] == [
         (loss, a) for a in ALPHAS for loss in ("E1", "E8")
@@ -257,9 +280,19 @@ def test_selection_regret_matches_a_loop_over_cells_draws_and_inputs(seed):
     }
     cells = {name: cell for name, (cell, _) in made.items()}
     scores = {name: scored for name, (_, scored) in made.items()}
-    rows = selection_regret.rows(cells, scores, alphas=(0.2, 0.5), draws=15, seed=4)
-    assert rows == selection_regret.rows(
-        cells, scores, alphas=(0.2, 0.5), draws=15, seed=4
+    rows = flat_rows(
+        selection_regret.SELECTION_REGRET,
+        study_cells(cells, train_scores=scores),
+        alphas=(0.2, 0.5),
+        draws=15,
+        seed=4,
+    )
+    assert rows == flat_rows(
+        selection_regret.SELECTION_REGRET,
+        study_cells(cells, train_scores=scores),
+        alphas=(0.2, 0.5),
+        draws=15,
+        seed=4,
     )
     seeds = seeds_by_units({name: cell.split.test for name, cell in cells.items()}, 4)
     assert seeds["one"] == seeds["two"] != seeds["other"]
@@ -317,7 +350,11 @@ def test_choosing_alike_costs_nothing_exactly():
     same = made_cell(
         cell.table.decision_values, cell.table.unit_ids[cell.table.unit], gains
     )
-    for row in selection_regret.rows({"cell": same}, {"cell": scored}, draws=30):
+    for row in flat_rows(
+        selection_regret.SELECTION_REGRET,
+        study_cells({"cell": same}, train_scores={"cell": scored}),
+        draws=30,
+    ):
         assert row.by_perception == row.by_decision
         assert (row.regret, row.regret_lo, row.regret_hi, row.alike) == (0, 0, 0, 1)
         assert row.verdict == "unresolved"
@@ -334,8 +371,21 @@ def test_nothing_to_choose_on_is_said_cell_by_cell():
         InputError,
         match=r"found none \(flat: 0 affected validation inputs, fewer than 8\)",
     ):
-        quietly(selection_regret.rows, {"flat": flat}, {"flat": scored})
-    assert quietly(perception_ranking.rows, {"flat": flat}, {"flat": scored}) == []
+        quietly(
+            flat_rows,
+            selection_regret.SELECTION_REGRET,
+            study_cells({"flat": flat}, train_scores={"flat": scored}),
+        )
+    assert (
+        quietly(
+            flat_rows,
+            perception_ranking.PERCEPTION_RANKING,
+            study_cells(
+                {"flat": flat}, scores={"flat": scored}, diagnostics={"flat": {}}
+            ),
+        )
+        == []
+    )
 
 
 @pytest.fixture(scope="module")
@@ -384,7 +434,12 @@ def test_commands_tell_rows_and_count_the_look(folder, capsys):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_arbiter_chooses_on_validation_units_and_is_judged_on_test_units(seed):
     cell, scored = random_cell(np.random.default_rng(seed))
-    rows = arbiter.rows({"one": cell}, {"one": scored}, alphas=ALPHAS, draws=5)
+    rows = flat_rows(
+        arbiter.ARBITER,
+        study_cells({"one": cell}, train_scores={"one": scored}),
+        alphas=ALPHAS,
+        draws=5,
+    )
     assert [(row.pool, row.alpha) for row in rows] == list(
         itertools.product(dict.fromkeys(row.pool for row in rows), ALPHAS)
     )
@@ -425,4 +480,4 @@ def test_the_arbiter_needs_a_cell_with_enough_to_choose_on():
     with pytest.raises(
         InputError, match="There must be a cell to choose on; found none"
     ):
-        arbiter.rows(few, scores, draws=5)
+        flat_rows(arbiter.ARBITER, study_cells(few, train_scores=scores), draws=5)

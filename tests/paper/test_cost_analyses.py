@@ -38,7 +38,7 @@ from deepval.tables.scores import align
 from deepval.tables.split import Split
 from reference.evaluation import best_gain, expected_top
 from small_cells import build_cells
-from tidy_rows import flat_rows, study_cells
+from tidy_rows import flat_means, flat_rows, study_cells
 from worlds import COSTS, judge, table_of
 
 BOARDS = {
@@ -101,7 +101,7 @@ def causal():
 
 
 def test_the_papers_cells_have_62_feasible_rows(causal):
-    rows = gaps.rows(causal, kinds=KINDS)
+    rows = flat_rows(gaps.GAPS, study_cells(causal=causal), kinds=KINDS)
     assert len(rows) == 12 * 6 * 2
     feasible = [row for row in rows if row.feasible]
     count = {
@@ -130,15 +130,15 @@ def test_the_papers_cells_have_62_feasible_rows(causal):
     assert (
         "62 of 144 rows are feasible; the causal "
         f"term is negative in {negative} of the 62"
-    ) in gaps.table(rows).notes[0]
+    ) in gaps.tables(rows)[0].notes[0]
 
 
 def test_gaps_add_up_and_their_means_are_those_over_feasible_cells(causal):
-    rows = gaps.rows(causal, kinds=KINDS)
+    rows = flat_rows(gaps.GAPS, study_cells(causal=causal), kinds=KINDS)
     for row in rows:
         if row.feasible:
             assert row.gap == pytest.approx(sum(row[term] for term in TERMS))
-    for mean in gaps.over_cells(rows):
+    for mean in flat_means(gaps.GAPS, rows):
         own = [
             r
             for r in rows
@@ -180,7 +180,7 @@ def test_the_causal_term_is_that_of_a_loop_over_time():
     result = judge(
         table, {"light": score}, [deepval.Latency(0.3)], draws=0, calibration=HELD
     )
-    (row,) = gaps.rows({"cell": result}, kinds=KINDS)
+    (row,) = flat_rows(gaps.GAPS, study_cells(causal={"cell": result}), kinds=KINDS)
     rate = 0.3 - 0.5 / 8.0
     held, tested = np.isin(UNITS, HELD), ~np.isin(UNITS, HELD)
     go = [
@@ -227,7 +227,9 @@ def test_shares_left_are_those_of_the_papers_table():
         costs = board(BOARDS[data][0])
         table, values = world(0, costs=costs, inputs=3000)
         found[data] = judge(table, {name: values for name in names}, levels, draws=0)
-    rows = budgets.overheads(budgets.rows(found))
+    rows = flat_means(
+        budgets.BUDGETS, flat_rows(budgets.BUDGETS, study_cells(charged=found))
+    )
     for name, shares in printed.items():
         for alpha, pair in zip((0.2, 0.5), shares, strict=True):
             for data, share in zip(found, pair, strict=True):
@@ -260,7 +262,7 @@ def levelled():
 
 
 def test_charged_rows_stand_beside_the_free_ones(levelled):
-    rows = budgets.rows(levelled)
+    rows = flat_rows(budgets.BUDGETS, study_cells(charged=levelled))
     assert {row.kind for row in rows} == {"latency"}
     for row in rows:
         result = levelled[row.cell]
@@ -274,7 +276,7 @@ def test_charged_rows_stand_beside_the_free_ones(levelled):
             paid.verdict,
         )
         assert row.share == (None if paid.slots is None else paid.slots / paid.inputs)
-    for over in budgets.overheads(rows):
+    for over in flat_means(budgets.BUDGETS, rows):
         own = [
             r
             for r in rows
@@ -288,7 +290,12 @@ def test_charged_rows_stand_beside_the_free_ones(levelled):
 
 def test_the_figure_of_levels_leaves_out_what_cannot_run(levelled, tmp_path):
     panels = budgets.levels(
-        budgets.rows({name: levelled[name] for name in ("kitti-0", "nuplan-0")})
+        flat_rows(
+            budgets.BUDGETS,
+            study_cells(
+                charged={name: levelled[name] for name in ("kitti-0", "nuplan-0")}
+            ),
+        )
     )
     assert [panel.cell for panel in panels] == ["kitti-0", "nuplan-0"]
     assert "router-gbm-value" not in panels[0].curves
@@ -302,7 +309,7 @@ def test_the_figure_of_levels_leaves_out_what_cannot_run(levelled, tmp_path):
 
 
 def test_uniform_full_fidelity_fits_from_the_papers_shares(causal):
-    rows = uniform.rows(causal)
+    rows = flat_rows(uniform.UNIFORM, study_cells(causal=causal))
     shares = {row.cell.split("-")[0]: round(100 * row.uniform_from, 1) for row in rows}
     assert shares == {"kitti": 28.6, "nuscenes": 34.3, "nuplan": 39.0}
     assert {row.fits for row in rows if row.alpha == 0.2} == {False}
@@ -318,7 +325,7 @@ def test_uniform_full_fidelity_meets_the_best_causal_allocator():
         draws=20,
         calibration=HELD,
     )
-    rows = uniform.rows(found)
+    rows = flat_rows(uniform.UNIFORM, study_cells(causal=found))
     for row in rows:
         result = found[row.cell]
         loss = result.setting.cheap_loss
@@ -339,20 +346,20 @@ def test_uniform_full_fidelity_meets_the_best_causal_allocator():
             if c.budget == row.budget
         ]
         assert (row.lo, row.hi, row.verdict) == (at.lo, at.hi, at.verdict)
-    (over,) = uniform.over_cells(rows)
+    (over,) = flat_means(uniform.UNIFORM, rows)
     assert (over.cells, over.fits, over.compared) == (4, 4, 4)
     assert over.leads == sum(row.leader == "uniform" for row in rows)
-    ranked = uniform.rows(found, policy="ranking")
+    ranked = flat_rows(uniform.UNIFORM, study_cells(causal=found), policy="ranking")
     assert {row.best_share for row in ranked} != {row.best_share for row in rows}
     with pytest.raises(InputError, match="policy must be one of"):
-        uniform.rows(found, policy="hope")
+        flat_rows(uniform.UNIFORM, study_cells(causal=found), policy="hope")
 
 
 def test_a_causal_comparison_needs_streams():
     table, values = world(0, costs=COSTS)
     result = judge(table, {"light": values}, [deepval.Latency(0.5)], draws=0)
     with pytest.raises(InputError, match="judge with calibration units"):
-        uniform.rows({"cell": result})
+        flat_rows(uniform.UNIFORM, study_cells(causal={"cell": result}))
 
 
 def test_skipping_has_the_papers_combinations_and_shares():
@@ -367,7 +374,7 @@ def test_skipping_has_the_papers_combinations_and_shares():
     found = paper_results(
         ("router-pixel",), levels, boards=("kitti", "nuscenes"), draws=20
     )
-    rows = skipping.rows(found)
+    rows = flat_rows(skipping.SKIPPING, study_cells(skipping=found))
     assert study.skippers() == ("ego-speed", "router-pixel")
     assert len(rows) == 40
     positive = [row for row in rows if row.share]
@@ -376,7 +383,7 @@ def test_skipping_has_the_papers_combinations_and_shares():
         ("kitti", 0.5),
     }
     assert len(positive) == 8
-    counts = skipping.over_cells(rows)
+    counts = flat_means(skipping.SKIPPING, rows)
     assert sum(count.positive for count in counts) == 8
     for verdict in ("better", "worse", "unresolved"):
         assert sum(count[verdict] for count in counts) == sum(
@@ -392,7 +399,11 @@ def test_skipping_has_the_papers_combinations_and_shares():
     )
     table, values = world(0, costs=exact, inputs=3000)
     result = judge(table, {"router-pixel": values}, levels, draws=0)
-    (row,) = [row for row in skipping.rows({"cell": result}) if row.alpha == 0.5]
+    (row,) = [
+        row
+        for row in flat_rows(skipping.SKIPPING, study_cells(skipping={"cell": result}))
+        if row.alpha == 0.5
+    ]
     # 2,503 of 3,000
     assert (round(100 * row.share, 1), round(100 * row.cascade_share, 1)) == (
         83.4,
@@ -405,7 +416,11 @@ def test_skipping_needs_its_budgets():
     table, values = world(0, costs=COSTS)
     result = judge(table, {"light": values}, [deepval.Latency(0.5)], draws=0)
     with pytest.raises(InputError, match="is judged under skipping budgets"):
-        skipping.rows({"cell": result}, ["light"])
+        flat_rows(
+            skipping.SKIPPING,
+            study_cells(skipping={"cell": result}),
+            allocators=["light"],
+        )
 
 
 def cell_of(table, *, test=("a", "b", "c", "d"), validation=("e", "f")) -> BuiltCell:
@@ -431,7 +446,11 @@ def test_break_even_sets_hold_what_scoring_at_that_cost_does(seed):
     )
     alpha = float(rng.choice([0.2, 0.3, 0.5, 1.0]))
     scores = {"cell": {"light": align(cell.table, "light", score)}}
-    (row,) = break_even.rows({"cell": cell}, scores, [deepval.Latency(alpha)])
+    (row,) = flat_rows(
+        break_even.BREAK_EVEN,
+        study_cells({"cell": cell}, scores_with_cost=scores),
+        budgets=[deepval.Latency(alpha)],
+    )
     exact = (
         [Fraction(v) for v in values.tolist()],
         [Fraction(s) for s in score.tolist()],
@@ -469,7 +488,11 @@ def test_break_even_agrees_with_the_judgement_at_the_measured_cost():
         results[str(seed)] = judge(
             table, given_, [deepval.Latency(0.4)], draws=0, units=list("abcd")
         )
-    rows = break_even.rows(cells, scores, [deepval.Latency(0.4)])
+    rows = flat_rows(
+        break_even.BREAK_EVEN,
+        study_cells(cells, scores_with_cost=scores),
+        budgets=[deepval.Latency(0.4)],
+    )
     for row in rows:
         judged, chance = (
             results[row.cell].row(name) for name in (row.allocator, "random")
@@ -477,7 +500,7 @@ def test_break_even_agrees_with_the_judgement_at_the_measured_cost():
         assert row.inside == (
             judged.gain is not None and judged.gain >= chance.gain - 1e-9
         )
-    over = {row.allocator: row for row in break_even.over_cells(rows)}
+    over = {row.allocator: row for row in flat_means(break_even.BREAK_EVEN, rows)}
     for name, each in over.items():
         own = [row for row in rows if row.allocator == name]
         ordered = sorted(-1.0 if row.largest is None else row.largest for row in own)
@@ -502,7 +525,11 @@ def test_break_even_needs_costs():
         InputError,
         match="cell: a break-even cost needs the costs of modes and allocators",
     ):
-        break_even.rows({"cell": cell_of(table)}, scores, [deepval.Latency(0.2)])
+        flat_rows(
+            break_even.BREAK_EVEN,
+            study_cells({"cell": cell_of(table)}, scores_with_cost=scores),
+            budgets=[deepval.Latency(0.2)],
+        )
 
 
 @settings(max_examples=60)
@@ -672,7 +699,10 @@ def test_streams_pool_draw_by_draw(streamed):
     """The mean over cells and allocators in every draw, from plain loops over the
     draws' inputs.
     """
-    rows = {(row.policy, row.allocator): row for row in streams.rows(streamed)}
+    rows = {
+        (row.policy, row.allocator): row
+        for row in flat_rows(streams.STREAMS, study_cells(streamed=streamed))
+    }
     for policy in ("frozen threshold", "causal cap"):
         per_row = {}
         for cell, result in streamed.items():
@@ -723,7 +753,7 @@ def test_streams_pool_draw_by_draw(streamed):
 
 
 def test_streams_count_rows_that_miss_the_rate(streamed):
-    rows = streams.rows(streamed)
+    rows = flat_rows(streams.STREAMS, study_cells(streamed=streamed))
     assert {row.allocator for row in rows} == {"all", "good", "other", "random scores"}
     for row in rows:
         names = {
@@ -742,11 +772,13 @@ def test_streams_count_rows_that_miss_the_rate(streamed):
         assert row.better == sum(s.verdict == "better" for s in own)
         if row.policy == "token bucket":
             assert row.unbounded == sum(s.parameter is None for s in own)
-    assert "random scores know nothing" in streams.table(rows).notes[-1]
+    assert "random scores know nothing" in streams.tables(rows)[0].notes[-1]
 
 
 def test_one_stream_alone_has_the_interval_of_its_result(streamed):
-    for row in streams.rows({"one": streamed["one"]}):
+    for row in flat_rows(
+        streams.STREAMS, study_cells(streamed={"one": streamed["one"]})
+    ):
         if row.allocator != "good":
             continue
         (own,) = [
@@ -762,7 +794,10 @@ def test_one_stream_alone_has_the_interval_of_its_result(streamed):
 def test_streams_need_calibration_units():
     table, values = world(0)
     with pytest.raises(InputError, match="the result has no streams"):
-        streams.rows({"cell": judge(table, {"mine": values}, draws=5)})
+        flat_rows(
+            streams.STREAMS,
+            study_cells(streamed={"cell": judge(table, {"mine": values}, draws=5)}),
+        )
 
 
 @pytest.fixture(scope="module")
@@ -864,5 +899,9 @@ def test_commands_say_what_is_missing(words, sentence, built):
 
 def test_rows_are_plain_data(causal):
     one = {"cell": causal["kitti-0"]}
-    for row in (*budgets.rows(one), *gaps.rows(one, kinds=KINDS), *uniform.rows(one)):
+    for row in (
+        *flat_rows(budgets.BUDGETS, study_cells(charged=one)),
+        *flat_rows(gaps.GAPS, study_cells(causal=one), kinds=KINDS),
+        *flat_rows(uniform.UNIFORM, study_cells(causal=one)),
+    ):
         json.dumps(asdict(row), allow_nan=False)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from commands import call
+from deepval.cells import thresholds
 from deepval.cells.sources import located
 from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.errors import InputError
@@ -17,7 +18,6 @@ from deepval.paper.analyses import (
     lift,
     mechanism,
     observations,
-    operating_points,
     persistence,
     viability,
 )
@@ -164,7 +164,11 @@ def test_reactions_are_those_of_a_loop_over_frames(cells):
 def test_rows_are_means_over_inputs_by_sign(cells):
     name, cell = "braking-oracle", cells["braking-oracle"]
     spec = located(cell)
-    rows = mechanism.rows({name: cell}, located={name: spec}, draws="exact")
+    rows = flat_rows(
+        mechanism.MECHANISM,
+        study_cells({name: cell}, located={name: spec}),
+        draws="exact",
+    )
     assert [row.effect for row in rows] == ["helped", "harmed", "unaffected"]
     assert sum(row.inputs for row in rows) == len(cell.table)
     values = dict(zip(cell.table.input, cell.table.decision_values, strict=True))
@@ -218,7 +222,7 @@ def test_rows_are_means_over_inputs_by_sign(cells):
 
 
 def test_without_the_data_what_needs_them_is_undefined_and_a_note_says_so(cells):
-    rows = mechanism.rows(cells)
+    rows = flat_rows(mechanism.MECHANISM, study_cells(cells))
     assert all(
         row.detections
         is row.no_miss_recovered
@@ -231,7 +235,7 @@ def test_without_the_data_what_needs_them_is_undefined_and_a_note_says_so(cells)
         for row in rows
     )
     assert all(row.misses is not None for row in rows if row.inputs)
-    assert "give --root and --mode" in mechanism.table(rows).notes[-1]
+    assert "give --root and --mode" in mechanism.tables(rows)[0].notes[-1]
 
 
 def test_viability_is_that_of_a_loop_over_constant_plans(cells):
@@ -325,14 +329,14 @@ def test_frames_that_a_specification_leaves_out_are_not_counted(cells):
         rows = rows_of(without)
         assert rows == rows_of(spec, units=others)
         assert rows != rows_of(spec)
-    ends = operating_points.ends_of(spec)
+    ends = thresholds.ends_of(spec)
     grids = ends.cheap.grid, ends.full.grid
-    some = operating_points.counted(without, ends, grids, UNITS)
+    some = thresholds.counted(without, ends, grids, UNITS)
     for own, other in zip(
-        some, operating_points.counted(spec, ends, grids, others), strict=True
+        some, thresholds.counted(spec, ends, grids, others), strict=True
     ):
         np.testing.assert_equal(own, other)
-    assert operating_points.tuned(without, ends, UNITS) == operating_points.tuned(
+    assert thresholds.tuned(without, ends, UNITS) == thresholds.tuned(
         spec, ends, others
     )
     kept, filtered = (

@@ -41,7 +41,14 @@ def test_the_lists_are_as_long_as_the_papers():
 
 @pytest.fixture(scope="module")
 def transferred():
-    return quietly(transfer.rows, paper_cells(SCORED), LIGHT, alphas=ALPHAS, draws=0)
+    return quietly(
+        flat_rows,
+        transfer.TRANSFER,
+        study_cells(paper_cells(SCORED)),
+        recipes=LIGHT,
+        alphas=ALPHAS,
+        draws=0,
+    )
 
 
 def test_there_are_528_transfers_between_consumers(transferred):

@@ -22,7 +22,6 @@ from deepval.files.canonical import sha256
 from deepval.judging.cases import JudgedCell, openings
 from deepval.paper import published_figures, run, study, study_report
 from deepval.paper.analyses import signs
-from deepval.paper.analyses.gaps import GapRow
 from deepval.paper.analyses.seeds import RANDOMIZED
 from deepval.paper.analysis import ANALYSES, analysis
 from deepval.paper.published_figures import (
@@ -36,6 +35,7 @@ from deepval.progress import unwatched
 from deepval.protocol import store as digests
 from deepval.protocol.cell_builds import cell_sources, find_cells
 from deepval.protocol.store import REFUSED
+from deepval.results import BudgetKey
 from deepval.tables.split import Split
 from deepval.tables.values import ValueTable
 from tidy_rows import flat_rows, study_cells
@@ -638,10 +638,17 @@ def test_means_over_cells_are_stored_with_the_rows():
     """Two cells of one router: the gap is 0.3 on average, of which ranking makes two
     thirds.
     """
-    budget = ("router-mlp-value", "latency", 0.2, "ms", "cascade", True)
+    router = {
+        "allocator": "router-mlp-value",
+        **vars(BudgetKey("latency", 0.2, "ms", "cascade")),
+        "feasible": True,
+        "overhead": 0.05,
+        "causal": 0.05,
+        "reason": None,
+    }
     rows = [
-        GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None),
-        GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None),
+        router | {"cell": "a", "gap": 0.2, "ranking": 0.1},
+        router | {"cell": "b", "gap": 0.4, "ranking": 0.3},
     ]
     stored = analysis("gaps").stored(rows)
     assert [record.get("cell") for record in stored] == ["a", "b", None]

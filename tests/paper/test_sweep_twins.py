@@ -232,7 +232,7 @@ def test_seeds_are_fitted_and_judged_one_by_one(cell):
             [float(each["ndg"]) for each in expected], abs=1e-6
         )
         assert list(row.verdicts) == [each["verdict"] for each in expected]
-        assert seeds.span(vars(row)) == number(max(row.ndg) - min(row.ndg))
+        assert seeds.span(row) == number(max(row.ndg) - min(row.ndg))
     assert found[0].identical
     assert found[0].span == 0
     assert not found[1].identical

@@ -57,7 +57,12 @@ def test_without_the_filter_a_cell_is_as_it_was_built(world):
 
 def test_the_shared_threshold_is_the_cell_as_it_was_built_and_there_are_25_pairs(world):
     cells, specs, own = world
-    rows = operating_points.rows(cells, specs, with_tuned=False, draws="exact")
+    rows = flat_rows(
+        operating_points.OPERATING_POINTS,
+        study_cells(cells, located=specs),
+        with_tuned=False,
+        draws="exact",
+    )
     schemes = [row.scheme for row in rows]
     assert schemes.count("pair") == 25
     for row in rows:

@@ -418,8 +418,9 @@ def meanings_of(columns: Sequence[Column]) -> dict[str, str]:
     for column in columns:
         meanings[column.name] = column.meaning
         if column.bounds is not None:
-            meanings[f"{column.name}_lo"] = "Lower end of its 95 % interval over units"
-            meanings[f"{column.name}_hi"] = "Upper end of the interval"
+            _, low, high = column.fields
+            meanings[low] = "Lower end of its 95 % interval over units"
+            meanings[high] = "Upper end of the interval"
     return meanings
 
 
@@ -561,7 +562,7 @@ class Declared:
     def meanings(self) -> dict[str, dict[str, str]]:
         """What each column means, by name of the row."""
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
-        if self.whole:
+        if self.whole or self.name in REPORT_ONLY:
             return {}
         return {
             kind.__name__: {

@@ -54,6 +54,7 @@ class Column:
             several columns.
         bounds: Heading of the interval, if the column holds estimates.
         bounds_text: Turns a bound into text; None for the same as `text`.
+        ends: Names of the bounds in CSV and JSON; None for NAME_lo and NAME_hi.
     """
 
     name: str
@@ -64,13 +65,15 @@ class Column:
     text_of_row: Callable[[Row], Text] | None = None
     bounds: str | None = None
     bounds_text: Callable[[Any], str] | None = None
+    ends: tuple[str, str] | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of its fields in CSV and JSON."""
         if self.bounds is None:
             return (self.name,)
-        return (self.name, f"{self.name}_lo", f"{self.name}_hi")
+        ends = self.ends or (f"{self.name}_lo", f"{self.name}_hi")
+        return (self.name, *ends)
 
     def values(self, row: Row) -> tuple[Any, ...]:
         """The values of its fields in a row."""
@@ -284,6 +287,7 @@ class Dots:
         where: Which rows to draw.
         headline: Whether to draw one budget: that nearest to the headline's share.
         sort: Columns to sort the rows by first.
+        of: What to draw instead of the rows, such as their means over cells.
     """
 
     axis: str
@@ -294,6 +298,7 @@ class Dots:
     where: Callable[[Row], bool] = lambda row: True
     headline: bool = False
     sort: tuple[str, ...] = ()
+    of: Callable[[Sequence[Row]], Iterable[Row]] | None = None
 
     def label_of(self, row: Row) -> str:
         """The label of a row of the chart."""
@@ -315,7 +320,8 @@ class Dots:
 
     def chart(self, rows: Sequence[Row]) -> Chart:
         """The chart of some rows."""
-        shown = [row for row in rows if self.where(row)]
+        drawn = rows if self.of is None else self.of(rows)
+        shown = [row for row in drawn if self.where(row)]
         shown.sort(key=lambda row: [row[name] for name in self.sort])
         if self.headline:
             shown = at_headline(shown)

@@ -22,7 +22,6 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_plans
 from deepval.files import reading
 from deepval.geometry.camera import Camera, image_points_px
-from deepval.paper.analyses.mechanism import changes_of
 from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import (
     CellName,
@@ -32,6 +31,7 @@ from deepval.paper.row_columns import (
     loss_table,
 )
 from deepval.paper.tidy import or_dash, yes_no
+from deepval.perception.changes import changes
 from deepval.progress import Watch, unwatched
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
@@ -314,9 +314,14 @@ def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
         decides = system.decisive(plan.objects[mode].at(t), now, previous=previous)
         if decides is not None:
             i = np.flatnonzero(plan.objects[mode].frame == t)[decides]
-            behind, change = (column[i] for column in changes_of(spec, seen, mode))
-            parts["change"] = str(change)
+            own = seen.used[mode]
+            behind = spec.behind(own, scene, seen.truth)[i]
+            parts["change"] = "moved"
             if behind >= 0:
+                full = mode == ends[-1]
+                other = seen.used[ends[0] if full else ends[-1]]
+                words = changes(own, other, scene, seen.truth, full=full)
+                parts["change"] = str(words[behind])
                 partner = seen.matching(mode).partner[behind]
                 (parts["box_px"],) = _boxes(seen.used[mode].box_px[[behind]])
                 (parts["reference_px"],) = (
