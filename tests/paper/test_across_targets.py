@@ -237,7 +237,13 @@ def test_the_gate_is_fitted_out_of_fold_on_every_target(built):
     }
     alone = {
         (row.cell, row.alpha): row.ndg
-        for row in out_of_fold.rows(two, ["gate-gbm"], alphas=[0.2], draws=0)
+        for row in flat_rows(
+            out_of_fold.OUT_OF_FOLD,
+            study_cells(two),
+            allocators=["gate-gbm"],
+            alphas=[0.2],
+            draws=0,
+        )
         if row.allocator == "gate-gbm" and row.cell in two
     }
     assert judged

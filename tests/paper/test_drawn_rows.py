@@ -2,7 +2,6 @@
 of the rows.
 """
 
-from dataclasses import replace
 
 import matplotlib.colors
 import numpy as np
@@ -306,7 +305,7 @@ def gallery_row(**changed):
         "box_px": (400.0, 100.0, 460.0, 150.0),
         "reference_px": (402.0, 101.0, 458.0, 149.0),
     }
-    return gallery.GalleryRow(**parts | changed)
+    return parts | changed
 
 
 def outlines(axes):
@@ -323,13 +322,13 @@ def outlines(axes):
 def test_a_pair_of_crops_has_the_recovered_object_and_the_missed_one(tmp_path):
     Image.new("RGB", (621, 188), (9, 8, 7)).save(tmp_path / "half.png")
     row = gallery_row(picture=str(tmp_path / "half.png"))
-    hidden = replace(row, drawn=False)
+    hidden = row | {"drawn": False}
     figure = drawn(lambda: gallery.figure([row, hidden]))
     cheap, full = figure.axes  # no harmed frame: one side, one line
     missed = outlines(cheap)[gallery.MISSED, "--"]
-    assert missed == row.reference_px
-    assert outlines(full)[style.RECOVERED, "-"] == row.box_px
-    assert outlines(cheap)["#ffffff", "-"] == row.cheap_px[0]
+    assert missed == row["reference_px"]
+    assert outlines(full)[style.RECOVERED, "-"] == row["box_px"]
+    assert outlines(cheap)["#ffffff", "-"] == row["cheap_px"][0]
     # The picture has half the camera's size and is stretched to the boxes.
     assert cheap.images[0].get_extent() == [0, 1242, 375, 0]
     assert tuple(cheap.images[0].get_array()[0, 0]) == (9, 8, 7)
@@ -352,7 +351,7 @@ def test_harmed_frames_are_left_of_helped_ones_and_crops_stay_inside_the_image()
     )
     rows = [
         harmed,
-        replace(harmed, value=-0.5, change="lost"),
+        harmed | {"value": -0.5, "change": "lost"},
         gallery_row(size_px=None),
     ]
     figure = drawn(lambda: gallery.figure(rows))
@@ -367,5 +366,5 @@ def test_harmed_frames_are_left_of_helped_ones_and_crops_stay_inside_the_image()
     assert outlines(panels[0, 3])[style.RECOVERED, "-"] == gallery_row().box_px
     assert not panels[1, 2].images  # one helped frame, two harmed ones
     assert "no frame has a decisive change" in draw_or_reason(
-        lambda: gallery.figure([replace(harmed, drawn=False)])
+        lambda: gallery.figure([harmed | {"drawn": False}])
     )

@@ -399,7 +399,9 @@ def test_data_on_disk_are_read_again_and_must_be_the_same(
 def test_the_gallery_has_the_largest_values_one_per_unit(cells):
     specs = {name: located(cell) for name, cell in cells.items()}
     for name, cell in cells.items():
-        rows = gallery.rows({name: cell}, specs, frames=2, most=1)
+        rows = flat_rows(
+            gallery.GALLERY, study_cells({name: cell}, located=specs), frames=2, most=1
+        )
         for effect, way in (("harmed", -1), ("helped", 1)):
             table = cell.table
             best = {}

@@ -128,7 +128,7 @@ def estimate(of: Ratio) -> Estimate:
     return Estimate(of.value, of.lo, of.hi)
 
 
-def estimate_within(value: float, bounds: Interval | None) -> Estimate:
+def estimate_within(value: float | None, bounds: Interval | None) -> Estimate:
     """A value with its interval, if it has one."""
     if bounds is None:
         return Estimate(value)

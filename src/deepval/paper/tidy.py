@@ -184,7 +184,7 @@ def printed(
         for _, texts in members:
             # Only the first row of a section names it.
             if section_lines:
-                texts |= {name: [TableCell("")] for name in group}
+                texts |= {name: [TableCell("")] * len(texts[name]) for name in group}
             section_lines.append(tuple(chain.from_iterable(texts.values())))
         sections.append(tuple(section_lines))
     # A table without rows still has a header.
@@ -339,4 +339,6 @@ class Dots:
         if shown:
             # Such as "nDG at {alpha:.0%}": all rows of a chart share what it names.
             axis = axis.format(**shown[0])
-        return Chart(axis, tuple(dots), self.line, self.percent)
+        # Rows that differ in another column may share a dot.
+        drawn_once = tuple(dict.fromkeys(dots))
+        return Chart(axis, drawn_once, self.line, self.percent)
