@@ -7,7 +7,7 @@ Run: python tools/make_analyses_page.py
 from pathlib import Path
 
 from deepval.files.writing import write_atomically
-from deepval.paper.analysis import GROUPS, REPORT_ONLY, Analysis, Declared, analysis
+from deepval.paper.analysis import GROUPS, REPORT_ONLY, Analysis, analysis
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generated" / "analyses.md"
 
@@ -54,7 +54,7 @@ def page() -> str:
     return "\n".join([*lines, ""])
 
 
-def _line(declared: Analysis | Declared) -> str:
+def _line(declared: Analysis) -> str:
     see = f" ([definition](../{declared.see}))" if declared.see else ""
     data = " Needs the data." if declared.needs_data else ""
     return (

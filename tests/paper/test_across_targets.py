@@ -3,7 +3,7 @@ disagreement, partial coverage.
 """
 
 import json
-from dataclasses import asdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,6 +29,19 @@ MODES = tuple(
     for reach in (5.0, 500.0)
 )
 NAMES = ("braking", "planner-ade-unverified", "planner-self-ade-unverified")
+
+
+def whole(content):
+    """The record of three tables, its rows with their fields as attributes."""
+    tables = {
+        name: tuple(SimpleNamespace(**row) for row in content[name])
+        for name in ("rows", "gaps", "disagreements")
+    }
+    return SimpleNamespace(**content | tables)
+
+
+def whole_of(*arguments, **settings):
+    return whole(across_targets(*arguments, **settings))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +74,7 @@ def built(folders):
 
 @pytest.fixture(scope="module")
 def found(built):
-    return across_targets(built, draws=50)
+    return whole_of(built, draws=50)
 
 
 def test_every_score_is_judged_on_every_target(found, built):
@@ -92,9 +105,7 @@ def test_a_report_shows_the_tables_at_the_default_level(found):
 
 
 def test_scores_of_a_consumer_that_judges_fewer_frames_cover_a_part_of_another(built):
-    part = across_targets(
-        {name: built[name] for name in NAMES[:2]}, ["gain-PKL"], draws=0
-    )
+    part = whole_of({name: built[name] for name in NAMES[:2]}, ["gain-PKL"], draws=0)
     rows = {(row.score, row.target): row for row in part.rows if row.alpha == 0.2}
     assert rows["gain-PKL", NAMES[1]].coverage == 1
     assert rows["gain-PKL", NAMES[0]].coverage == pytest.approx(
@@ -224,7 +235,7 @@ def test_the_command_says_what_is_wrong(
 
 
 def test_rows_are_plain(found):
-    json.dumps(asdict(found), allow_nan=False)
+    json.dumps(vars(found), allow_nan=False, default=vars)
 
 
 @pytest.mark.filterwarnings("ignore:The last mode:deepval.errors.InputWarning")
@@ -232,7 +243,7 @@ def test_the_gate_is_fitted_out_of_fold_on_every_target(built):
     two = {name: built[name] for name in list(built)[:2]}
     judged = {
         (row.target, row.alpha): row.ndg
-        for row in across_targets(two, [], alphas=[0.2], draws=0).rows
+        for row in whole_of(two, [], alphas=[0.2], draws=0).rows
         if row.score == "gate-gbm, out of fold"
     }
     alone = {

@@ -5,7 +5,6 @@ designs on generated values.
 import itertools
 import json
 import math
-from dataclasses import asdict
 from fractions import Fraction
 from statistics import fmean, median
 
@@ -904,4 +903,4 @@ def test_rows_are_plain_data(causal):
         *flat_rows(gaps.GAPS, study_cells(causal=one), kinds=KINDS),
         *flat_rows(uniform.UNIFORM, study_cells(causal=one)),
     ):
-        json.dumps(asdict(row), allow_nan=False)
+        json.dumps(row.fields, allow_nan=False)

@@ -3,6 +3,7 @@ deadlines, and the order of both.
 """
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest

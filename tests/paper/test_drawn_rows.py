@@ -2,7 +2,6 @@
 of the rows.
 """
 
-
 import matplotlib.colors
 import numpy as np
 import pytest

@@ -3,7 +3,8 @@ and on real scenes.
 """
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,15 +17,12 @@ from deepval.cells.build import built
 from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.datasets import open_dataset
 from deepval.errors import InputError
+from deepval.paper.analyses import external
 from deepval.paper.analyses.external import (
     LOSSES,
     NO_SPLIT,
     PlannerCell,
-    agreement_row,
-    external_track,
-    loss_row,
     planner_cell,
-    viability_row,
 )
 from deepval.perception.modes import built_in_mode
 from deepval.perception.placing import PLACINGS
@@ -46,6 +44,26 @@ MODES = tuple(
     for reach in (12.0, 60.0)
 )
 STATES = 10
+
+
+def loss_row(cell, loss):
+    return SimpleNamespace(**external.loss_row(cell, loss))
+
+
+def agreement_row(one, other, loss):
+    return SimpleNamespace(**external.agreement_row(one, other, loss))
+
+
+def viability_row(cell, loss):
+    return SimpleNamespace(**external.viability_row(cell, loss))
+
+
+def external_track(cells):
+    tables = {
+        name: [SimpleNamespace(**row) for row in rows]
+        for name, rows in external.external_track(cells).items()
+    }
+    return SimpleNamespace(**tables)
 
 
 def made_up(
@@ -353,5 +371,5 @@ def test_without_any_object_cones_are_missing_too():
 
 
 def test_rows_are_plain_data():
-    row = asdict(loss_row(made_up(), "safety"))
+    row = vars(loss_row(made_up(), "safety"))
     assert json.loads(json.dumps(row))["modes"] == ["s", "l"]

@@ -6,6 +6,7 @@ from typing import Any
 from deepval.paper.analysis import Analysis, Summary
 from deepval.paper.study import PARTS, Cell, Choices
 from deepval.paper.tidy import Column, records
+from deepval.results import BudgetKey
 
 COMMAND = Choices(command="test")
 ABSENT = dict.fromkeys(PARTS.keys() - {"cells", "located", "costs"})
@@ -19,7 +20,9 @@ def study_cells(
 ) -> list[Cell]:
     """Cells by name, with the parts that are at hand, each by cell."""
     built = cells or {}
-    names = dict.fromkeys([*built, *(name for part in parts.values() for name in part)])
+    names = dict.fromkeys(name for part in parts.values() for name in part)
+    if built:
+        names = dict.fromkeys(built)
     return [
         Cell(
             name,
@@ -46,6 +49,8 @@ class ReadableRow(dict):
         (self.fields,) = records(tuple(columns), [row])
 
     def __getattr__(self, name: str) -> Any:
+        if name == "budget":
+            return BudgetKey.of(self)
         try:
             return self.fields[name]
         except KeyError:

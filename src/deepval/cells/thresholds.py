@@ -1,4 +1,6 @@
-"""A cell with its data -> counts and losses of its modes at other thresholds."""
+"""A cell with its data -> counts and losses of its modes at other thresholds, and the
+thresholds at which their counts match.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,9 +20,12 @@ from deepval.errors import InputError
 from deepval.perception.reported.detections import Detections, has_ground_boxes
 from deepval.perception.reported.operating_points import ALL, Counted, Ends, scale_of
 from deepval.perception.reported.score_thresholds import (
+    SHARED,
     BestThreshold,
+    OperatingPoint,
     Rates,
     best_threshold,
+    count_matching_point,
     unit_counts,
 )
 from deepval.progress import Watch, unwatched
@@ -148,3 +153,53 @@ def _own_losses(
 def at_threshold(mode: ModeSpec, threshold: float) -> ModeSpec:
     """The mode with another threshold."""
     return replace(mode, threshold=None if threshold == ALL else threshold)
+
+
+def count_matched_point(
+    spec: CellSpec, *, units: Sequence[str] | None = None
+) -> OperatingPoint:
+    """The count-matched thresholds of a cell's two modes; the cheap mode keeps its own,
+    or 0.25 if it has none.
+
+    Args:
+        spec: The cell; its data set and detections must be on this machine.
+        units: Units to count on; the training units where None.
+    """
+    ends = spec.modes[0], spec.modes[-1]
+    for mode in ends:
+        if mode.reader is None or mode.reader.scores != "probabilities":
+            kind = "not known" if mode.reader is None else mode.reader.scores
+            raise InputError(
+                "count-matched thresholds need probabilities; "
+                f"the scores of mode {mode.name} are {kind}."
+            )
+    parts = [
+        unit_data(spec, unit) for unit in (spec.roles.train if units is None else units)
+    ]
+    cheap, full = ([part.reported[mode.name] for part in parts] for mode in ends)
+    least = SHARED if ends[0].threshold is None else ends[0].threshold
+    return count_matching_point(cheap, full, cheap_threshold=least)
+
+
+def count_matched_specs(
+    specs: Sequence[CellSpec], *, units: Sequence[str] | None = None
+) -> list[CellSpec]:
+    """Cells at count-matched thresholds; they share a data set and modes, so the
+    thresholds are chosen once.
+    """
+    first = specs[0]
+    if units is None and not first.roles.train:
+        raise InputError(
+            f"{first.name}: counts are matched on training units, and there are none: "
+            f"{first.roles.too_few}. Give more units, or a threshold."
+        )
+    point = count_matched_point(first, units=units)
+    if point.full is None:
+        raise InputError(f"{first.name}: no threshold matches counts: {point.reason}.")
+    cheap, *between, full = first.modes
+    modes = (
+        replace(cheap, threshold=point.cheap),
+        *between,
+        replace(full, threshold=point.full),
+    )
+    return [replace(spec, modes=modes) for spec in specs]

@@ -43,7 +43,6 @@ from deepval.paper.analysis import (
     GROUPS,
     REPORT_ONLY,
     Analysis,
-    Declared,
     Option,
     analysis,
 )
@@ -238,7 +237,7 @@ class Charges(OptionGroup):
         """The costs in the file, if any."""
         return None if self.costs is None else Costs.of(self.costs)
 
-    def settings(self, declared: Analysis | Declared) -> dict[str, Any]:
+    def settings(self, declared: Analysis) -> dict[str, Any]:
         """The checked budgets; those of the analysis where none are named."""
         allowed = KINDS if "selection" in declared.budgets else MEASURED
         kinds = tuple(
@@ -295,7 +294,7 @@ class Shown(OptionGroup):
 
     def write(
         self,
-        declared: Analysis | Declared,
+        declared: Analysis,
         rows: Sequence[Any],
         provenance: Mapping[str, Mapping[str, Any]],
         **settings: Any,
@@ -337,7 +336,7 @@ class Shown(OptionGroup):
 
 
 def _content(
-    declared: Analysis | Declared,
+    declared: Analysis,
     rows: Sequence[Any],
     provenance: Mapping[str, Mapping[str, Any]],
 ) -> Any:
@@ -414,7 +413,7 @@ PART_GROUPS: dict[str, tuple[str, type[OptionGroup]]] = {
 """Argument and class of the option groups of parts."""
 
 
-def command(declared: Analysis | Declared) -> Callable[..., None]:
+def command(declared: Analysis) -> Callable[..., None]:
     """The command of an analysis."""
     parts = [PARTS[part] for part in declared.asks]
     groups = dict(PART_GROUPS[name] for part in parts for name in part.groups)
@@ -466,7 +465,7 @@ SUPPLIED = frozenset({"draws", "seed", "budgets", "kinds"})
 """Arguments of `rows` that option groups supply."""
 
 
-def _setting(declared: Analysis | Declared, name: str) -> tuple[Any, Option]:
+def _setting(declared: Analysis, name: str) -> tuple[Any, Option]:
     if name in declared.declared:
         kind, option = declared.declared[name]
         if get_origin(kind) is not None and float not in get_args(
@@ -509,7 +508,7 @@ def _cells(text: str | None) -> type[Cells]:
     return make_dataclass("Cells", [argument], bases=(Cells,), frozen=True)
 
 
-def _run(declared: Analysis | Declared, values: dict[str, Any]) -> None:
+def _run(declared: Analysis, values: dict[str, Any]) -> None:
     output: Shown = values["output"]
     if declared.whole and output.chosen == "csv":
         raise InputError(
@@ -559,7 +558,7 @@ def _run(declared: Analysis | Declared, values: dict[str, Any]) -> None:
     output.write(declared, rows, provenance, **settings)
 
 
-def _choices(declared: Analysis | Declared, values: dict[str, Any]) -> Choices:
+def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
     """The options of a command that its parts are made with."""
     own = {item.name for item in fields(Choices)}
     drawn, charges = values.get("drawn"), values.get("charges")
@@ -579,7 +578,7 @@ def _choices(declared: Analysis | Declared, values: dict[str, Any]) -> Choices:
 
 
 def _rows(
-    declared: Analysis | Declared,
+    declared: Analysis,
     choices: Choices,
     settings: dict[str, Any],
     values: dict[str, Any],
@@ -634,7 +633,7 @@ def _rows(
 
 
 def _table_rows(
-    declared: Analysis | Declared,
+    declared: Analysis,
     settings: dict[str, Any],
     values: dict[str, Any],
 ) -> tuple[list[Any], Mapping[str, Mapping[str, Any]]]:

@@ -20,8 +20,8 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.cases import JudgedCell
 from deepval.judging.concordance import affected
 from deepval.paper.analysis import analysis
-from deepval.paper.row_columns import loss_table
 from deepval.paper.run import Run
+from deepval.paper.study import loss_table
 from deepval.report.text_tables import quantity
 from deepval.results import lists_by_key
 

@@ -27,7 +27,7 @@ from deepval.errors import (
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.judging.cases import note
-from deepval.paper.analysis import ANALYSES, Analysis, Declared, analysis
+from deepval.paper.analysis import ANALYSES, Analysis, analysis
 from deepval.paper.stored_files import identity
 from deepval.paper.study import BOARD, PARTS, SCORES, Cell, Choices, recipes_of
 from deepval.progress import Watch, unwatched
@@ -203,7 +203,7 @@ def run(
 
 
 def rows_of(
-    declared: Analysis | Declared,
+    declared: Analysis,
     cells: Sequence[Cell],
     settings: Mapping[str, Any],
     *,
@@ -225,17 +225,9 @@ def rows_of(
         watch: Progress reporting.
         passed: More arguments of `rows`, such as `map_fits`.
     """
-    if isinstance(declared, Analysis):
-        every = [*_saved_cells(declared, saved or {}, watch), *cells]
-        rows = declared.run(every, **settings, **passed)
-        asked = [name for name in declared.asks if name in SCORES]
-    else:
-        rows = _declared_rows(
-            declared, cells, settings, saved=saved, watch=watch, **passed
-        )
-        asked = [
-            name for argument, name in declared.takes.items() if argument == "scores"
-        ]
+    every = [*_saved_cells(declared, saved or {}, watch), *cells]
+    rows = declared.run(every, **settings, **passed)
+    asked = [name for name in declared.asks if name in SCORES]
     if declared.judges:
         for at in cells:
             own = at.part(asked[0]) if asked else {}
@@ -268,24 +260,6 @@ def _saved_cells(
         )
         for name, result in saved.items()
     ]
-
-
-def _declared_rows(
-    declared: Declared,
-    cells: Sequence[Cell],
-    settings: Mapping[str, Any],
-    *,
-    saved: Mapping[str, Any] | None,
-    watch: Watch,
-    **passed: Any,
-) -> list[Any]:
-    arguments = {}
-    for argument, name in declared.takes.items():
-        part = PARTS[name].argument(name, cells, watch=watch)
-        arguments[argument] = {**saved, **part} if saved and PARTS[name].saved else part
-    if "watch" in declared.parameters:
-        passed["watch"] = watch
-    return declared.run(arguments, **settings, **passed)
 
 
 def _all(
@@ -360,9 +334,7 @@ def _located_spec(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
     return located(cell) if spec is None and not needs_files(cell) else spec
 
 
-def _jobs(
-    declared: Analysis | Declared, cells: Sequence[Cell], idle: dict[str, str]
-) -> list[Job]:
+def _jobs(declared: Analysis, cells: Sequence[Cell], idle: dict[str, str]) -> list[Job]:
     """One job for each group of cells that the analysis takes together.
 
     If there is none, `idle` gets the reason.
@@ -569,7 +541,7 @@ def _answer(job: Job) -> dict[str, bytes]:
     return {ROWS: declared.to_bytes(rows)}
 
 
-def _read(declared: Analysis | Declared, folder: Path) -> AnalysisOutcome:
+def _read(declared: Analysis, folder: Path) -> AnalysisOutcome:
     refused = folder / REFUSED
     if reading.is_file(refused):
         return AnalysisOutcome((), (reading.text(refused),))

@@ -45,6 +45,7 @@ from deepval.judging.allowances import (
 )
 from deepval.judging.cases import (
     EvaluationData,
+    JudgedCell,
     case_of,
     judge,
     with_batched,
@@ -61,8 +62,9 @@ from deepval.paper.analyses.contrasts import (
     Label,
     scored_on_labels,
 )
-from deepval.paper.analysis import ALPHAS, Option, Part, PartOption
+from deepval.paper.analysis import ALPHAS, Option
 from deepval.paper.columns import estimate
+from deepval.paper.costs import needed_costs
 from deepval.paper.stored_files import (
     stored_result,
     stored_rows_cell,
@@ -299,8 +301,7 @@ class Cell:
 
     def inputs(self, units: Units, draws: DrawCount = 0, seed: int = 0) -> Inputs:
         """The inputs of some units, with draws of these units."""
-        # Units without inputs are listed too: so cells of one data set share draws.
-        table = self.cell.listed.restrict(list(units_of(self.cell.split, units)))
+        table = loss_table(self.cell, units)
         return Inputs(self, table, make_draws(len(table.unit_ids), draws, seed))
 
     def shares_perception_with(self, other: "Cell") -> bool:
@@ -321,14 +322,9 @@ class Cell:
     def needed_costs(self, what: str) -> Costs:
         """Costs of modes and allocators; `what` names the quantity that needs them."""
         costs = self.part("costs")
-        if costs is None:
-            costs = self.cell.table.costs
-        if costs is None:
-            raise InputError(
-                f"{self.name}: {what} needs the costs of modes and allocators; "
-                "there are none: give --costs."
-            )
-        return costs
+        if costs is not None:
+            return costs
+        return needed_costs(self.name, self.cell.table, what)
 
     def part(self, name: str) -> Any:
         """One of PARTS, made if it is not stored; None where the part does not apply to
@@ -411,6 +407,12 @@ def control_scores(
     """Random scores, to be judged beside the allocators: `number` of them by name."""
     rng = np.random.Generator(np.random.PCG64(seed))
     return {f"{CONTROL} {index + 1}": rng.random(inputs) for index in range(number)}
+
+
+def loss_table(cell: JudgedCell, units: Units) -> ValueTable:
+    """The losses of the named units."""
+    # Units without inputs are listed too: so cells of one data set share draws.
+    return cell.listed.restrict(list(units_of(cell.split, units)))
 
 
 def of_each(cells: Sequence[Cell], name: str) -> dict[str, Any]:
@@ -782,6 +784,52 @@ def _relabelled(at: Cell, watch: Watch) -> Result | None:
     )
 
 
+@dataclass(frozen=True)
+class PartOption:
+    """An option of a command for a part: the type of its value, its declaration, its
+    default.
+    """
+
+    kind: Any
+    option: Option
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a cell that analyses ask for (`PARTS`).
+
+    Attributes:
+        meaning: What it is.
+        make: Makes it from a cell.
+        groups: Option groups that a command needs for it: draws, charges (measured
+            budgets), data (to read the data
+        set).
+        options: Single options that a command needs for it, by the field of `Choices`
+            that they set.
+        saved: Help text of the argument that names cells, if saved results are accepted
+            instead of cells.
+        verb: Label of the progress bar while a command makes it.
+        turn: In which turn a reproduction makes it. Parts of turns 1 and 2 need
+            separate fits, on fewer units or other
+        labels.
+        ready: Whether it needs no computation.
+        has_costs: Whether it depends on costs.
+        reproduced_as: The part that a reproduction supplies instead.
+    """
+
+    meaning: str
+    make: Callable[[Any, Watch], Any]
+    groups: tuple[str, ...] = ()
+    options: Mapping[str, PartOption] = field(default_factory=dict)
+    saved: str | None = None
+    verb: str | None = None
+    turn: int = 0
+    ready: bool = False
+    has_costs: bool = False
+    reproduced_as: str | None = None
+
+
 ALLOCATORS = ("--allocator", "-a")
 FITTED = PartOption(
     list[str] | None,
@@ -923,7 +971,6 @@ PARTS: dict[str, Part] = {
         "names of diagnostics among the scores",
         _diagnostic_names,
         ready=True,
-        joined=lambda parts: set().union(*parts.values()),
     ),
     "scores_with_cost": Part(
         "scores of allocators that the costs include",

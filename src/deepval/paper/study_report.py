@@ -8,7 +8,7 @@ from typing import Any
 
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
-from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, Declared, analysis
+from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
 from deepval.paper.published_figures import (
     LEAST_AFFECTED,
     LEAST_UNITS,
@@ -280,7 +280,7 @@ def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Section | None:
 
 
 def _block(
-    declared: Analysis | Declared, dataset: str, rows: Sequence[Any], *, alone: bool
+    declared: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool
 ) -> Passage:
     tables = nonempty(declared.report_tables(rows))
     named = tables if alone else tuple(with_subject(table, dataset) for table in tables)

@@ -16,7 +16,7 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.cells.fitting import Scored
 from deepval.errors import InputError, InputWarning
 from deepval.fit_targets import arbiter
-from deepval.judging.allowances import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Budget, Selection
 from deepval.judging.cases import judge, shared_seeds
 from deepval.paper.analyses.selection_regret import RANDOM, not_chosen_on, pools
 from deepval.paper.analysis import Analysis
@@ -160,7 +160,7 @@ def _pools(cell: Cell, scored: Mapping[str, Scored]) -> dict[str, list[str]]:
 def _rows(
     cell: Cell,
     scored: Mapping[str, Scored],
-    budgets: Sequence[Selection],
+    budgets: Sequence[Budget],
     *,
     draws: DrawCount,
     seed: int,

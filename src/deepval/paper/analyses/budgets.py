@@ -15,7 +15,7 @@ from typing import Any
 
 from deepval.paper.analysis import Analysis, Summary
 from deepval.paper.columns import ALLOCATOR, BUDGET, NAME
-from deepval.paper.row_columns import mode_costs
+from deepval.paper.costs import mode_costs
 from deepval.paper.study import Cell, of_each
 from deepval.paper.tidy import (
     Column,

@@ -21,7 +21,7 @@ from deepval.fit_targets import TARGETS, Gain, RoutingObjective
 from deepval.judging.allowances import Selection
 from deepval.judging.cases import judge, shared_seeds
 from deepval.judging.pairs import ComparisonRow
-from deepval.judging.pooled import compare_bases, together
+from deepval.judging.pooled import PooledComparison, compare_bases, together
 from deepval.paper.columns import BUDGET
 from deepval.paper.tidy import Column, Dots, Estimate, Row, only, printed, share
 from deepval.progress import Watch, unwatched
@@ -313,7 +313,7 @@ def label_contrasts(
     return records
 
 
-def _contrast(of: ComparisonRow) -> Row:
+def _contrast(of: ComparisonRow | PooledComparison) -> Row:
     """What a comparison of a recipe on two labels says."""
     return {
         "cells": of.cells,

@@ -36,7 +36,7 @@ from deepval.paper.analyses.contrasts import GATES
 from deepval.paper.analyses.out_of_fold import ALLOCATORS
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.columns import ALLOCATOR, BUDGET, NAME, estimate_within
-from deepval.paper.row_columns import figures
+from deepval.paper.costs import needed_costs
 from deepval.paper.study import Cell, DrawCount
 from deepval.paper.tidy import Column, Dots, Row, only, printed, shortest
 from deepval.report.charts import at_headline
@@ -290,7 +290,7 @@ def _with_time(
     """The scores of allocators whose time the costs have and the budget pays; a warning
     names the others.
     """
-    costs = figures(name, table, None, "a deadline")
+    costs = needed_costs(name, table, "a deadline")
     allowed = allowance(budget, by_age(table)[0].modes, costs)
     timed = [own for own in scores if "ms" in costs.allocators.get(own, {})]
     paid = [own for own in timed if allowed.share(costs.of_allocator(own, "ms")) > 0]

@@ -21,7 +21,7 @@ from deepval.arrays import Float, Int
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
-from deepval.judging.allowances import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Budget, Selection
 from deepval.judging.bootstrap import Gains
 from deepval.judging.cases import judge, shared_seeds
 from deepval.judging.differences import as_shares
@@ -30,8 +30,7 @@ from deepval.judging.pooled import Pair, mean_if_all, over_pairs, shared_draws
 from deepval.judging.tie_expectations import inclusion
 from deepval.paper.analysis import Analysis, Option
 from deepval.paper.columns import loss_title
-from deepval.paper.row_columns import loss_table
-from deepval.paper.study import FREE, Cell, DrawCount, of_each, watched
+from deepval.paper.study import FREE, Cell, DrawCount, loss_table, of_each, watched
 from deepval.paper.tidy import NOT_PRINTED, Column, Dots, Estimate, Row
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.report.charts import Dot, shares
@@ -344,7 +343,7 @@ def _choices(
     cell: BuiltCell,
     scored: Mapping[str, Scored],
     losses: Sequence[str] | None,
-    budgets: Sequence[Selection],
+    budgets: Sequence[Budget],
     *,
     draws: DrawCount,
     seed: int,

@@ -17,7 +17,7 @@ from deepval.errors import InputError
 from deepval.judging.pairs import AT, POLICIES, RANKING, ComparisonRow, compare
 from deepval.paper.analysis import Analysis, Option, Summary
 from deepval.paper.columns import BUDGET, NAME, budget_text
-from deepval.paper.row_columns import mode_costs
+from deepval.paper.costs import mode_costs
 from deepval.paper.study import Cell, of_each
 from deepval.paper.tidy import Column, Dots, Estimate, Row, or_dash
 from deepval.paper.tidy import share as in_percent
