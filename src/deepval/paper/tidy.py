@@ -6,7 +6,7 @@ estimate fills three fields (NAME, NAME_lo, NAME_hi), in printed tables two colu
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain, groupby
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -197,6 +197,14 @@ def only(columns: Sequence[Column], *names: str) -> list[Column]:
     """The named columns, in this order."""
     by_name = {column.name: column for column in columns}
     return [by_name[name] for name in names]
+
+
+def without_intervals(columns: Sequence[Column], *names: str) -> list[Column]:
+    """The columns; the intervals of the named ones are not printed."""
+    return [
+        replace(column, bounds=NOT_PRINTED) if column.name in names else column
+        for column in columns
+    ]
 
 
 # How values are printed. All rounding happens here.

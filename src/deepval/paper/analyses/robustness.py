@@ -31,7 +31,7 @@ from deepval.judging.row_columns import Additions, rows_of
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import HARM, INPUTS, harm
 from deepval.paper.study import Cell, DrawCount, Units
-from deepval.paper.tidy import Column, Estimate, Row, only, printed
+from deepval.paper.tidy import Column, Estimate, Row, only, printed, without_intervals
 from deepval.report.text_tables import Table, number
 from deepval.results import Row as ResultRow
 from deepval.systems import SYSTEMS
@@ -287,7 +287,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         "multi_ndg",
     )
     title = f"Ranking by perception gain at {budget}, over configurations"
-    return [printed(title, only(COLUMNS, *order), rows, notes=list(_notes(rows)))]
+    columns = without_intervals(only(COLUMNS, *order), "harm_rate", "harm_ratio")
+    return [printed(title, columns, rows, notes=list(_notes(rows)))]
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
