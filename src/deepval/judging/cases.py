@@ -430,7 +430,9 @@ class EvaluationData:
         measured budget was requested.
         """
         costs = self.table.costs
-        units = {one.convention for one in budgets if one.convention is not None}
+        units: set[Convention] = {
+            one.convention for one in budgets if one.convention is not None
+        }
         charged = costs is not None and any(
             _has_cost(costs, item, unit) for item in scores.values() for unit in units
         )

@@ -195,10 +195,20 @@ def evaluate(
         )
 
     # Losses and scores: aligned once, then the judged and the calibration part of them.
+    # Draws and means are over the judged part alone.
     whole, parts = _read_table(table, modes, terms, weights)
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
     judged_scores = [on_part(judged_on, one, whole, missing) for one in aligned]
+    calibrated: tuple[ValueTable, list[Scores]] | None = None
+    if calibrated_on is not None:
+        # A choice has no threshold that could be calibrated.
+        on_calibration = [
+            on_part(calibrated_on, one, whole, missing, role=CALIBRATE)
+            for one in aligned
+            if not one.choice
+        ]
+        calibrated = (calibrated_on, on_calibration)
 
     # The path: resamples, allowances, and every policy under every allowance.
     drawn = make_draws(len(judged_on.unit_ids), draws, seed)
@@ -230,16 +240,13 @@ def evaluate(
         sliced += _sliced(bootstrap, judged_scores, stated, column)
     # A choice is judged at its own spend; what follows is about rankings and prices.
     rankable = [one for one in judged_scores if not one.choice]
-    calibration_scores = None
-    if calibrated_on is not None:
-        calibration_scores = [
-            on_part(calibrated_on, one, whole, missing, role=CALIBRATE)
-            for one in aligned
-            if not one.choice
-        ]
-    streamed, caps = _streamed(
-        bootstrap, rankable, stated, calibration, calibrated_on, calibration_scores
+    folds = calibration if isinstance(calibration, int) else None
+    streamed, caps = _streamed(bootstrap, rankable, stated, calibrated or folds)
+    find_thresholds = partial(
+        _thresholds, bootstrap, rankable, stated, calibration=calibrated
     )
+
+    # Likely mistakes, as warnings and in the result.
     notes = [
         *_charged_nothing(free),
         *_idle_choices(judged_scores, contests),
@@ -249,12 +256,7 @@ def evaluate(
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)
-    calibrated = None
-    if calibrated_on is not None and calibration_scores is not None:
-        calibrated = (calibrated_on, calibration_scores)
-    find_thresholds = partial(
-        _thresholds, bootstrap, rankable, stated, calibration=calibrated
-    )
+
     rankings = _rankings(contests)
     contenders = contenders_of(rows, contests)
     return Result(
@@ -331,21 +333,17 @@ def _streamed(
     bootstrap: Bootstrap,
     scores: Sequence[Scores],
     stated: Sequence[Allowance],
-    calibration: Sequence[str] | int | None,
-    calibrated_on: ValueTable | None,
-    calibration_scores: Sequence[Scores] | None,
+    calibrated_on: tuple[ValueTable, Sequence[Scores]] | int | None,
 ) -> tuple[list[Contender], dict[tuple[str, BudgetKey], Cap]]:
-    """The causal policies of every ranking, and what the causal cap gains."""
-    if calibration is None:
+    """The causal policies of every ranking, and what the causal cap gains.
+
+    They are calibrated on other units, or on the other folds of the judged ones.
+    """
+    if calibrated_on is None:
         return [], {}
     from deepval.judging.stream_rows import streams
 
-    if calibrated_on is not None and calibration_scores is not None:
-        source = (calibrated_on, calibration_scores)
-        return streams(bootstrap, scores, stated, calibrated_on=source)
-    if isinstance(calibration, int):
-        return streams(bootstrap, scores, stated, calibrated_on=calibration)
-    return [], {}
+    return streams(bootstrap, scores, stated, calibrated_on=calibrated_on)
 
 
 def _curves(
