@@ -19,7 +19,7 @@ from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError, InputWarning
 from deepval.fit_targets import arbiter
-from deepval.judging.allowances import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Budget, Selection
 from deepval.judging.cases import judge, shared_seeds
 from deepval.paper.analyses.selection_regret import RANDOM, not_chosen_on, pools
 from deepval.paper.analysis import declare
@@ -155,7 +155,7 @@ def _rows(
     name: str,
     cell: BuiltCell,
     scored: Mapping[str, Scored],
-    budgets: Sequence[Selection],
+    budgets: Sequence[Budget],
     *,
     draws: int | Literal["exact"],
     seed: int,

@@ -116,6 +116,7 @@ def rows(
         table = loss_table(cell, units)
         charged = figures(name, cell.table, costs, "a ladder")
         for budget in budgets:
+            assert budget.convention is not None  # these budgets are measured
             best = optima(table, [allowance(budget, table.modes, charged)])
             records += [
                 _row(name, optimum, len(table), charged, budget.convention)

@@ -21,7 +21,7 @@ from deepval.arrays import Float, Int
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
-from deepval.judging.allowances import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Budget, Selection
 from deepval.judging.bootstrap import Gains
 from deepval.judging.cases import judge, shared_seeds
 from deepval.judging.differences import as_shares
@@ -336,7 +336,7 @@ def _choices(
     cell: BuiltCell,
     scored: Mapping[str, Scored],
     losses: Sequence[str] | None,
-    budgets: Sequence[Selection],
+    budgets: Sequence[Budget],
     *,
     draws: int | Literal["exact"],
     seed: int,
