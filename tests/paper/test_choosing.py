@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from choosing_worlds import made_cell, made_scores, paper_cells, random_cell
+from choosing_worlds import made_scores, paper_cells, random_cell
 from commands import call
 from deepval.cells.folder import read_cell
 from deepval.errors import InputError
@@ -23,11 +23,9 @@ from deepval.judging.draws import seeds_by_units
 from deepval.paper.analyses import arbiter, perception_ranking, selection_regret
 from deepval.paper.analyses.selection_regret import pools, ranked
 from small_cells import build_cells
-from worlds import quietly
 
 # tiny cells
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
-FREE = ("random", "uncertainty", "criticality", "ego-speed")
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 
@@ -96,16 +94,6 @@ def _descends(score, order):
     return score is None or all(
         score[one] >= score[other] for one, other in itertools.pairwise(order)
     )
-
-
-def test_a_change_of_scale_changes_no_ranking():
-    rng = np.random.default_rng(1)
-    worth, pool = (
-        rng.normal(size=50),
-        {"random": None, "a": rng.normal(size=50), "b": rng.normal(size=50)},
-    )
-    one, other = (ranked(factor * worth, pool, 10) for factor in (1.0, 1e-12))
-    assert one.level.tolist() == other.level.tolist()
 
 
 def test_pools_hold_those_before_them_and_nothing_that_does_not_score_everything():
@@ -310,34 +298,6 @@ def test_selection_regret_matches_a_loop_over_cells_draws_and_inputs(seed):
         assert (mean.cells, mean.draws, mean.dropped) == (3, 15, 0)
 
 
-def test_choosing_alike_costs_nothing_exactly():
-    cell, scored = random_cell(np.random.default_rng(9), names=())
-    scored = made_scores(cell, {"ego-speed": cell.table.decision_values})
-    gains = {"E1": 2 * cell.table.decision_values}
-    same = made_cell(
-        cell.table.decision_values, cell.table.unit_ids[cell.table.unit], gains
-    )
-    for row in selection_regret.rows({"cell": same}, {"cell": scored}, draws=30):
-        assert row.by_perception == row.by_decision
-        assert (row.regret, row.regret_lo, row.regret_hi, row.alike) == (0, 0, 0, 1)
-        assert row.verdict == "unresolved"
-
-
-def test_nothing_to_choose_on_is_said_cell_by_cell():
-    cell, scored = random_cell(np.random.default_rng(2))
-    flat = made_cell(
-        np.zeros(len(cell.table)),
-        cell.table.unit_ids[cell.table.unit],
-        {"E1": np.zeros(len(cell.table))},
-    )
-    with pytest.raises(
-        InputError,
-        match=r"found none \(flat: 0 affected validation inputs, fewer than 8\)",
-    ):
-        quietly(selection_regret.rows, {"flat": flat}, {"flat": scored})
-    assert quietly(perception_ranking.rows, {"flat": flat}, {"flat": scored}) == []
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return build_cells(
@@ -413,16 +373,3 @@ def test_the_arbiter_chooses_on_validation_units_and_is_judged_on_test_units(see
             assert row.fixed_ndg == pytest.approx(float(judged[row.fixed] / possible))
             assert row.best_ndg == pytest.approx(float(judged[row.best] / possible))
     assert "random" not in {name for row in rows for name in row.candidates}
-
-
-def test_the_arbiter_needs_a_cell_with_enough_to_choose_on():
-    cells, scores = paper_cells()
-    few = {
-        name: cell
-        for name, cell in cells.items()
-        if selection_regret.not_chosen_on(cell)
-    }
-    with pytest.raises(
-        InputError, match="There must be a cell to choose on; found none"
-    ):
-        arbiter.rows(few, scores, draws=5)

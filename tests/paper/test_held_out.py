@@ -297,14 +297,6 @@ def test_the_papers_ten_signals_on_its_ten_core_cells_make_100_pairs():
     ] * 4
 
 
-def test_diagnostics_are_not_counted_among_the_pairs():
-    rows = benefit_harm.rows({"cell": world(0, names=("one", "gain-E1"))[2]})
-    assert [(count.allocators, count.pairs) for count in benefit_harm.counts(rows)] == [
-        (1, 1),
-        (1, 1),
-    ]
-
-
 def test_without_results_there_is_nothing_to_split():
     with pytest.raises(InputError, match="at least one result; found none"):
         benefit_harm.rows({})

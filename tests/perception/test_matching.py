@@ -14,10 +14,7 @@ from deepval.perception.reported.losses import (
     precision_curve,
 )
 from deepval.perception.reported.score_thresholds import (
-    GRID,
-    STEPS,
     Rates,
-    best_threshold,
     own_scale_points,
     unit_counts,
 )
@@ -251,12 +248,6 @@ def test_undefined_and_empty_average_precision():
         average_precision([detections([(0, "Car", float("nan"), *BOX)])], [reference])
 
 
-def test_recall_thresholds_are_reached_without_rounding():
-    right = np.ones(29, dtype=bool)
-    curve = precision_curve(np.linspace(1, 0.5, 29), right)
-    assert area(curve, 100) == pytest.approx(30 / 101)
-
-
 def test_operating_points_count_like_matching_at_each_threshold():
     rng = np.random.default_rng(2)
     found, reference = crowd(rng, 30)
@@ -313,10 +304,3 @@ def test_ties_of_operating_points():
     empty = made_up([0] * 4, [0] * 4, [0] * 4, [1] * 4)
     assert np.isnan(empty.precision).all()
     assert operating_points(cheap, empty)["S3"].full is None
-
-
-def test_grids_and_tuned_thresholds():
-    assert (GRID[0], GRID[-1], len(GRID)) == (0.10, 0.95, 86)
-    assert len(STEPS) == len(set(STEPS)) == 5
-    assert best_threshold(lambda threshold: abs(threshold - 0.4)) == (0.4, 0.0)
-    assert best_threshold(lambda threshold: 3.0).threshold == 0.10

@@ -8,7 +8,6 @@ from deepval.geometry.boxes import expansion_per_s
 from deepval.perception.placing import monocular_objects, oracle_objects
 from deepval.perception.reported.detections import persistent
 from deepval.world.objects import (
-    object_deceleration_mps2,
     required_deceleration_mps2,
     time_to_collision_s,
     track_closing_mps,
@@ -23,9 +22,6 @@ from driving import (
     truth,
 )
 from reference import driving as slow
-
-SPEEDS = st.floats(0, 60, allow_nan=False)
-RANGES = st.floats(1e-6, 80, allow_nan=False)
 
 
 def rows_of(things, frame):
@@ -71,14 +67,6 @@ def test_objects_behind_far_away_or_beside_are_not_considered(row):
     assert required_deceleration_mps2(objects([row]), np.array([20.0]))[0] == 0
 
 
-def test_no_objects_require_nothing():
-    assert required_deceleration_mps2(objects([], 3), np.full(3, 20.0)).tolist() == [
-        0,
-        0,
-        0,
-    ]
-
-
 def test_required_deceleration_equals_the_slow_twin():
     rng = np.random.default_rng(3)
     things, speed = random_objects(rng, 2500), rng.uniform(-1, 30, 2500)
@@ -88,16 +76,6 @@ def test_required_deceleration_equals_the_slow_twin():
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert len(np.unique(found)) > 200
-
-
-@given(SPEEDS, SPEEDS, RANGES, RANGES)
-def test_required_deceleration_does_not_grow_with_range(ego, closing, one, other):
-    near, far = sorted((one, other))
-    both = objects(
-        [(0, near, near + 4, -1, 1, closing), (0, far, far + 4, -1, 1, closing)]
-    )
-    first, second = object_deceleration_mps2(both, np.array([ego]))
-    assert second <= first
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -156,22 +134,6 @@ def test_persistence_compares_both_earlier_frames_with_the_current_box():
     assert persistent(detections(drift)).tolist() == [False, False, True]
     drift[0] = (0, "Car", 1.0, 0.0, 0.0, 20.0, 100.0)
     assert persistent(detections(drift)).tolist() == [False, False, False]
-
-
-def test_filtered_boxes_still_serve_time_to_collision():
-    drive = scene(2, dt_s=0.1)
-    found = detections(
-        [(0, "Car", 1.0, 560, 125, 660, 225), (1, "Car", 1.0, 560, 120, 660, 230)], 2
-    )
-    whole = monocular_objects(found, drive)
-    kept = monocular_objects(found, drive, keep=np.array([False, True]))
-    assert len(kept) == 1
-    assert (
-        kept.closing_mps[0]
-        == whole.closing_mps[1]
-        == pytest.approx(whole.near_m[1] * (110 / 100 - 1) / 0.1)
-    )
-    assert monocular_objects(found, drive).far_m[0] == whole.near_m[0] + 4.6
 
 
 def test_a_source_without_image_boxes_cannot_be_lifted():

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepval.errors import InputError
-from deepval.planners.controllers import reachable, travelled_m, worst_clearances_m
+from deepval.planners.controllers import reachable, worst_clearances_m
 from deepval.systems.receding_horizon import RecedingHorizon
 from deepval.systems.system import previous_plans
 from deepval.tables.terms import weighted_loss
@@ -41,22 +40,6 @@ def test_candidates_come_in_the_order_that_settles_ties():
         [0, 3],
         [pytest.approx(-8 / 6), 0],
     ]
-
-
-def test_an_empty_road_is_driven_straight_on():
-    actions = acted(
-        SYSTEM,
-        objects([], 4),
-        Ego(np.array([0.0, 1.0, 10.0, 30.0]), np.array([True, False, False, False])),
-    )
-    assert (actions == 0).all()
-
-
-def test_travelled_distance_stops_and_does_not_reverse():
-    found = travelled_m(
-        np.array([8.0, 8.0, 0.0]), np.array([-8.0, 0.0, -8.0]), np.array(3.0)
-    )
-    assert found.tolist() == [8 * 1 - 0.5 * 8 * 1, 24, 0]
 
 
 @pytest.mark.parametrize("grid", [None, 0.5])
@@ -189,19 +172,3 @@ def test_mirroring_the_scene_mirrors_the_lateral_action(seed):
         axis=1
     ) > 1
     np.testing.assert_array_equal(turned[~tied], straight[~tied] * [1, -1])
-
-
-def test_weights_change_plans_so_none_is_loss_only():
-    assert not SYSTEM.loss_fields
-
-
-def test_actions_must_be_candidates():
-    ego = Ego(np.array([5.0]), np.array([True]))
-    with pytest.raises(InputError, match="candidates"):
-        lost(
-            SYSTEM,
-            np.array([[0.1, 0.0]]),
-            objects([]),
-            ego=ego,
-            previous=np.full((1, 2), np.nan),
-        )
