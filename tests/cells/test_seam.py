@@ -3,8 +3,6 @@ its folder and nothing else.
 """
 
 import json
-import re
-import shlex
 import shutil
 from pathlib import Path
 
@@ -15,11 +13,8 @@ import deepval
 from commands import Done
 from deepval.cells.fitting import score_on
 from deepval.cells.folder import read_cell
-from deepval.files.canonical import MANIFEST
 from deepval.judging.cases import judge
-from project import ROOT
 
-START = ROOT / "docs" / "start.md"
 NAME = "braking-monocular"
 UNITS = ",".join(f"scene-{i:02d}" for i in range(10))
 DRAWS = ("--draws", "40")
@@ -79,49 +74,6 @@ def frames_shown(page: str, cell: Path) -> bool:
         frame["input"] in page
         for frame in json.loads((cell / "frames.json").read_text())["frames"]
     )
-
-
-def test_the_commands_of_the_first_page_end_in_a_verdict_a_page_and_a_threshold(cell):
-    shutil.rmtree(cell / "scores")
-    before = (cell / MANIFEST).read_bytes()
-    section = START.read_text(encoding="utf-8").split(
-        "\n## Fit, serve and charge an allocator"
-    )[1]
-    lines = [
-        shlex.split(line, comments=True)
-        for line in section.split("```bash\n")[1].split("```")[0].splitlines()
-    ]
-    assert [words[1] for words in lines] == [
-        "fit",
-        "score",
-        "evaluate",
-        "report",
-        "threshold",
-        "profile",
-    ]
-    fitted, scored, found, page, threshold = results = [
-        run(*words[1:]) for words in lines[:-1]
-    ]
-    assert [done.code for done in results] == [0, 0, 0, 0, 0]
-    assert fitted.out.startswith(
-        f"{cell}/allocators/gate-gbm.json: gate-gbm for value, "
-        "fitted on 280 inputs of 7 units"
-    )
-    assert scored.out.startswith(
-        f"{cell}/scores/gate-gbm.csv: 200 of 200 inputs scored by gate-gbm"
-    )
-    assert re.search(r"^gate-gbm .*(run|not settled)$", found.out, re.MULTILINE)
-    # the cell's costs
-    words = " ".join(found.out.split())
-    assert re.search(r"latency 20% \(ms\) (run|do not run|not settled)", words)
-    assert not list(cell.glob("result*"))
-    assert page.out.startswith("report.html: 1 cell, ")
-    assert frames_shown(Path("report.html").read_text(), cell)
-    assert (cell / MANIFEST).read_bytes() == before
-    assert read_cell(cell)
-    # The scores state their fit; other notes are on the validation units.
-    assert "fit" not in threshold.err
-    assert "gate-gbm" in threshold.out
 
 
 def test_the_numbers_are_those_of_the_study(cell):

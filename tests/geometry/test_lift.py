@@ -60,16 +60,6 @@ def test_a_box_above_the_horizon_uses_the_height_cue_alone():
     assert found.range_m[0] == pytest.approx(720 * 1.75 / 100 + 1.1)
 
 
-def test_lateral_extent_runs_from_right_to_left():
-    found = lift(
-        np.array([[610.0, 125.0, 682.0, 245.0]]), np.array([1.53]), camera=camera()
-    )
-    depth = found.range_m[0] - 1.1
-    assert found.lateral_m[0].tolist() == pytest.approx(
-        [-depth * 72 / 720 - 0.25, -0.25]
-    )
-
-
 def test_lift_equals_the_slow_twin():
     rng = np.random.default_rng(0)
     for _ in range(50):

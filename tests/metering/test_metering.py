@@ -82,20 +82,6 @@ def test_median_percentile_interval_and_stages_by_hand():
     assert timing.note is timing.limit is None
 
 
-def test_as_many_calls_as_asked_for_whatever_their_median_and_time():
-    clock = FakeClock()
-    timing = measure(
-        {"all": clock.pass_ms},
-        [5000, 15_000],
-        warmup=1,
-        calls=3,
-        seconds=0.1,
-        clock=clock,
-    )
-    assert timing.total_ms.tolist() == [15_000, 5000, 15_000]
-    assert timing.limit is None
-
-
 def test_a_batch_is_divided_by_its_size_and_holds_a_slice():
     clock, seen = FakeClock(), []
 

@@ -5,7 +5,6 @@ designs on made-up values.
 import itertools
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 from statistics import fmean, median
 
@@ -14,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from choosing_worlds import made_scores, paper_cells, random_cell
+from choosing_worlds import paper_cells, random_cell
 from commands import call
 from deepval.cells.folder import read_cell
 from deepval.errors import InputError
 from deepval.judging.cases import openings
 from deepval.judging.draws import seeds_by_units
 from deepval.paper.analyses import arbiter, perception_ranking, selection_regret
-from deepval.paper.analyses.selection_regret import pools, ranked
+from deepval.paper.analyses.selection_regret import ranked
 from small_cells import build_cells
 
 # tiny cells
@@ -96,30 +95,6 @@ def _descends(score, order):
     )
 
 
-def test_pools_hold_those_before_them_and_nothing_that_does_not_score_everything():
-    cell, scored = random_cell(np.random.default_rng(0))
-    learned = made_scores(cell, {"gate-ridge": np.arange(len(cell.table))})
-    knowing = made_scores(
-        cell, {"gain-E1": np.zeros(len(cell.table))}, kind="diagnostic"
-    )
-    # not of the paper's pool
-    untrained = made_scores(cell, {"memory": np.zeros(len(cell.table))})
-    part = {"uncertainty": _half(scored["uncertainty"])}
-    found = pools({**scored, **part, **untrained, **learned, **knowing}, cell.table)
-    free = ["random", "criticality", "ego-speed"]
-    names = {name: list(pool) for name, pool in found.items()}
-    assert names == {
-        "target-free": free,
-        "learned": [*free, "gate-ridge"],
-        "diagnostics": [*free, "gate-ridge", "gain-E1"],
-    }
-    assert list(pools(scored, cell.table)) == ["target-free"]
-
-
-def _half(item):
-    return replace(item, input=item.input[::2], score=item.score[::2])
-
-
 def tau_b(one, other):
     """Kendall's tau-b by looking at every pair."""
     signs = [
@@ -162,21 +137,6 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
             mean.apart / 8,
             median(taus) if taus else None,
         )
-
-
-def test_the_gain_that_is_scored_is_its_own_optimum():
-    rng = np.random.default_rng(5)
-    cell, scored = random_cell(rng)
-    gains = {f"gain-{loss}": cell.evidence.losses[0][loss] for loss in ("E1", "E8")}
-    rows = perception_ranking.rows(
-        {"cell": cell},
-        {"cell": scored},
-        {"cell": made_scores(cell, gains, kind="diagnostic")},
-    )
-    for row in rows:
-        if row.pool == "diagnostics":
-            assert f"gain-{row.loss}" in row.best_perception
-            assert row.signals == 6
 
 
 def test_the_papers_cells_make_52_pairs_of_cell_and_budget():

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
-from statistics import fmean, median
+from statistics import median
 
 import numpy as np
 import pytest
@@ -50,7 +50,6 @@ LEARNED = tuple(
     for kind in ("value", "binary")
 )
 LEARNED = ("gate-ridge", "gate-gbm", *LEARNED)
-TERMS = ("overhead", "ranking", "causal")
 UNITS = np.repeat(list("abcdef"), 20)
 HELD = ["e", "f"]
 
@@ -128,26 +127,6 @@ def test_the_papers_cells_have_62_feasible_rows(causal):
         "62 of 144 rows are feasible; the causal "
         f"term is negative in {negative} of the 62"
     ) in gaps.table(rows).notes[0]
-
-
-def test_gaps_add_up_and_their_means_are_those_over_feasible_cells(causal):
-    rows = gaps.rows(causal, kinds=KINDS)
-    for row in rows:
-        if row.feasible:
-            assert row.gap == pytest.approx(sum(row[term] for term in TERMS))
-    for mean in gaps.over_cells(rows):
-        own = [
-            r
-            for r in rows
-            if r.feasible and (r.allocator, r.alpha) == (mean.allocator, mean.alpha)
-        ]
-        assert (mean.cells, mean.feasible, mean.shared) == (12, len(own), len(own))
-        assert mean.causal_negative == sum(row.causal < 0 for row in own)
-        for term in ("gap", *TERMS):
-            assert mean[term] == (
-                pytest.approx(fmean(row[term] for row in own)) if own else None
-            )
-        assert mean.overhead_most == max((row.overhead for row in own), default=None)
 
 
 def capped(score, held, rate):
@@ -412,48 +391,6 @@ def test_break_even_sets_hold_what_scoring_at_that_cost_does(seed):
     assert (row.cost, row.inside) == (
         0.5,
         any(low < 0.5 <= high for low, high in row.spans),
-    )
-
-
-def test_break_even_agrees_with_the_judgement_at_the_measured_cost():
-    """At the measured cost a row reaches random's gain iff that cost is in the set."""
-    cells, scores, results = {}, {}, {}
-    for seed in range(12):
-        table, values = world(seed, costs=COSTS)
-        given_ = {
-            name: values + np.random.default_rng(seed).normal(0, 2, len(values))
-            for name in COSTS["allocators"]
-        }
-        cells[str(seed)] = cell_of(table)
-        scores[str(seed)] = {
-            name: align(table, name, each) for name, each in given_.items()
-        }
-        results[str(seed)] = judge(
-            table, given_, [deepval.Latency(0.4)], draws=0, units=list("abcd")
-        )
-    rows = break_even.rows(cells, scores, [deepval.Latency(0.4)])
-    for row in rows:
-        judged, chance = (
-            results[row.cell].row(name) for name in (row.allocator, "random")
-        )
-        assert row.inside == (
-            judged.gain is not None and judged.gain >= chance.gain - 1e-9
-        )
-    over = {row.allocator: row for row in break_even.over_cells(rows)}
-    for name, each in over.items():
-        own = [row for row in rows if row.allocator == name]
-        ordered = sorted(-1.0 if row.largest is None else row.largest for row in own)
-        middle = (ordered[5] + ordered[6]) / 2 if ordered[5] >= 0 else None
-        assert each.median == (None if middle is None else pytest.approx(middle))
-        assert (each.cells, each.priced, each.inside) == (
-            12,
-            12,
-            sum(row.inside for row in own),
-        )
-        assert each.never == ordered.count(-1.0)
-    assert (
-        over["free"].inside > over["dear"].inside == 0
-        or over["dear"].inside <= over["free"].inside
     )
 
 

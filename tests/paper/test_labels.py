@@ -26,7 +26,6 @@ from deepval.paper.analyses import (
     target_transforms,
 )
 from deepval.paper.analyses.contrasts import (
-    GAINS,
     LABELS,
     VALUE,
     judged_on_labels,
@@ -88,23 +87,6 @@ def transformed():
     return target_transforms.rows(
         judged(CORE, REGRESSORS, target_transforms.LABELS, (0.2,))
     )
-
-
-def test_72_pairs_of_cell_and_recipe_are_compared_for_each_perception_gain(swapped):
-    rows, counts = swapped, objective_swap.counts(swapped)
-    assert [(count.label, count.pairs) for count in counts] == [
-        (gain.name, 72) for gain in GAINS
-    ]
-    single = contrasts.single(rows)
-    for count in counts:
-        won = Counter(row.verdict for row in single if row.against == count.label)
-        assert (count.decision, count.perception) == (won["better"], won["worse"])
-    assert (
-        "of 72 pairs of cell and recipe, decision "
-        f"value is ahead in {counts[0].decision}"
-    ) in " ".join(objective_swap.table(rows).notes)
-    pooled = [row for row in rows if row.cell == contrasts.ALL]
-    assert (len(pooled), {row.cells for row in pooled}) == (6 * 3, {12})
 
 
 def test_200_combinations_are_counted_for_each_published_objective(published):

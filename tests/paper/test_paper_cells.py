@@ -2,7 +2,6 @@
 cells.
 """
 
-from collections import Counter
 from statistics import median
 
 import pytest
@@ -16,7 +15,6 @@ from paper_cells import (
     SCORED,
     UNSCORED,
     paper_cells,
-    place,
 )
 from worlds import judge, quietly
 
@@ -24,29 +22,6 @@ from worlds import judge, quietly
 @pytest.fixture(scope="module")
 def transferred():
     return quietly(transfer.rows, paper_cells(SCORED), LIGHT, alphas=ALPHAS, draws=0)
-
-
-def test_there_are_528_transfers_between_consumers(transferred):
-    """Consumers of the same views: 22 ordered pairs of cells, six allocators, four
-    budgets; 78 stay at home.
-    """
-    away = [row for row in transferred if row.source != row.target]
-    assert len(away) == 528
-    assert {
-        alpha: sum(row.alpha == alpha for row in away) for alpha in ALPHAS
-    } == dict.fromkeys(ALPHAS, 132)
-    assert (
-        sum(row.alpha == 0.2 for row in transferred if row.source == row.target) == 78
-    )
-    pairs = {(row.source, row.target) for row in away}
-    assert len(pairs) == 22
-    assert Counter(place(one)[0] for one, _ in pairs) == {
-        "nuscenes": 12,
-        "kitti": 4,
-        "nuplan": 6,
-    }
-    for one, other in pairs:
-        assert (place(one)[0], place(one)[2]) == (place(other)[0], place(other)[2])
 
 
 def test_regret_is_the_difference_with_the_router_fitted_there(transferred):

@@ -18,13 +18,9 @@ from deepval.perception.reported.ap_swap import (
     join_units,
     released_gains,
 )
-from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import NEVER_RUN
 from driving import detections, random_boxes, truth
-from in_memory import read_dataset, read_detections
 from reference import ap_swap as slow
-from reference import matching as slow_matching
-from shared import shared_data
 from whole_sets import average_precision
 
 BOX, AWAY, GROUND = (
@@ -372,72 +368,3 @@ def test_what_cannot_be_graded_is_refused():
     assert one.right.tolist() == [False]
     with pytest.raises(InputError, match="grade them together"):
         ap_swap(one, graded([[]], [1]))
-
-
-@pytest.fixture(scope="module")
-def kitti():
-    return read_dataset("kitti", shared_data("kitti_tracking"))
-
-
-def kitti_mode(kitti, name, **source):
-    path = shared_data("kitti_tracking", "detections", f"{name}.parquet")
-    return read_detections(path, kitti.scenes, source=Source(**source))
-
-
-def slowly_graded(found, reference, frame):
-    """A frame's counted detections as (score, right), and its judged objects, by slow
-    matching.
-    """
-    at, of, judged = (
-        np.flatnonzero(found.frame == frame),
-        np.flatnonzero(reference.frame == frame),
-        reference.judged(),
-    )
-    dets = [(str(found.cls[i]), found.box_px[i].tolist()) for i in at]
-    refs = [
-        (str(reference.cls[i]), reference.box_px[i].tolist()) for i in of if judged[i]
-    ]
-    out = [
-        (str(reference.cls[i]), reference.box_px[i].tolist())
-        for i in of
-        if not judged[i]
-    ]
-    regions = reference.ignored_box_px[reference.ignored_frame == frame].tolist()
-    right = slow_matching.greedy(dets, found.score[at].tolist(), refs)
-    kept = [
-        i
-        for i, det in enumerate(dets)
-        if right[i] or not slow_matching.excused(det, out, regions)
-    ]
-    return [(float(found.score[at][i]), right[i]) for i in kept], len(refs)
-
-
-@pytest.mark.shared
-def test_yolov8s_320_to_640_equals_the_slow_twin(kitti):
-    marks = [scene.has_image for scene in kitti.scenes]
-    pictured = {scene.unit: scene.has_image for scene in kitti.scenes}
-    weak, strong = (
-        kitti_mode(kitti, f"yolov8s_{size}", frames_run=pictured).above(0.3)
-        for size in (320, 640)
-    )
-    units = [place for place, mark in enumerate(marks) if mark.any()]
-    truths, frames = [kitti.truths[i] for i in units], [marks[i] for i in units]
-    found = ap_swap(
-        *(
-            graded_units([m[t.unit] for t in truths], truths, frames)
-            for m in (weak, strong)
-        )
-    )
-    listed = [
-        [
-            slowly_graded(mode[t.unit], t, frame)
-            for t, mark in zip(truths, frames, strict=True)
-            for frame in np.flatnonzero(mark)
-        ]
-        for mode in (weak, strong)
-    ]
-    objects = sum(count for _, count in listed[0])
-    expected = slow.ap_swap(*([rows for rows, _ in mode] for mode in listed), objects)
-    assert (len(found), objects > 100) == (97, True)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-    assert (found > 0).sum() > 20

@@ -220,18 +220,6 @@ def test_average_precision_equals_its_slow_twin(scores):
     assert frames >= 1000
 
 
-def test_equal_scores_are_one_point_and_order_does_not_matter():
-    reference = truth([(0, "Car", 1, 0, BOX, GROUND, 0.0)])
-    rows = [(0, "Car", 0.5, *AWAY), (0, "Car", 0.5, *BOX)]
-    for order in (rows, rows[::-1]):
-        assert (
-            average_precision([detections(order)], [reference], rule="all-point") == 0.5
-        )
-    close = [(0, "Car", 0.5, 0, 0, 40, 30), (0, "Car", 0.5, *BOX)]
-    for order in (close, close[::-1]):
-        assert grade(detections(order), reference).right.sum() == 1
-
-
 def test_undefined_and_empty_average_precision():
     assert np.isnan(average_precision([detections([])], [truth([])]))
     reference = truth(

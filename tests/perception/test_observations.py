@@ -115,27 +115,6 @@ def test_the_control_on_every_state_of_the_logs():
     assert states == 244
 
 
-def test_the_reference_as_cuboids_stands_where_the_reference_stands():
-    reference, road = random_truth(3), scene(4)
-    placed = PLACINGS["cuboids"].place(
-        EveryReference().detections(road, reference), road, reference
-    )
-    np.testing.assert_allclose(placed.corners_m, reference.objects.corners_m, atol=1e-9)
-    np.testing.assert_array_equal(placed.velocity_mps, reference.objects.velocity_mps)
-    still = replace(
-        reference,
-        objects=replace(
-            reference.objects, velocity_mps=np.full((len(reference), 2), np.nan)
-        ),
-    )
-    placed = PLACINGS["cuboids"].place(
-        EveryReference().detections(road, still), road, still
-    )
-    np.testing.assert_allclose(
-        placed.closing_mps, reference.objects.closing_mps, atol=1e-12
-    )
-
-
 def test_nothing_reported_leaves_what_is_static_and_what_no_camera_sees():
     reference, road = random_truth(5), scene(4)
     moving = super_class(reference.cls) != "static"

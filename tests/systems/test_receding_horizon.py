@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -71,19 +69,6 @@ def test_losses_equal_the_plain_loop():
         assert found[t] == pytest.approx(expected, rel=1e-9)
 
 
-def test_acting_with_given_previous_actions_equals_the_plain_loop():
-    rng = np.random.default_rng(7)
-    things, ego = drive(rng, 800)
-    previous = SYSTEM.choices[rng.integers(0, 35, 800)]
-    previous[rng.random(800) < 0.2] = np.nan
-    actions = acted(SYSTEM, things, ego, previous=previous)
-    for t, obstacles in enumerate(frames_of(things)):
-        before = None if np.isnan(previous[t, 0]) else tuple(previous[t])
-        assert tuple(actions[t]) == slow.chosen(
-            obstacles, ego.speed_mps[t], before, ACCELERATIONS
-        )
-
-
 def test_loss_terms_by_hand():
     wall = objects([(0, 12.0, 13.0, -0.5, 0.5, 0.0)])
     ego = Ego(np.array([10.0]), np.array([False]))
@@ -145,17 +130,6 @@ def test_objects_that_no_candidate_can_reach_change_nothing(seed):
     np.testing.assert_array_equal(
         acted(SYSTEM, things.where(~(far | wide)), ego), acted(SYSTEM, things, ego)
     )
-
-
-@given(SEEDS)
-def test_the_order_of_objects_does_not_matter(seed):
-    rng = np.random.default_rng(seed)
-    things, ego = drive(rng, 8)
-    order = np.lexsort((rng.random(len(things)), things.frame))
-    mixed = replace(
-        things, corners_m=things.corners_m[order], closing_mps=things.closing_mps[order]
-    )
-    np.testing.assert_array_equal(acted(SYSTEM, mixed, ego), acted(SYSTEM, things, ego))
 
 
 @given(SEEDS)
