@@ -18,7 +18,7 @@ from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
 from deepval.planners.neural.plan_metrics import STEPS
-from deepval.planners.neural.planner import TRAINED_HERE
+from deepval.planners.neural.planner import MANIFEST, TRAINED_HERE
 from deepval.systems.learned import LEARNED, learned_planners
 from deepval.systems.system import constants, settable
 from driving import Lidar
@@ -218,6 +218,18 @@ def test_the_study_trains_weights_that_a_build_takes(tmp_path, monkeypatch):
     assert built.code == 0, built.err
     folder = tmp_path / "cells" / "planner-ade-trained-here-cuboids"
     assert read_cell(folder).definition["system"]["constants"]["origin"] == TRAINED_HERE
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path):
+    """Weights name the grid that they were trained on."""
+    weights, wide = tmp_path / "w.npz", tmp_path / "wide.npz"
+    manifest = np.array(json.dumps({"label": TRAINED_HERE, "cells": 64}))
+    weights.write_bytes(npz_bytes({**small_weights().arrays, MANIFEST: manifest}))
+    wide.write_bytes(masks_bytes(fan(128)))
+    with pytest.raises(
+        InputError, match="a grid of 64 cells a side, and the masks have 128"
+    ):
+        learned_planners(["planner-ade"], weights=weights, masks=wide)
 
 
 @pytest.mark.parametrize(

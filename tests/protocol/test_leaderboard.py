@@ -27,6 +27,7 @@ from deepval.protocol import integrity
 from deepval.protocol import standings as standings_module
 from deepval.protocol.cards import Card
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
+from deepval.protocol.leaderboard_pages import as_markdown
 from deepval.protocol.resolved_pairs import _draw_ranks, _pair_by_pair, resolved
 from deepval.protocol.standings import rank_intervals
 from deepval.protocol.submissions import History, Reader, Submission
@@ -358,6 +359,44 @@ def test_pages_load_nothing_and_run_only_their_own_script(board, tmp_path):
     text = (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
     assert r"\<script\>alert(1)\</script\> =cmd() \[x\](y)" in text
     assert "<script" not in text.replace(r"\<", "")
+
+
+def test_the_page_opens_with_who_leads_and_a_chart_of_those_that_have_a_rank(
+    board, tmp_path
+):
+    write_leaderboard(board, tmp_path)
+    page = (tmp_path / "leaderboard.html").read_text(encoding="utf-8")
+    (track,) = board["tracks"]
+    ranked = {
+        name: row
+        for name, row in rows(track["overall"]).items()
+        if row["rank"] is not None
+    }
+    first = [
+        name
+        for name, row in ranked.items()
+        if row["rank"] == 1 and row["verdict"] == "better"
+    ]
+    heading = re.search("<h1>(.*?)</h1>", page)[1]
+    assert first == [name for name in ranked if name in heading]
+    chart = re.search("<figure>(.*?)</figure>", page, flags=re.DOTALL)[1]
+    for name, row in ranked.items():
+        ranks = (
+            row["rank"]
+            if row["rank"] == row["rank_hi"]
+            else f"{row['rank']}-{row['rank_hi']}"
+        )
+        assert f"{name}, rank {ranks}" in chart
+    worse = {**ranked[first[0]], "never_verdict": "worse"}
+    beaten = {
+        **track,
+        "overall": [worse],
+        "by_cell": {},
+        "flagged": {"overall": [], "by_cell": {}},
+    }
+    assert f"{track['title']}: no submission is shown to be worth it." in as_markdown(
+        {**board, "tracks": [beaten]}
+    )
 
 
 ACTIVE_TEXT = (

@@ -25,6 +25,7 @@ from deepval.planners.observation import (
 from deepval.planners.pdm_closed import PdmClosed
 from deepval.systems.driving import AHEAD_S, Driving, pose_terms
 from deepval.systems.outcomes import reweight
+from deepval.systems.system import constants, settable, with_constants
 from driving import Lidar, known, scene
 from roads import (
     FRAMES,
@@ -291,6 +292,13 @@ def material(units=None):
 
 def wanted(*systems):
     return specs(material(), geometries=["cuboids"], systems=list(systems))
+
+
+def test_constants_of_the_planner_are_set_by_name():
+    assert settable(SAFETY)["half_width_m"] == ("planner", 1.5)
+    wider = with_constants(SAFETY, {"half_width_m": 2.5, "deviation_weight": 0.1})
+    assert constants(wider)["planner"] == Stopper(half_width_m=2.5)
+    assert wider.weights["deviation"] == 0.1
 
 
 def test_another_vehicle_has_other_footprints():
