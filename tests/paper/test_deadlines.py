@@ -103,23 +103,6 @@ def test_cells_of_the_same_units_are_averaged():
     )
 
 
-def test_allocators_without_a_time_are_named():
-    table, scores = world()
-    with pytest.warns(
-        InputWarning, match="w: new left out, because the costs have no ms"
-    ):
-        found = deadlines.table_rows(
-            {"w": (table, scores | {"new": scores["good"]})},
-            [Latency(0.2)],
-            periods=[50.0],
-        )
-    assert {row.allocator for row in found} == {"good", "bad", "slow"}
-    with pytest.raises(
-        InputError, match="--keep must be one of rate, p95, threshold; found 'all'"
-    ):
-        rows_of([50.0], keep="all")
-
-
 def written(folder, name, table, scores):
     """The table as a CSV file without times and its scores as files; their paths."""
     losses = zip(table.unit_ids[table.unit], table.input, *table.losses.T, strict=True)
