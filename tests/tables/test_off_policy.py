@@ -9,8 +9,8 @@ import pytest
 
 import deepval
 from deepval.errors import InputError, InputWarning
+from deepval.tables.logs.importing import values_from_log
 from deepval.tables.off_policy import METHODS, effective_inputs
-from deepval.tables.router_logs import values_from_log
 from worlds import judge, quietly
 
 MODES = ["small", "large"]

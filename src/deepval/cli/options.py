@@ -31,6 +31,7 @@ LONGEST_NUMBER = 20
 ARGUMENTS = "Arguments"
 SUBJECT = "What is judged"
 FILES = "Files of another form"
+COLUMNS = "Columns of the log"
 BUDGETS = "Budgets"
 INTERVALS = "Intervals"
 TABLES = "Further tables"
@@ -41,6 +42,7 @@ HEADINGS = (
     ARGUMENTS,
     SUBJECT,
     FILES,
+    COLUMNS,
     BUDGETS,
     INTERVALS,
     TABLES,

@@ -40,6 +40,7 @@ from deepval.results import Result
 from deepval.tables.chunks import OnDisk, Parts
 from deepval.tables.columns import OURS, Columns, Form, parquet_files
 from deepval.tables.costs import Convention, Costs
+from deepval.tables.logs.advice import import_advice
 from deepval.tables.scores import Kind, Missing, Scores, align_all, kind_of
 from deepval.tables.split import ROLES, Split, units_of
 from deepval.tables.values import ValueTable, read_values
@@ -493,9 +494,14 @@ def read_evaluation_data(
             f"{source}: must be a values file (.csv, .parquet) or a cell's folder; "
             "there is neither."
         )
-    return EvaluationData(
-        source, read_values(source, costs=costs, modes=modes, **vars(form)), form=form
-    )
+    try:
+        table = read_values(source, costs=costs, modes=modes, **vars(form))
+    except InputError as error:
+        advice = import_advice(source)
+        if advice is not None:
+            raise InputError(advice) from error
+        raise
+    return EvaluationData(source, table, form=form)
 
 
 def head_of(files: OnDisk, costs: Path | None = None) -> EvaluationData:

@@ -7,15 +7,15 @@ import warnings
 
 import numpy as np
 import pytest
-
-import deepval
-from deepval.errors import InputError, InputWarning
-from deepval.tables.router_logs import (
+from deepval.tables.logs.importing import import_router_log
+from deepval.tables.logs.writing import (
     attribute_scores,
-    import_router_log,
     write_scores,
     write_values,
 )
+
+import deepval
+from deepval.errors import InputError, InputWarning
 from project import ROOT
 
 PROMPTS = ("p1", "p2", "p3", "p4")
@@ -246,7 +246,7 @@ def test_planners_in_logs_as_of_navsim(tmp_path):
 def test_prompts_without_a_price_are_left_out():
     log = routerbench()
     log["big|total_cost"][1] = None
-    with pytest.warns(InputWarning, match="of 4 prompts"):
+    with pytest.warns(InputWarning, match="of 4 inputs"):
         table = import_router_log(log)
     assert list(table.input) == ["p1", "p3", "p4"]
     assert table.input_costs["usd"].shape == (3, 2)
@@ -333,7 +333,7 @@ def test_prompts_without_an_answer_are_left_out_and_counted():
         name: [row[name] for row in rows]
         for name in ("global index", "prediction", "accuracy", "cost")
     }
-    with pytest.warns(InputWarning, match="of 4 prompts"):
+    with pytest.warns(InputWarning, match="of 4 inputs"):
         table = import_router_log(columns)
     assert len(table) == 3
 
@@ -341,33 +341,34 @@ def test_prompts_without_an_answer_are_left_out_and_counted():
 WRONG = {
     "pickle": ("routerbench.pkl", b"\x80", "a pickle can"),
     "no json": ("log.json", b"{", "must be a JSON file"),
-    "no records": ("log.json", b'{"a": 1}', "'records'"),
+    "no records": ("log.json", b'{"a": 1}', "found a."),
+    "no objects": ("log.json", b"[1]", "a list of records"),
     "twice": (
         "log.csv",
-        b"model_name,index,dataset,score\na,1,x,1\na,1,x,0\n",
+        b"model_name,record_index,dataset_id,score\na,1,x,1\na,1,x,0\n",
         "'x/1'",
     ),
     "costs of one": (
         "log.csv",
-        b"model_name,index,dataset,score,cost\na,1,x,1,1\nb,1,x,0,\na,1,y,1,1\nb,1,y,0,\n",
+        b"model_name,record_index,dataset_id,score,cost\na,1,x,1,1\nb,1,x,0,\na,1,y,1,1\nb,1,y,0,\n",
         "'b'",
     ),
     "one model": (
         "log.csv",
-        b"model_name,index,dataset,score,cost\na,1,x,1,1\na,1,y,1,1\n",
+        b"model_name,record_index,dataset_id,score,cost\na,1,x,1,1\na,1,y,1,1\n",
         "two or more models are",
     ),
-    "values": ("log.csv", b"unit,input,loss_a,loss_b\nu,1,0,1\n", "'<model>'"),
+    "one column of losses": ("log.csv", b"unit,input,loss_a\nu,1,0\n", "--modes"),
     "above 1": (
         "log.csv",
-        b"model_name,index,dataset,score,cost\na,1,x,7,1\nb,1,x,9,2\n",
+        b"model_name,record_index,dataset_id,score,cost\na,1,x,7,1\nb,1,x,9,2\n",
         "found 9: give best=",
     ),
-    "no quality": ("log.csv", b"sample_id,a|total_cost\n1,2\n", "'a'"),
+    "no quality": ("log.csv", b"eval_name,sample_id,a|total_cost\nx,1,2\n", "'a'"),
     "none whole": (
         "log.csv",
-        b"model,index,dataset,score,cost\na,1,x,1,1\nb,2,x,0,2\n",
-        "some prompt must have an",
+        b"model_name,record_index,dataset_id,score,cost\na,1,x,1,1\nb,2,x,0,2\n",
+        "one model ran on each input",
     ),
 }
 
@@ -400,10 +401,10 @@ def test_the_command_writes_a_values_file(tmp_path, capsys):
 
     log = tmp_path / "predictions.json"
     log.write_text(json.dumps(routerarena()))
-    import_log(log, out=tmp_path / "values.csv")
+    import_log((log,), out=tmp_path / "values.csv")
     assert "4 inputs in 2 units, models cheap first" in capsys.readouterr().out
     same(deepval.read_values(tmp_path / "values.csv"))
-    import_log(log, out=tmp_path / "values.csv", json=True)
+    import_log((log,), out=tmp_path / "values.csv", json=True)
     facts = json.loads(capsys.readouterr().out)
     table = deepval.read_values(tmp_path / "values.csv")
     assert (facts["inputs"], facts["units"]) == (4, 2)
@@ -419,7 +420,7 @@ def test_the_command_writes_scores_beside_the_values(tmp_path, capsys):
     log = tmp_path / "predictions.json"
     log.write_text(json.dumps(routerarena()))
     import_log(
-        log, out=tmp_path / "values.csv", scores_out=tmp_path / "scores", json=True
+        (log,), out=tmp_path / "values.csv", scores_out=tmp_path / "scores", json=True
     )
     (written,) = json.loads(capsys.readouterr().out)["scores"]
     result = deepval.evaluate(
@@ -427,7 +428,7 @@ def test_the_command_writes_scores_beside_the_values(tmp_path, capsys):
     )
     assert result.row("length").gain == 0.0  # law_3, the longest: both are right
     with pytest.raises(InputError, match=r"must be a folder that can be written"):
-        import_log(log, out=tmp_path / "more.csv", scores_out=log)
+        import_log((log,), out=tmp_path / "more.csv", scores_out=log)
     assert not (tmp_path / "more.csv").exists()
 
 
