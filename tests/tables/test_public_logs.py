@@ -7,15 +7,15 @@ import warnings
 
 import numpy as np
 import pytest
+
+import deepval
+from deepval.errors import InputError, InputWarning
 from deepval.tables.logs.importing import import_router_log
 from deepval.tables.logs.writing import (
     attribute_scores,
     write_scores,
     write_values,
 )
-
-import deepval
-from deepval.errors import InputError, InputWarning
 from project import ROOT
 
 PROMPTS = ("p1", "p2", "p3", "p4")

@@ -10,6 +10,7 @@ rather than from a few actions. Shares that divide by zero are NaN.
 
 import hashlib
 import math
+import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,8 @@ from deepval.tables.costs import Costs
 from deepval.tables.input_costs import InputCosts, by_name, cost_arrays, cost_columns
 from deepval.tables.keys import groups
 
+TRIAL = re.compile(r"@\d+$")
+"""End of the name of a mode in a column of one trial, as `deepval import` writes it."""
 LARGEST_LOSS = 1e150
 """Largest absolute loss that is accepted: intervals sum squares, and squares of larger
 losses overflow.
@@ -543,6 +546,11 @@ def loss_columns(names: Collection[str], source: str) -> tuple[str, tuple[str, .
         )
     losses = [name for name in names if name.startswith(LOSS_PREFIX)]
     rewards = [name for name in names if name.startswith(REWARD_PREFIX)]
+    if any(TRIAL.search(name) for name in (*losses, *rewards)):
+        raise InputError(
+            f"{source}: has a column per trial (NAME@1, @2, ...), which no command "
+            "judges: import the log with --repeat first or --repeat mean."
+        )
     if losses and rewards:
         raise InputError(
             f"{source}: columns 'loss_<mode>' or 'reward_<mode>' are needed, not "

@@ -191,31 +191,41 @@ def _read(
 def _with_quality(log: Log, quality: Log, named: Named) -> Log:
     """The log with the columns of a file that has quality by id, and by model if it
     has models.
+
+    The file's ids may be those of the inputs, or those that the log has for each run.
     """
     table, other = log.table, quality.table
-    own_id = named.id or names.first(table.data, names.usual_names("id", log.names))
-    other_id = _id_column(quality, own_id)
-    if own_id is None or other_id is None:
+    other_id = named.id
+    if quality.owner is not None or other_id not in other.data:
+        usual = names.usual_names("id", quality.names)
+        other_id = names.first(other.data, usual)
+    if other_id is None:
         raise InputError(
-            f"{other.source}: quality is joined by id, and {other.source} or "
-            f"{table.source} has no column of ids: name it with --id."
+            f"{other.source}: quality is joined by id, and it has no column of ids: "
+            f"name it as in {table.source}, or id."
         )
-    left = keys.as_text(table.ids(own_id))
     right = keys.as_text(other.ids(other_id))
     taken = {other_id}
-    own_model = named.model or names.first(
-        table.data, names.usual_names("model", log.names)
-    )
-    if own_model in other.data:
-        left = _pairs(left, keys.as_text(table.ids(own_model)))
-        right = _pairs(right, keys.as_text(other.ids(own_model)))
-        taken.add(own_model)
+    models = names.usual_names("model", log.names)
+    own_model = named.model or names.first(table.data, models)
+    other_model = names.first(other.data, (*models, names.plain(own_model or "")))
+    if own_model is not None and other_model is not None:
+        right = _pairs(right, keys.as_text(other.ids(other_model)))
+        taken.add(other_model)
     columns.refuse_repeated(right, other.source)
-    row = keys.positions(left, right)
+
+    row = np.full(len(table), -1)
+    run_id = names.first(table.data, names.usual_names("id", log.names))
+    for own_id in dict.fromkeys((named.id, run_id)):
+        if own_id is not None and not (row >= 0).any():
+            left = keys.as_text(table.ids(own_id))
+            if own_model is not None and other_model is not None:
+                left = _pairs(left, keys.as_text(table.ids(own_model)))
+            row = keys.positions(left, right)
     if not (row >= 0).any():
         raise InputError(
-            f"{other.source}: must have quality of runs in {table.source}; no id in "
-            f"column {other_id!r} is one of its column {own_id!r}."
+            f"{other.source}: must have quality of runs in {table.source}; none of the "
+            f"ids in its column {other_id!r} is there: --id names the column of ids."
         )
     data = dict(table.data)
     for name, column in other.data.items():
@@ -223,21 +233,14 @@ def _with_quality(log: Log, quality: Log, named: Named) -> Log:
             joined = column.astype(object)[np.maximum(row, 0)]
             joined[row < 0] = None
             data[name] = joined
-    usual: dict[str, tuple[str, ...]] = {}
-    if log.owner is not None:
-        # what the joined file has counts before what the log has
-        usual = {role: fields for role, fields in log.owner.names.items()}
-        for role in ("right", "reward", "loss"):
-            usual[role] = (*quality.names.get(role, ()), *usual.get(role, ()))
-        owner = replace(log.owner, names=usual)
-        return Log(columns.Columns(table.source, data), owner)
-    return Log(columns.Columns(table.source, data), None)
-
-
-def _id_column(log: Log, own: str | None) -> str | None:
-    if own is not None and own in log.table.data:
-        return own
-    return names.first(log.table.data, names.usual_names("id", log.names))
+    joined_table = columns.Columns(table.source, data)
+    if log.owner is None:
+        return Log(joined_table)
+    # what the joined file has counts before what the log has
+    own_names = dict(log.owner.names)
+    for role in ("right", "reward", "loss"):
+        own_names[role] = (*quality.names.get(role, ()), *own_names.get(role, ()))
+    return Log(joined_table, replace(log.owner, names=own_names))
 
 
 def _pairs(
@@ -252,7 +255,9 @@ def _scores_of_files(
     """Scores of the inputs, from files with columns of ids and scores."""
     scores = {}
     for name, table in files.items():
-        column = _id_column(Log(table), named.id)
+        column = named.id
+        if column not in table.data:
+            column = names.first(table.data, names.usual_names("id", {}))
         if column is None or "score" not in table.data:
             raise InputError(
                 f"{name}: a file of scores has columns of ids and 'score'; found "

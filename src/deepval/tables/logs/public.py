@@ -167,13 +167,17 @@ def _models(
     if any(name.endswith(COST) for name in fields) and "eval_name" in fields:
         models = [n.removesuffix(COST) for n in fields if n.endswith(COST)]
         return "RouterBench", {model: model for model in models}
-    for name, first, last in (("FrugalML", CORRECT, ""), ("NAVSIM", "", PLANNER_SCORE)):
+    of_others = (
+        ("FrugalML", CORRECT, "", any(n.startswith(CONFIDENCE) for n in fields)),
+        ("NAVSIM", "", PLANNER_SCORE, "token" in fields),
+    )
+    for name, first, last, is_it in of_others:
         by_model = {
             column.removeprefix(first).removesuffix(last): column
             for column in fields
             if column.startswith(first) and column.endswith(last)
         }
-        if by_model:
+        if by_model and is_it:
             return name, by_model
     lengths = [name for name in fields if name.endswith(names.CHARACTERS)]
     other = (*DATASET, *PROMPT_ID, ORDER, *ANSWERS, *lengths, "unit", "input")

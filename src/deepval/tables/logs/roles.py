@@ -215,6 +215,8 @@ def _own_roles(log: Log, named: Named) -> Roles:
     )
     for name in shared.scores.values():
         free.pop(name, None)
+    if model is None and log.owner is not None:
+        raise InputError(_no_quality(log, ""))
     if model is None:
         return _wide_roles(table, named, shared, list(free))
     propensity = take("propensity", named.propensity)
