@@ -171,15 +171,24 @@ def _distinct(
     """The distinct ids in the order of their first rows, these rows, and the index of
     each row's id.
     """
-    key = keys.keys_of(ids)
+    # Runs on one input are mostly one below the other: one comparison finds them.
+    differs = np.ones(len(ids), dtype=bool)
+    differs[1:] = ids[1:] != ids[:-1]
+    begins = np.flatnonzero(differs)
+    stretch = np.cumsum(differs) - 1
+    heads = ids[begins]
+    if bool(np.all(heads[1:] > heads[:-1])):
+        return heads, begins, stretch
+
+    key = keys.keys_of(heads)
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    if ids.dtype.kind == "U" and not bool(np.all(ids[first][inverse] == ids)):
+    if ids.dtype.kind == "U" and not bool(np.all(heads[first][inverse] == heads)):
         # two texts share a key
-        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    by_row = np.argsort(first, kind="stable")
+        _, first, inverse = np.unique(heads, return_index=True, return_inverse=True)
+    by_row = np.argsort(first)
     rank = np.empty(len(first), dtype=np.int64)
     rank[by_row] = np.arange(len(first))
-    return ids[first[by_row]], first[by_row], rank[inverse]
+    return heads[first[by_row]], begins[first[by_row]], rank[inverse][stretch]
 
 
 def _trials(
@@ -188,6 +197,8 @@ def _trials(
     """Number of earlier runs of each row's model on its input, by time if there is
     one, else by row.
     """
+    if np.bincount(pair).max(initial=0) <= 1:
+        return np.zeros(len(pair), dtype=np.int64)
     by_time = (pair,) if order is None else (order, pair)
     rows = np.lexsort(by_time)
     ordered = pair[rows]
@@ -217,10 +228,13 @@ def _refuse_different(
     source: str,
 ) -> None:
     """Raise where rows of one input hold different values."""
-    first = column[first_row]
-    same = first == column
+    compared = column
+    if column.dtype.kind == "U":
+        compared = keys.keys_of(column)  # integers are compared faster
+    first = compared[first_row]
+    same = first == compared
     if column.dtype.kind == "f":
-        same |= np.isnan(first) & np.isnan(column)
+        same |= np.isnan(first) & np.isnan(compared)
     if not same.all():
         row = int(np.flatnonzero(~same)[0])
         raise InputError(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +85,24 @@ def _by_arrow(
         return None
     if any(map(pa.types.is_binary, table.schema.types)):
         return None
-    return columns.of_arrow(table, str(path))
+    return columns.Columns(
+        str(path),
+        {
+            name: _array(column, f"{path}: column {name!r}")
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        },
+    )
+
+
+def _array(column: Any, what: str) -> np.ndarray:
+    """A column of Arrow as NumPy; times as UTC in microseconds."""
+    import pyarrow as pa
+
+    if not pa.types.is_timestamp(column.type) or column.null_count:
+        return columns.to_numpy(column, what)
+    # Arrow's own way imports pandas where it is installed.
+    micros = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    return columns.to_numpy(micros.cast(pa.int64()), what).view("datetime64[us]")
 
 
 def _by_python(
