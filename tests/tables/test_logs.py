@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import deepval
 from commands import call, refusal, run
 from deepval.errors import InputError
-from deepval.tables.logs import spreadsheet
+from deepval.tables import columns
 from deepval.tables.logs.importing import import_router_log
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.InputWarning")
@@ -116,7 +116,7 @@ def test_without_arrow_a_table_is_the_same(monkeypatch):
     def no_arrow(*_):
         raise ImportError
 
-    monkeypatch.setattr(spreadsheet, "_by_arrow", no_arrow)
+    monkeypatch.setattr(columns, "_read_by_arrow", no_arrow)
     is_the_log(imported(long_log()))
     long_log().to_csv("log.csv", index=False, sep=";", decimal=",")
     call("import", "log.csv", "-o", "values.csv")

@@ -39,7 +39,7 @@ class Typed:
     Attributes:
         values: The values file or cell.
         scores: Its scores files, by allocator: FILE or NAME=FILE.
-        options: Options that say how to read them, as --column=unit=drive.
+        options: Options that say how to read them, as --modes=small,large.
         has_prices: Whether the table has a price for each input: then budgets are of
             money unless others are stated.
     """

@@ -6,6 +6,7 @@ from pathlib import Path
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
+from deepval.tables.logs import spreadsheet
 from deepval.tables.logs.files import READ, read_log
 from deepval.tables.logs.roles import Named, Roles, roles_of
 
@@ -21,7 +22,15 @@ def import_advice(path: Path) -> str | None:
     try:
         roles = roles_of(log, Named())
     except InputError as error:
-        return None if log.owner is None else str(error)
+        if log.owner is not None:
+            return str(error)
+        if path.suffix.lower() != ".csv" or spreadsheet.separator(path) == ",":
+            return None
+        return (
+            f"{path}: cells must be separated by commas, and numbers have a point: "
+            f"deepval import {shlex.quote(str(path))} reads it and writes a values "
+            "file; --id, --unit, --right and --loss name its columns."
+        )
     ours = (LOSS_PREFIX, REWARD_PREFIX)
     of_values = all(name.startswith(ours) for name in roles.values.values())
     if roles.model is None and of_values and {"unit", "input"} <= set(log.table.data):

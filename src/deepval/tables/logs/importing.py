@@ -258,10 +258,13 @@ def _scores_of_files(
         column = named.id
         if column not in table.data:
             column = names.first(table.data, names.usual_names("id", {}))
-        if column is None or "score" not in table.data:
+        numbers = [n for n, c in table.data.items() if c.dtype.kind in "fiu"]
+        numbers = [n for n in numbers if n != column]
+        score = "score" if "score" in table.data else "".join(numbers[:1])
+        if column is None or not score or (score != "score" and len(numbers) > 1):
             raise InputError(
-                f"{name}: a file of scores has columns of ids and 'score'; found "
-                f"{few(list(table.data), 20)}."
+                f"{name}: a file of scores has a column of ids and 'score', or one "
+                f"number; found {few(list(table.data), 20)}."
             )
         ids = table.ids(column)
         columns.refuse_repeated(ids, name)
@@ -269,7 +272,7 @@ def _scores_of_files(
         if (row < 0).any():
             first = str(runs.ids[int(np.flatnonzero(row < 0)[0])])
             raise InputError(f"{name}: every input needs a score; {first!r} has none.")
-        scores[Path(name).stem] = table.numbers("score")[row]
+        scores[Path(name).stem] = table.numbers(score)[row]
     return scores
 
 
