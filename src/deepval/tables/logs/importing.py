@@ -19,7 +19,7 @@ from deepval.tables.logs.assembly import Repeat, Runs, runs_of, times
 from deepval.tables.logs.files import Log, digest, read_log
 from deepval.tables.logs.public import STRONG, WEAK, listed_costs
 from deepval.tables.logs.roles import Named, Roles, roles_of
-from deepval.tables.off_policy import one_mode_estimates
+from deepval.tables.off_policy import LEAST_RUNS, one_mode_estimates
 from deepval.tables.values import ValueTable
 
 TRIAL = "@"
@@ -79,6 +79,7 @@ def read_import(
         runs = _hashed(runs)
     if best is None and roles.public is not None:
         best = _best_of(runs, source)
+    _refuse_single_runs(runs, source)
     modes, how = _order_of_models(runs, named.modes, source)
     if roles.public is not None and modes[0] in roles.public.confidences:
         # Only the cheap model's confidence is there before a dearer model is called.
@@ -375,7 +376,10 @@ def _table(
     lacking = np.isnan(values + cost if priced else values).any(axis=1)
     complete = np.logical_not(lacking)
     if not complete.any():
-        raise InputError(_no_pairs(runs, modes, source))
+        raise InputError(
+            f"{source}: some input must have a run of every model of "
+            f"{', '.join(modes)}; none has: name those that ran together with --modes."
+        )
     if not complete.all():
         note = (
             f"{source}: {np.count_nonzero(lacking)} of {len(lacking)} inputs lack a "
@@ -419,20 +423,16 @@ def _table(
     return table, complete
 
 
-def _no_pairs(runs: Runs, modes: Sequence[str], source: str) -> str:
-    """The sentence about a log in which no input has a run of every model."""
+def _refuse_single_runs(runs: Runs, source: str) -> None:
+    """Raise where no input has runs of two models."""
     ran = np.count_nonzero(~np.isnan(runs.values[0]), axis=1)
-    if ran.max(initial=0) > 1:
-        return (
-            f"{source}: some input must have a run of every model of "
-            f"{', '.join(modes)}; none has: name those that ran together with --modes."
+    if ran.max(initial=0) < 2 <= len(runs.models):
+        raise InputError(
+            f"{source}: one model ran on each input, so what another would have done "
+            "is not known: run two on some inputs; or, where the model was drawn with "
+            "a probability that the log has (--propensity), --off-policy doubly-robust "
+            "estimates it; or, where two runs share another id, name it with --id."
         )
-    return (
-        f"{source}: one model ran on each input, so what another would have done is "
-        "not known: run two on some inputs; or, where the model was drawn with a "
-        "probability that the log has (--propensity), --off-policy doubly-robust "
-        "estimates it; or, where two runs share another id, name it with --id."
-    )
 
 
 def _attributes(
@@ -524,6 +524,7 @@ def values_from_log(
     method: str = "doubly-robust",
     features: Sequence[str] = (),
     clip: float | None = None,
+    least_runs: float = LEAST_RUNS,
 ) -> ValueTable:
     """Estimated losses from a log in which one mode ran on each input.
 
@@ -538,10 +539,17 @@ def values_from_log(
             without features, the mean loss of the mode on other units.
         clip: Propensities below this are raised to it, which biases the estimates; None
             refuses those below 0.01.
+        least_runs: Fewest effective runs of a mode, (sum w)^2 / sum w^2 with weights w
+            = 1 / propensity; fewer are refused.
     """
     log = columns.read(source)
     losses, note = one_mode_estimates(
-        log, modes, method=method, features=features, clip=clip
+        log,
+        modes,
+        method=method,
+        features=features,
+        clip=clip,
+        least_runs=least_runs,
     )
     by_prefix = cost_columns(log.data, modes)
     table = ValueTable.from_columns(
