@@ -257,7 +257,7 @@ def test_a_log_with_a_model_per_request_is_estimated_if_its_chances_are_known(
     assert list(table.input[:2]) == ["0000", "0001"]
     assert table.losses.mean(axis=0) == pytest.approx([-0.3, -0.5], abs=0.15)
     assert "secret" not in (tmp_path / "v.csv").read_text()
-    answer = " ".join(run("evaluate", tmp_path / "v.csv").out.split())
+    answer = " ".join(run("evaluate", tmp_path / "v.csv", notes=True).out.split())
     assert "Effective inputs: small 100, large 100" in answer
 
 
