@@ -243,6 +243,22 @@ def test_planners_in_logs_as_of_navsim(tmp_path):
     assert result.row("speed").gain == 0.75 - 0.5
 
 
+@pytest.mark.filterwarnings("ignore::deepval.InputWarning")
+def test_scores_of_planners_as_navsim_writes_them(tmp_path):
+    """A CSV per planner, with a mean in its last row and a state that failed."""
+    for planner, scores in (("slow", (1.0, 0.5, 0.0)), ("fast", (0.25, 0.5, 1.0))):
+        rows = [",token,valid,no_at_fault_collisions,score"]
+        rows += [f"{i},state{i},{i < 2},1.0,{score}" for i, score in enumerate(scores)]
+        rows += ["3,average,True,1.0,0.5"]
+        (tmp_path / f"{planner}.csv").write_text("\n".join(rows) + "\n")
+    table = import_router_log([tmp_path / "slow.csv", tmp_path / "fast.csv"])
+    assert table.modes == ("fast", "slow")
+    assert list(table.input) == ["state0", "state1"]
+    assert table.losses.tolist() == [[0.75, 0.0], [0.5, 0.5]]
+    with pytest.raises(InputError, match="two or more models"):
+        import_router_log(tmp_path / "slow.csv")
+
+
 def test_prompts_without_a_price_are_left_out():
     log = routerbench()
     log["big|total_cost"][1] = None

@@ -19,7 +19,7 @@ from deepval.tables import columns
 from deepval.tables.logs import names, spreadsheet
 from deepval.tables.logs.owners import inspect_ai, owner_of
 from deepval.tables.logs.owners.owner import Owner
-from deepval.tables.logs.public import is_navsim_scores
+from deepval.tables.logs.public import navsim_scores
 
 PICKLES = (".pkl", ".pickle", ".joblib")
 LINES = (".jsonl", ".ndjson")
@@ -91,9 +91,7 @@ def _read_path(path: Path, texts: Collection[str]) -> Log:
     if ending == ".json":
         return _of_records(_record_list(read_json(path), str(path)), str(path))
     table = spreadsheet.read(path, texts) if ending in TABLES else columns.read(path)
-    if is_navsim_scores(table.data):
-        planner = np.full(len(table), path.stem)
-        table = columns.Columns(table.source, {**table.data, "model": planner})
+    table = navsim_scores(table, path.stem)
     return Log(_without_texts(table), owner_of(table.data))
 
 

@@ -8,7 +8,7 @@ of one planner. Losses are the best possible quality minus the quality.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,9 +103,19 @@ class Public:
     ids_within_units: bool = False
 
 
-def is_navsim_scores(fields: Collection[str]) -> bool:
-    """Whether these are the columns of NAVSIM's scores of one planner."""
-    return set(fields) >= NAVSIM
+def navsim_scores(table: columns.Columns, planner: str) -> columns.Columns:
+    """NAVSIM's scores of one planner, in which the planner has no column, without means
+    and states that could not be scored; any other table as it is.
+    """
+    if not set(table.data) >= NAVSIM:
+        return table
+    tokens = keys.as_text(table.ids("token"))
+    is_valid = keys.quality_array(table.data["valid"], f"{table.source}: 'valid'") > 0
+    counts = is_valid & ~np.isin(tokens, NAVSIM_MEANS)
+    data = {name: column[counts] for name, column in table.data.items()}
+    return columns.Columns(
+        table.source, {**data, "model": np.full(counts.sum(), planner)}
+    )
 
 
 def public_table(table: columns.Columns, modes: Sequence[str] | None) -> Public | None:
