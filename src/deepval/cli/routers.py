@@ -17,7 +17,7 @@ from deepval.errors import InputError, few
 if TYPE_CHECKING:
     from deepval.judging.cases import EvaluationData
     from deepval.results import Answer
-    from deepval.tables.logs.roles import Named
+    from deepval.tables.logs.roles import NamedColumns
     from deepval.tables.scores import Scores
     from deepval.tables.values import ValueTable
 
@@ -379,11 +379,11 @@ class LogColumns:
     score: Annotated[tuple[str, ...], Parameter(group=options.COLUMNS)] = ()
     propensity: Annotated[str | None, Parameter(group=options.COLUMNS)] = None
 
-    def named(self, modes: str | None) -> "Named":
+    def named(self, modes: str | None) -> "NamedColumns":
         """The columns as the library takes them."""
-        from deepval.tables.logs.roles import Named
+        from deepval.tables.logs.roles import NamedColumns
 
-        return Named(
+        return NamedColumns(
             id=self.id,
             model=self.model,
             right=options.name_list(self.right) or (),

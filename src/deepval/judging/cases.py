@@ -40,7 +40,6 @@ from deepval.results import Result
 from deepval.tables.chunks import OnDisk, Parts
 from deepval.tables.columns import Columns, parquet_files
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.logs.advice import import_advice
 from deepval.tables.scores import Kind, Missing, Scores, align_all, kind_of
 from deepval.tables.split import ROLES, Split, units_of
 from deepval.tables.values import ValueTable, read_values
@@ -488,6 +487,9 @@ def read_evaluation_data(
     try:
         table = read_values(source, costs=costs, modes=modes)
     except InputError as error:
+        # The readers of logs are loaded only where one is needed.
+        from deepval.tables.logs.advice import import_advice
+
         advice = import_advice(source)
         if advice is not None:
             raise InputError(advice) from error

@@ -8,7 +8,7 @@ from deepval.files import reading
 from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.logs import spreadsheet
 from deepval.tables.logs.files import READ, read_log
-from deepval.tables.logs.roles import Named, Roles, roles_of
+from deepval.tables.logs.roles import NamedColumns, Roles, roles_of
 
 
 def import_advice(path: Path) -> str | None:
@@ -20,7 +20,7 @@ def import_advice(path: Path) -> str | None:
     except InputError:
         return None
     try:
-        roles = roles_of(log, Named())
+        roles = roles_of(log, NamedColumns())
     except InputError as error:
         if log.owner is not None:
             return str(error)

@@ -36,7 +36,7 @@ FOLDER_ENTRIES = ("dataset_id", "model_name")
 
 
 @dataclass(frozen=True)
-class Log:
+class LogTable:
     """Columns of a log, and the program that wrote it."""
 
     table: columns.Columns
@@ -48,7 +48,7 @@ class Log:
         return {} if self.owner is None else self.owner.names
 
 
-def read_log(sources: Sequence[Any], texts: Collection[str] = ()) -> Log:
+def read_log(sources: Sequence[Any], texts: Collection[str] = ()) -> LogTable:
     """The columns of files, of folders with files, or of one thing that is columnar.
 
     Args:
@@ -58,7 +58,7 @@ def read_log(sources: Sequence[Any], texts: Collection[str] = ()) -> Log:
     (first, *others) = sources
     if not isinstance(first, str | Path):
         table = columns.read(first)
-        return Log(_without_texts(table), owner_of(table.data))
+        return LogTable(_without_texts(table), owner_of(table.data))
     if not others:
         return _read_path(Path(first), texts)
     logs = [_read_path(Path(source), texts) for source in sources]
@@ -72,7 +72,7 @@ def read_records(source: Any) -> columns.Columns:
     return columns.read(source)
 
 
-def _read_path(path: Path, texts: Collection[str]) -> Log:
+def _read_path(path: Path, texts: Collection[str]) -> LogTable:
     ending = path.suffix.lower()
     if ending in PICKLES:
         raise InputError(
@@ -92,10 +92,10 @@ def _read_path(path: Path, texts: Collection[str]) -> Log:
         return _of_records(_record_list(read_json(path), str(path)), str(path))
     table = spreadsheet.read(path, texts) if ending in TABLES else columns.read(path)
     table = navsim_scores(table, path.stem)
-    return Log(_without_texts(table), owner_of(table.data))
+    return LogTable(_without_texts(table), owner_of(table.data))
 
 
-def _read_folder(path: Path, texts: Collection[str]) -> Log:
+def _read_folder(path: Path, texts: Collection[str]) -> LogTable:
     """The log in all files of a folder, one below the other."""
     files = [
         file
@@ -162,7 +162,7 @@ def _record_list(content: Any, source: str) -> Sequence[Mapping[str, Any]]:
     return records
 
 
-def _of_records(records: Any, source: str) -> Log:
+def _of_records(records: Any, source: str) -> LogTable:
     """Records as columns of plain values; missing values are None."""
     owner = None
     by_name: dict[str, list[Any]] = {}
@@ -183,7 +183,7 @@ def _of_records(records: Any, source: str) -> Log:
     for name, column in by_name.items():
         column.extend([None] * (number - len(column)))
         data[name] = _typed(column)
-    return Log(columns.Columns(source, data), owner)
+    return LogTable(columns.Columns(source, data), owner)
 
 
 def _typed(values: list[Any]) -> np.ndarray:
@@ -245,7 +245,7 @@ def digest(text: object) -> str:
     return hashlib.sha256(str(text).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _joined(logs: Sequence[Log], source: str) -> Log:
+def _joined(logs: Sequence[LogTable], source: str) -> LogTable:
     """Logs one below the other; a column that a log has not is empty there."""
     owner = logs[0].owner
     for log in logs:
@@ -266,4 +266,4 @@ def _joined(logs: Sequence[Log], source: str) -> Log:
         if not (kinds <= set("fiub") or kinds == {"U"}):
             parts = [part.astype(object) for part in parts]
         data[name] = np.concatenate(parts)
-    return Log(columns.Columns(source, data), owner)
+    return LogTable(columns.Columns(source, data), owner)

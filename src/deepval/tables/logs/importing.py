@@ -16,9 +16,9 @@ from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.input_costs import cost_columns
 from deepval.tables.logs import names
 from deepval.tables.logs.assembly import Repeat, Runs, runs_of, times
-from deepval.tables.logs.files import Log, digest, read_log
+from deepval.tables.logs.files import LogTable, digest, read_log
 from deepval.tables.logs.public import STRONG, WEAK, listed_costs
-from deepval.tables.logs.roles import Named, Roles, roles_of
+from deepval.tables.logs.roles import NamedColumns, Roles, roles_of
 from deepval.tables.off_policy import LEAST_RUNS, one_mode_estimates
 from deepval.tables.values import ValueTable
 
@@ -45,7 +45,7 @@ class Imported:
 
 def read_import(
     sources: Sequence[Any],
-    named: Named,
+    named: NamedColumns,
     *,
     best: float | None = None,
     prices: Any = None,
@@ -156,10 +156,10 @@ def import_router_log(
 
 def named_of(
     models: Sequence[str] | None, named: Mapping[str, str | Sequence[str] | None]
-) -> Named:
+) -> NamedColumns:
     """The columns that keywords name; several for right, reward, loss, group, score."""
     lists = ("right", "reward", "loss", "group", "score")
-    known = [name for name in Named.__dataclass_fields__ if name != "modes"]
+    known = [name for name in NamedColumns.__dataclass_fields__ if name != "modes"]
     values: dict[str, Any] = {}
     for role, value in named.items():
         if role not in known:
@@ -172,12 +172,12 @@ def named_of(
         if role in lists and isinstance(value, str):
             value = [value]
         values[role] = value
-    return Named(modes=models, **values)
+    return NamedColumns(modes=models, **values)
 
 
 def _read(
-    sources: Sequence[Any], named: Named, quality: Any
-) -> tuple[Log, dict[str, columns.Columns]]:
+    sources: Sequence[Any], named: NamedColumns, quality: Any
+) -> tuple[LogTable, dict[str, columns.Columns]]:
     """The log, with quality joined, and the files of scores that the user names."""
     log = read_log(sources, named.texts)
     files = {}
@@ -189,7 +189,7 @@ def _read(
     return _with_quality(log, read_log([quality], named.texts), named), files
 
 
-def _with_quality(log: Log, quality: Log, named: Named) -> Log:
+def _with_quality(log: LogTable, quality: LogTable, named: NamedColumns) -> LogTable:
     """The log with the columns of a file that has quality by id, and by model if it
     has models.
 
@@ -236,12 +236,12 @@ def _with_quality(log: Log, quality: Log, named: Named) -> Log:
             data[name] = joined
     joined_table = columns.Columns(table.source, data)
     if log.owner is None:
-        return Log(joined_table)
+        return LogTable(joined_table)
     # what the joined file has counts before what the log has
     own_names = dict(log.owner.names)
     for role in ("right", "reward", "loss"):
         own_names[role] = (*quality.names.get(role, ()), *own_names.get(role, ()))
-    return Log(joined_table, replace(log.owner, names=own_names))
+    return LogTable(joined_table, replace(log.owner, names=own_names))
 
 
 def _pairs(
@@ -251,7 +251,7 @@ def _pairs(
 
 
 def _scores_of_files(
-    files: Mapping[str, columns.Columns], runs: Runs, named: Named
+    files: Mapping[str, columns.Columns], runs: Runs, named: NamedColumns
 ) -> dict[str, Float[np.ndarray, "input"]]:
     """Scores of the inputs, from files with columns of ids and scores."""
     scores = {}
@@ -461,7 +461,7 @@ def _attributes(
 
 def read_estimates(
     sources: Sequence[Any],
-    named: Named,
+    named: NamedColumns,
     *,
     method: str,
     features: Sequence[str] = (),

@@ -15,7 +15,7 @@ import numpy as np
 from deepval.errors import InputError, few, suggestion
 from deepval.tables import columns, keys
 from deepval.tables.logs import names
-from deepval.tables.logs.files import Log
+from deepval.tables.logs.files import LogTable
 from deepval.tables.logs.public import Public, public_table
 
 Measure = Literal["loss", "reward"]
@@ -30,7 +30,7 @@ JOINTS = ("_", "|", ".")
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedColumns:
     """Columns that the user names, by role; None or empty where none was named.
 
     Attributes:
@@ -142,7 +142,7 @@ class Roles:
         return {name for name in every if name is not None}
 
 
-def roles_of(log: Log, named: Named) -> Roles:
+def roles_of(log: LogTable, named: NamedColumns) -> Roles:
     """The roles of a log's columns."""
     _refuse_unknown(log.table, named)
     if log.owner is None and not (named.right or named.reward or named.loss):
@@ -152,7 +152,7 @@ def roles_of(log: Log, named: Named) -> Roles:
     return _explained(log.table, _own_roles(log, named))
 
 
-def _refuse_unknown(table: columns.Columns, named: Named) -> None:
+def _refuse_unknown(table: columns.Columns, named: NamedColumns) -> None:
     table.require()
     for option in ("id", "model", "cost", "unit", "order", "propensity"):
         name = getattr(named, option)
@@ -172,7 +172,7 @@ def _require(table: columns.Columns, option: str, wanted: Iterable[str]) -> None
             )
 
 
-def _public_roles(public: Public, named: Named) -> Roles:
+def _public_roles(public: Public, named: NamedColumns) -> Roles:
     """The roles in a public table, apart from what the user names."""
     units_stand = named.unit is None
     return Roles(
@@ -191,7 +191,7 @@ def _public_roles(public: Public, named: Named) -> Roles:
     )
 
 
-def _own_roles(log: Log, named: Named) -> Roles:
+def _own_roles(log: LogTable, named: NamedColumns) -> Roles:
     table = log.table
     free = dict.fromkeys(name for name in table.data if not _is_empty(table.data[name]))
 
@@ -242,7 +242,7 @@ def _own_roles(log: Log, named: Named) -> Roles:
     )
 
 
-def _no_quality(log: Log, model: str) -> str:
+def _no_quality(log: LogTable, model: str) -> str:
     """The sentence about a log of runs without their quality."""
     source = log.table.source
     if log.owner is not None:
@@ -256,7 +256,7 @@ def _no_quality(log: Log, model: str) -> str:
     )
 
 
-def _names_a_column_per_model(table: columns.Columns, named: Named) -> bool:
+def _names_a_column_per_model(table: columns.Columns, named: NamedColumns) -> bool:
     """Whether the user names the columns of a wide log."""
     several = (*named.right, *named.reward, *named.loss)
     if len(several) > 1:
@@ -266,7 +266,7 @@ def _names_a_column_per_model(table: columns.Columns, named: Named) -> bool:
     return all(mode in table.data for mode in named.modes)
 
 
-def _scores(table: columns.Columns, named: Named) -> dict[str, str]:
+def _scores(table: columns.Columns, named: NamedColumns) -> dict[str, str]:
     """The column of each score that the user names."""
     scores = {}
     for name in named.score:
@@ -279,7 +279,7 @@ def _scores(table: columns.Columns, named: Named) -> dict[str, str]:
     return scores
 
 
-def _groups(log: Log, named: Named, free: Iterable[str]) -> tuple[str, ...]:
+def _groups(log: LogTable, named: NamedColumns, free: Iterable[str]) -> tuple[str, ...]:
     """The columns of groups: those that the user names, or the first usual one."""
     if named.group:
         return tuple(named.group)
@@ -288,11 +288,11 @@ def _groups(log: Log, named: Named, free: Iterable[str]) -> tuple[str, ...]:
 
 
 def _wide_roles(
-    table: columns.Columns, named: Named, shared: Roles, free: Sequence[str]
+    table: columns.Columns, named: NamedColumns, shared: Roles, free: Sequence[str]
 ) -> Roles:
     """The roles in a log with a column per model."""
     listed = (*named.right, *named.reward, *named.loss)
-    groups = _groups(Log(table), named, free)
+    groups = _groups(LogTable(table), named, free)
     rest = [name for name in free if name not in groups]
     measure = shared.measure
     if len(listed) > 1:
