@@ -48,11 +48,8 @@ if TYPE_CHECKING:
     from deepval.judging.watching import Watch
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
-    from deepval.tables.router_logs import (
-        import_router_log,
-        values_from_log,
-        write_values,
-    )
+    from deepval.tables.logs.importing import import_router_log, values_from_log
+    from deepval.tables.logs.writing import write_values
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -100,7 +97,8 @@ _HOME = {
     "judging.shadow": ("ShadowLog", "ShadowPlan", "shadow_plan"),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
-    "tables.router_logs": ("import_router_log", "values_from_log", "write_values"),
+    "tables.logs.importing": ("import_router_log", "values_from_log"),
+    "tables.logs.writing": ("write_values",),
     "tables.values": ("ValueTable", "read_values"),
     "": ("metrics", "testing"),
 }

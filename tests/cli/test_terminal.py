@@ -92,11 +92,11 @@ def test_the_next_command_is_folded_so_that_a_shell_joins_it(folder, monkeypatch
     (folder / "my files").mkdir()
     scores = folder / "my files" / "mine.csv"
     scores.write_bytes((folder / "mine.csv").read_bytes())
-    done = judged(folder, "-s", scores, "--column", "unit=unit")
+    done = judged(folder, "-s", scores, "--missing", "worst")
     folded = done.partition("\nNext: ")[2]
     assert max(map(len, folded.splitlines())) <= 80
     assert shlex.split(folded.replace("\\\n", "")) == [
-        *("deepval", "threshold", str(folder / "values.csv"), "--column=unit=unit"),
+        *("deepval", "threshold", str(folder / "values.csv"), "--missing=worst"),
         *("-s", str(scores), "--alpha", "0.2"),
     ]
 

@@ -18,17 +18,7 @@ if TYPE_CHECKING:
     from deepval.tables.scores import Scores
 
 Format = Literal["console", "csv", "markdown", "latex", "json"]
-KEPT = (
-    "costs",
-    "modes",
-    "units",
-    "missing",
-    "column",
-    "losses",
-    "rewards",
-    "sep",
-    "decimal",
-)
+KEPT = ("costs", "modes", "units", "missing")
 """Options that other commands on the same files need too."""
 
 
@@ -121,15 +111,7 @@ def evaluate(
         check_writable(out)
 
     files = options.named_files(scores)
-    form_of_files = subject.form
     table_on_disk = on_disk(values, files, memory)
-    if table_on_disk is not None and form_of_files.names(
-        scores=False
-    ) | form_of_files.names(scores=True):
-        raise InputError(
-            f"{values}: a table that is read in pieces must have our columns "
-            f"({table_on_disk.why}): rename them in the file, or give more --memory."
-        )
 
     note = None
     if table_on_disk is None:

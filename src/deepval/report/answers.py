@@ -21,6 +21,7 @@ from deepval.results import (
     shown_cost,
     without_unit,
 )
+from deepval.tables.off_policy import LIMITS
 
 PROSE = 80
 """Longest line of a sentence, on a wide terminal, too."""
@@ -39,7 +40,7 @@ class Typed:
     Attributes:
         values: The values file or cell.
         scores: Its scores files, by allocator: FILE or NAME=FILE.
-        options: Options that say how to read them, as --column=unit=drive.
+        options: Options that say how to read them, as --modes=small,large.
         has_prices: Whether the table has a price for each input: then budgets are of
             money unless others are stated.
     """
@@ -108,7 +109,7 @@ def _lines_of_answer(
 ) -> list[str]:
     lines = _wrapped(answer.sentence, width)
     lines += _wrapped(answer.hint or answer.instead, width)
-    lines += ["", *_wrapped(_judged_on(result), width)]
+    lines += ["", *_wrapped(_judged_on(result), width), *_basis(result, width)]
     lines += _table_lines(_rows_table(result, answer, highlight), width)
     if len(result.answers) > 1:
         lines += _wrapped(_budgets(result.answers), width)
@@ -117,6 +118,15 @@ def _lines_of_answer(
 
 def _table_lines(table: Table, width: int) -> tuple[str, ...]:
     return lay_out(table, width, has_rule=False).lines
+
+
+def _basis(result: Result, width: int) -> list[str]:
+    """What estimated values rest on; nothing where they were measured."""
+    for note in result.warnings:
+        basis, limits, _ = note.partition(LIMITS)
+        if limits:
+            return _wrapped(basis.strip(), width)
+    return []
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -308,7 +318,7 @@ def _lines_of_effect(result: Result, effect: Effect, width: int) -> list[str]:
     # What a router could gain comes last, where budgets are judged at all.
     for sentence in effect.sentences[:3]:
         lines += _wrapped(sentence, width)
-    lines += ["", *_wrapped(_judged_on(result), width)]
+    lines += ["", *_wrapped(_judged_on(result), width), *_basis(result, width)]
     # Among several modes, what each gives comes before where the dearest one does.
     if len(result.setting.modes) > 2 and result.answers:
         lines += _table_lines(_rows_table(result, result.answer(), None), width)
