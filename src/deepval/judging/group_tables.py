@@ -125,11 +125,14 @@ class Tables:
         value: ModeFloats,
         cost: ModeFloats,
         spends: Float[np.ndarray, "spend"],
+        *,
+        rest: int | None = None,
     ) -> "Tables":
         """The tables of greatest value that cost no more per input than each spend.
 
         Where money is left for a part of the next step, a random part of a group takes
-        it. A spend below the cheapest modes buys these.
+        it. A spend below the cheapest modes buys these. Money that no table is worth is
+        left, or spent on the mode `rest` for a random part of all inputs.
 
         Half of the way from 1 to 3 is paid for by running the dear mode on half:
 
@@ -154,7 +157,14 @@ class Tables:
             all_values = value.sum(axis=0, keepdims=True)
             all_costs = cost.sum(axis=0, keepdims=True)
             shares[:, -1:] = _best_shares(all_values, all_costs, purse)
-        return cls(row, shares)
+        if rest is None:
+            return cls(row, shares)
+        cost_of_tables = (shares * row_cost).sum(axis=(1, 2))
+        rise = row_cost[:, rest].sum() - cost_of_tables
+        part = (purse - cost_of_tables) / np.where(rise > 0, rise, np.inf)
+        part = np.clip(part, 0.0, 1.0)[:, None, None]
+        everywhere = np.arange(value.shape[1]) == rest
+        return cls(row, (1 - part) * shares + part * everywhere)
 
     def of_inputs(
         self, group: Int[np.ndarray, "input"], amount: ModeFloats
@@ -269,6 +279,7 @@ def fold_tables(
     value: ModeFloats,
     cost: ModeFloats,
     spends: Float[np.ndarray, "spend"],
+    rest: int | None = None,
 ) -> Iterator[tuple[Bool[np.ndarray, "input"], Tables]]:
     """The inputs of each fold, and the tables that are fitted on all others."""
     for number in np.unique(fold):
@@ -280,7 +291,12 @@ def fold_tables(
         yield (
             inside,
             Tables.fit(
-                groups.of[other], len(groups.labels), value[other], cost[other], spends
+                groups.of[other],
+                len(groups.labels),
+                value[other],
+                cost[other],
+                spends,
+                rest=rest,
             ),
         )
 
@@ -291,11 +307,12 @@ def out_of_fold(
     value: ModeFloats,
     cost: ModeFloats,
     spends: Float[np.ndarray, "spend"],
+    rest: int,
 ) -> tuple[SpendInputs, SpendInputs]:
     """Value and cost of each input under the tables of the other folds."""
     values = np.empty((len(spends), len(value)))
     costs = np.empty_like(values)
-    for inside, tables in fold_tables(groups, fold, value, cost, spends):
+    for inside, tables in fold_tables(groups, fold, value, cost, spends, rest):
         values[:, inside] = tables.of_inputs(groups.of[inside], value[inside])
         costs[:, inside] = tables.of_inputs(groups.of[inside], cost[inside])
     return values, costs

@@ -110,8 +110,13 @@ def _of_tables(table: ValueTable, charged: Charged, groups: Groups) -> Family:
     spends = np.append(spends[spends > least], least)
     value = table.mode_values
     fold = groups.folds(table)
-    gain, cost = out_of_fold(groups, fold, value, charged.blind, spends)
-    tables = Tables.fit(groups.of, len(groups.labels), value, charged.blind, spends)
+    # Where a cheaper table is best, the rest of the money buys the dearest mode: every
+    # walk begins at that mode, and leaves it in small steps.
+    dearest = charged.dearest
+    gain, cost = out_of_fold(groups, fold, value, charged.blind, spends, dearest)
+    tables = Tables.fit(
+        groups.of, len(groups.labels), value, charged.blind, spends, rest=dearest
+    )
     chosen = tables.of_inputs(groups.of, value)
     return Family(
         name="blind" if groups.column is None else table_name(groups.column),
