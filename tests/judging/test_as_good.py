@@ -68,12 +68,12 @@ def family(keep, name):
 
 
 def test_worked_example():
-    """Both modes are always right on half of the inputs, the cheap one never else.
+    """Both modes are right on half of the inputs, the cheap one never on the others.
 
-    One unit is like another, so the bound is the mean but for one input of 400. A share
-    p of dear keeps (1 + p) / 2. For 80 % that is p = 0.6, and a little more for the one
-    input. At a tenth of the price, p = 0.6 costs 0.1 + 0.9 x 0.6 = 0.64; the next
-    spend of the grid that pays for the one input is 0.65.
+    One unit is like another, so draws leave no doubt, and a share p of the dear mode
+    keeps (1 + p) / 2. For 80 % that is p = 0.6, at 0.1 + 0.9 x 0.6 = 0.64 of the money:
+    the grid has 0.65, where p = 0.55 / 0.9. The bound allows for 1.96^2 = 3.84 of the
+    400 inputs, each of which loses the chance 1 - p.
     """
     units = 40
     is_easy = np.tile([1.0, 0.0], 5 * units)
@@ -92,10 +92,12 @@ def test_worked_example():
     share = (0.65 - 0.1) / 0.9
     assert blind.shares["all"]["large"] == pytest.approx(share)
     assert blind.reached == pytest.approx((1 + share) / 2)
-    assert blind.lower == pytest.approx((1 + share) / 2 - 1 / 400)
+    assert blind.lower == pytest.approx(
+        (1 + share) / 2 - 3.8415 * (1 - share) / 400, abs=1e-6
+    )
     assert keep.sentence == (
         "Keep 80 % of large's right answers for 65 % of its money: large on a random "
-        "61 % and small on the rest [lower bound 80.3 %]; always small keeps 50.0 %."
+        "61 % and small on the rest [lower bound 80.2 %]; always small keeps 50.0 %."
     )
 
 
@@ -254,3 +256,25 @@ def test_refused(options, words):
 def test_losses_have_no_quality_per_input():
     with pytest.raises(InputError, match="right answers or rewards"):
         quiet(losses()[0], {}, at_least=0.8)
+
+
+def test_a_table_router_gives_each_mode_its_share():
+    groups = {"a": {"small": 1.0}, "b": {"small": 0.25, "large": 0.75}}
+    router = deepval.TableRouter("task", ("small", "large"), groups, {"large": 1.0})
+    decided = [router.decide("b") for _ in range(8)]
+    assert decided.count("small") == 2
+    assert {router.decide("a") for _ in range(3)} == {"small"}
+    assert router.decide("new") == "large"
+
+
+def test_a_table_router_is_saved_and_loaded(tmp_path):
+    groups = {"a": {"small": 1.0}}
+    router = deepval.TableRouter("task", ("small", "large"), groups, {"large": 1.0})
+    router.save(tmp_path / "router.json")
+    again = deepval.TableRouter.load(tmp_path / "router.json")
+    assert (again.groups, again.default) == (router.groups, router.default)
+    content = json.loads((tmp_path / "router.json").read_text())
+    content["groups"]["a"] = {"smal": 1.0}
+    (tmp_path / "router.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="modes small, large"):
+        deepval.TableRouter.load(tmp_path / "router.json")

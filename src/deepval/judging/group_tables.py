@@ -29,6 +29,13 @@ FOLDS = 10
 SMALL = 20
 """Inputs below which a group has no entry of its own: it gets the one of all others."""
 
+ALL = "all"
+"""The group of a table without groups."""
+SMALLEST_SHARE = 1e-9
+"""Parts of a group below this are rounding errors."""
+
+NamedShares = dict[str, float]
+"""The share of some inputs that each mode gets, by its name."""
 SpendTables = Float[np.ndarray, "spend row mode"]
 """For every spend, the share of the inputs of each row that each mode gets."""
 SpendInputs = Float[np.ndarray, "spend input"]
@@ -166,12 +173,33 @@ class Tables:
         everywhere = np.arange(value.shape[1]) == rest
         return cls(row, (1 - part) * shares + part * everywhere)
 
+    def named(
+        self, at: int, groups: Groups, modes: Sequence[str]
+    ) -> tuple[dict[str, NamedShares], NamedShares]:
+        """One of the tables in names: the shares of each group, and of unknown ones."""
+        shares = self.shares[at]
+        by_group = {}
+        for label, row in zip(groups.labels, self.row, strict=True):
+            by_group[label or ALL] = _named(modes, shares[row])
+        return by_group, _named(modes, shares[-1])
+
     def of_inputs(
         self, group: Int[np.ndarray, "input"], amount: ModeFloats
     ) -> SpendInputs:
         """An amount of each input under each table, in expectation."""
         shares = self.shares[:, self.row[group]]
         return np.einsum("sim,im->si", shares, amount)
+
+
+def _named(modes: Sequence[str], shares: Float[np.ndarray, "mode"]) -> NamedShares:
+    """The modes that a row of a table runs, with their shares of its inputs."""
+    named = {}
+    for mode, share in zip(modes, shares.tolist(), strict=True):
+        if share > 1 - SMALLEST_SHARE:
+            return {mode: 1.0}
+        if share > SMALLEST_SHARE:
+            named[mode] = share
+    return named
 
 
 def _best_shares(
@@ -271,6 +299,18 @@ class GroupTable(Policy):
         ):
             chances[inside] = tables.shares[0, tables.row[self.groups.of[inside]]]
         return chances
+
+    def best(self, allowance: Allowance) -> tuple[dict[str, NamedShares], NamedShares]:
+        """The table that all inputs choose: what each group gets, and unknown ones."""
+        charged = Charged.of(self.table, allowance)
+        tables = Tables.fit(
+            self.groups.of,
+            len(self.groups.labels),
+            self.table.mode_values,
+            charged.blind,
+            np.array([charged.allowed(allowance)]),
+        )
+        return tables.named(0, self.groups, self.table.modes)
 
 
 def fold_tables(

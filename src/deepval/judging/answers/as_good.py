@@ -12,17 +12,12 @@ from deepval.judging.answers.keep import ERROR, Walk, families, walk
 from deepval.judging.answers.leads import FEW_UNITS, Scale
 from deepval.judging.answers.sentences import RESOURCES, signed
 from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.group_tables import GroupTable
+from deepval.judging.group_tables import ALL, GroupTable
 from deepval.judging.intervals import ROUNDING
 from deepval.judging.judgement import Contest
 from deepval.judging.mode_charges import Charged
 from deepval.judging.policies import Policy
 from deepval.results import ALWAYS_MODE, Keep, KeepMode, KeepOption
-
-ALL = "all"
-"""The group of a table without groups."""
-SMALLEST_SHARE = 1e-9
-"""Parts of a group below this are rounding errors."""
 
 
 def as_good(
@@ -115,9 +110,7 @@ def _option(
     tables = one.family.tables
     groups = one.family.groups
     if tables is not None and groups is not None:
-        default = _named(modes, tables.shares[at, -1])
-        for label, row in zip(groups.labels, tables.row, strict=True):
-            shares[label or ALL] = _named(modes, tables.shares[at, row])
+        shares, default = tables.named(at, groups, modes)
     return KeepOption(
         family=one.family.name,
         words=_words(modes, charged, one, at),
@@ -132,15 +125,6 @@ def _option(
     )
 
 
-def _named(modes: Sequence[str], shares: np.ndarray) -> dict[str, float]:
-    """The modes that a row of a table runs, with their shares of its inputs."""
-    named = {}
-    for mode, share in zip(modes, shares.tolist(), strict=True):
-        if share > SMALLEST_SHARE:
-            named[mode] = min(share, 1.0)
-    return named
-
-
 def _words(modes: Sequence[str], charged: Charged, one: Walk, at: int) -> str:
     """What to run: `mine at 38 %`, `always yi-34b`, `gpt-4 on a random 15 % ...`."""
     family = one.family
@@ -151,7 +135,9 @@ def _words(modes: Sequence[str], charged: Charged, one: Walk, at: int) -> str:
         return f"{family.name}{on} at {percent}"
     if family.tables is None or family.name != "blind":
         return family.name
-    named = _named(modes, family.tables.shares[at, 0])
+    assert family.groups is not None
+    groups, _ = family.tables.named(at, family.groups, modes)
+    named = groups[ALL]
     if len(named) == 1:
         return f"always {next(iter(named))}"
     # Of the two modes of a mixture, the dearer one is named first.
