@@ -9,7 +9,12 @@ our answer stand those of two packages that answer the same question,
     python studies/as_good_for_less.py simulated --worlds 150
 
 The second command draws worlds of known truth, and counts how often a floor that is
-stated to hold is missed by all inputs of its world.
+stated to hold is missed by all inputs of its world. The bounds were settled while
+looking at these tables and worlds, so each command has a check on others, which were
+looked at once, when nothing was changed any more:
+
+    python studies/as_good_for_less.py check ../shared/data --splits 200
+    python studies/as_good_for_less.py simulated --worlds 150 --seed 100000
 """
 
 import argparse
@@ -287,6 +292,42 @@ def real_logs(folder: Path) -> Iterator[tuple[str, Log]]:
     )
 
 
+def check_logs(folder: Path) -> Iterator[tuple[str, Log]]:
+    """Tables on which nothing was settled; two have a score that is really at hand."""
+    routing = folder / "routing"
+    table = deepval.import_router_log(routing / "routellm_mmlu_gsm8k.parquet")
+    price = np.tile([0.1, 1.0], (len(table), 1))
+    length = table.attributes["prompt_length"].astype(float)
+    task = table.unit_ids[table.unit]
+    rows = np.arange(len(table))
+    yield (
+        "RouteLLM (prices assumed, 0.1 and 1; score: length of the prompt)",
+        Log(table.modes, task, rows, 1 - table.losses, price, length),
+    )
+    for name in ("SHOP", "FLUENT"):
+        table = deepval.import_router_log(
+            routing / f"frugalml_{name}.parquet",
+            prices=routing / "frugalml_costs.csv",
+            dataset=name,
+        )
+        rows = np.arange(len(table))
+        price = table.input_costs["usd"]
+        dearest = int(price.mean(axis=0).argmax())
+        order = [*(m for m in range(len(table.modes)) if m != dearest), dearest]
+        unsure = -table.attributes["confidence"].astype(float)
+        yield (
+            f"FrugalML {name} (score: low confidence of the free model)",
+            Log(
+                tuple(table.modes[m] for m in order),
+                np.full(len(table), "all"),
+                rows,
+                1 - table.losses[:, order],
+                price[:, order],
+                unsure,
+            ),
+        )
+
+
 def in_sample(log: Log, rng: np.random.Generator, size: int) -> tuple[float, float]:
     """Quality of a table by task where it was chosen, and on other requests."""
     order = rng.permutation(len(log))
@@ -306,9 +347,9 @@ def in_sample(log: Log, rng: np.random.Generator, size: int) -> tuple[float, flo
     return routing.on(chosen)[0], routing.on(other)[0]
 
 
-def real(folder: Path, splits: int) -> None:
+def real(logs: Iterator[tuple[str, Log]], splits: int) -> None:
     """How often each misses the floor on the other requests, and what it spends."""
-    for name, log in real_logs(folder):
+    for name, log in logs:
         for size in SIZES:
             # Fewer other requests than these would judge by chance.
             if 2 * size > len(log):
@@ -385,7 +426,9 @@ WORLDS = (
 )
 
 
-def world(rng: np.random.Generator, kind: str, units: int, groups: int) -> Log:
+def world(
+    rng: np.random.Generator, kind: str, units: int, groups: int, seed: int
+) -> Log:
     """Right and wrong answers of four models that share how hard a request is."""
     sizes = np.ones(units, dtype=int)
     if kind == "even":
@@ -396,7 +439,7 @@ def world(rng: np.random.Generator, kind: str, units: int, groups: int) -> Log:
     inputs = len(unit)
     models = 4
     # What groups mean is the same in all worlds; who is in them is not.
-    meaning = 0.6 * np.random.default_rng(5).normal(size=(groups, models))
+    meaning = 0.6 * np.random.default_rng(5 + seed).normal(size=(groups, models))
     meaning[:, -1] = 0
     skill = np.linspace(0.9, 1.9, models) + meaning
     usual = rng.integers(0, groups, units)[unit]
@@ -425,19 +468,25 @@ def best_fixed(log: Log, floor: float) -> float:
     return float(price[quality >= floor].min())
 
 
-def simulated(worlds: int) -> None:
+def simulated(worlds: int, seed: int) -> None:
     """How often a floor is missed that is stated to hold, and what is spent."""
     floors = (0.99, 0.97, 0.95, 0.9)
     print("| units | groups | score | floor | missed | spend | best model known |")
     print("|---|---|---|---|---|---|---|")
     for kind, units, groups in WORLDS:
         many = 40_000 if kind == "single" else 8_000
-        truth = world(np.random.default_rng(99), kind, many, groups)
+        truth = world(np.random.default_rng(99 + seed), kind, many, groups, seed)
         for with_score in (False, True):
             missed = np.zeros(len(floors))
             spend = np.zeros(len(floors))
             for number in range(worlds):
-                log = world(np.random.default_rng(1000 + number), kind, units, groups)
+                log = world(
+                    np.random.default_rng(1000 + seed + number),
+                    kind,
+                    units,
+                    groups,
+                    seed,
+                )
                 routings = ours(
                     log,
                     floors,
@@ -463,18 +512,20 @@ def simulated(worlds: int) -> None:
 def main() -> None:
     """Run one of the two."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("real", "simulated"))
+    parser.add_argument("what", choices=("real", "check", "simulated"))
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--splits", type=int, default=200)
     parser.add_argument("--worlds", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=0, help="of worlds")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", deepval.InputWarning)
     if arguments.what == "simulated":
-        simulated(arguments.worlds)
+        simulated(arguments.worlds, arguments.seed)
     elif arguments.data is None:
-        parser.error("real needs the folder of the data")
+        parser.error("real and check need the folder of the data")
     else:
-        real(arguments.data, arguments.splits)
+        logs = {"real": real_logs, "check": check_logs}[arguments.what]
+        real(logs(arguments.data), arguments.splits)
 
 
 if __name__ == "__main__":

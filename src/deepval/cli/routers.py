@@ -58,7 +58,7 @@ def threshold(
     *,
     scores: options.ScoreFiles = (),
     subject: CalibratedSubject = CALIBRATED_DEFAULTS,
-    table: TableOptions = TABLE_DEFAULTS,
+    groups: TableOptions = TABLE_DEFAULTS,
     calibrate: options.Calibration = None,
     alpha: Annotated[
         float, Parameter(validator=options.Between(), group=options.BUDGETS)
@@ -117,7 +117,7 @@ def threshold(
     if out is not None:
         check_writable(out)
     _check_bound(bound, harm)
-    if table != TABLE_DEFAULTS:
+    if groups != TABLE_DEFAULTS:
         stated_others = {
             "--scores": bool(scores),
             "--base": base is not None,
@@ -125,12 +125,12 @@ def threshold(
             CERTIFICATE: harm is not None,
             "--one-stream": one_stream,
         }
-        table.check([name for name, is_stated in stated_others.items() if is_stated])
+        groups.check([name for name, is_stated in stated_others.items() if is_stated])
         case = subject.case(values)
         is_written = write_table(
             case,
             charged.first(case, {}),
-            table,
+            groups,
             calibration=case.units(
                 options.unit_list(calibrate, case.roles), usual="validation"
             ),

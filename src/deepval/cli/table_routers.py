@@ -13,7 +13,7 @@ from deepval.errors import InputError
 
 if TYPE_CHECKING:
     from deepval.judging.cases import EvaluationData
-    from deepval.judging.table_router import TableRouter
+    from deepval.judging.table_router import Shares, TableRouter
     from deepval.results import Result
 
 Export = Literal["json", "litellm"]
@@ -114,8 +114,9 @@ def write_table(
         sentence = judged.keep.sentence
         is_denied = judged.keep.option is None
     router = _router(judged, column, dict(case.provenance))
-    is_written = out is not None and (force or not is_denied)
-    if is_written:
+    is_written = False
+    if out is not None and (force or not is_denied):
+        is_written = True
         text = router.to_litellm() if table.export == "litellm" else router.to_json()
         write_atomically(out, text)
     if json:
@@ -156,7 +157,7 @@ def _router(judged: "Result", column: str, about: dict[str, object]) -> "TableRo
     return TableRouter(column, modes, groups, default, about)
 
 
-def _words(shares: "dict[str, float]") -> str:
+def _words(shares: "Shares") -> str:
     """`large`, or `large 37 %, small 63 %`."""
     if len(shares) == 1:
         return next(iter(shares))

@@ -42,8 +42,8 @@ from deepval.tables.values import LARGEST_LOSS, ValueTable
 
 ERROR = 0.025
 """Probability that any statement of an answer is wrong: one side of a 95 % interval, as
-everywhere. With twice as much, the floor holds as often for new requests in the long
-run, but a thousand new requests, which are a sample themselves, miss it in 7 of 100.
+everywhere. Not 5 %, because new requests, on which a reader checks the floor, are a
+sample themselves, and miss it more often than the population does.
 """
 STEP = 0.025
 """Width of the grid of spends, as a share of what the dearest mode costs."""
