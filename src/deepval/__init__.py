@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from deepval.judging.pairs import compare
     from deepval.judging.pooled import compare_over, pool
     from deepval.judging.shadow import ShadowLog, ShadowPlan, shadow_plan
+    from deepval.judging.table_router import TableRouter
     from deepval.judging.watching import Watch
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
@@ -65,6 +66,7 @@ __all__ = [
     "Selection",
     "ShadowLog",
     "ShadowPlan",
+    "TableRouter",
     "ValueTable",
     "Watch",
     "__version__",
@@ -95,6 +97,7 @@ _HOME = {
     "judging.pooled": ("compare_over", "pool"),
     "judging.watching": ("Watch",),
     "judging.shadow": ("ShadowLog", "ShadowPlan", "shadow_plan"),
+    "judging.table_router": ("TableRouter",),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
     "tables.logs.importing": ("import_router_log", "values_from_log"),

@@ -103,6 +103,16 @@ ScoreFiles = Annotated[
         ),
     ),
 ]
+TableBy = Annotated[
+    tuple[str, ...],
+    Parameter(
+        group=SUBJECT,
+        help=(
+            "Also judge a table that names a mode for each value of this column (task, "
+            "tenant, unit), chosen out of fold. Repeatable."
+        ),
+    ),
+]
 Rails = Annotated[
     RailsName | None,
     Parameter(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from deepval.cli import options, terminal
+from deepval.cli.table_routers import TABLE_DEFAULTS, TableOptions, write_table
 from deepval.cli.terminal import say
 from deepval.errors import InputError, few
 
@@ -61,6 +62,7 @@ def threshold(
     *,
     scores: options.ScoreFiles = (),
     subject: CalibratedSubject = CALIBRATED_DEFAULTS,
+    groups: TableOptions = TABLE_DEFAULTS,
     calibrate: options.Calibration = None,
     alpha: Annotated[
         float, Parameter(validator=options.Between(), group=options.BUDGETS)
@@ -88,7 +90,8 @@ def threshold(
     must not choose. Where it is `do not run`, nothing is written: exit code 3. The
     policy is replayed in time order on the calibration units (a cell's validation
     units, or all units of a values file); rate, gain and interval are those of the
-    replay. `deepval.Router.load` reads the file.
+    replay. `deepval.Router.load` reads the file. With --table-by it is a table with a
+    mode for each group, which `deepval.TableRouter.load` reads.
 
     Example: deepval threshold values.csv -s mine.csv --alpha 0.2 --out router.json
 
@@ -114,18 +117,36 @@ def threshold(
     from deepval.report.tables import threshold_table
     from deepval.report.tables.certificate import certificate_table
 
+    charged = _charged(alpha, budget, rails, skipping=skipping)
     if out is not None:
         check_writable(out)
-    if bound is not None and harm is None:
-        raise InputError(
-            "--bound applies only to --harm-at-most: give it too, or leave --bound out."
+    _check_bound(bound, harm)
+    if groups != TABLE_DEFAULTS:
+        stated_others = {
+            "--scores": bool(scores),
+            "--base": base is not None,
+            "--policy": policy != "best",
+            CERTIFICATE: harm is not None,
+            "--one-stream": one_stream,
+        }
+        groups.check([name for name, is_stated in stated_others.items() if is_stated])
+        case = subject.case(values)
+        is_written = write_table(
+            case,
+            charged.first(case, {}),
+            groups,
+            calibration=case.units(
+                options.unit_list(calibrate, case.roles), usual="validation"
+            ),
+            draws=draws,
+            force=force,
+            out=out,
+            json=json,
         )
+        return DENIED * (not is_written)
     case, scored = _calibrated(subject, values, scores)
     ((name, own),) = scored.items()
-    stated = () if budget is None else (budget,)
-    level = options.ChargedBudgets((alpha,), stated, rails, skipping).first(
-        case, scored
-    )
+    level = charged.first(case, scored)
     calibration = case.units(
         options.unit_list(calibrate, case.roles), usual="validation"
     )
@@ -196,6 +217,26 @@ def threshold(
         runs = routing.policy_name.replace(" ", "-")
         say(f"\n{out}: {name} under {runs} answers {reached}; {streams}.")
     return 0
+
+
+def _check_bound(bound: str | None, harm: str | None) -> None:
+    """Raise where a bound is stated for no certificate."""
+    if bound is not None and harm is None:
+        raise InputError(
+            "--bound applies only to --harm-at-most: give it too, or leave --bound out."
+        )
+
+
+def _charged(
+    alpha: float,
+    budget: options.BudgetKind | None,
+    rails: options.RailsName | None,
+    *,
+    skipping: bool,
+) -> options.ChargedBudgets:
+    """The one budget of a router, and how it charges."""
+    stated = () if budget is None else (budget,)
+    return options.ChargedBudgets((alpha,), stated, rails, skipping)
 
 
 def _calibrated(

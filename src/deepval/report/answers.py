@@ -11,6 +11,7 @@ from deepval.report.text_tables import Column, Table, quantity, tabulate
 from deepval.results import (
     ALWAYS_MODE,
     SCALES,
+    TABLE_BY,
     Answer,
     BudgetKey,
     Effect,
@@ -87,21 +88,28 @@ def answer_text(
 ) -> str:
     """The answer to the headline budget, the rows behind it, and the other budgets.
 
+    Where a floor was named, the answer to that comes before.
+
     Args:
         result: The result.
         width: Columns of the terminal.
         typed: What was typed, for the next command; without it there is none.
         highlight: The allocator whose row comes first, instead of the candidate's.
     """
+    above = []
+    if result.keep is not None:
+        above = _wrapped(result.keep.sentence, width)
+        above += [*_wrapped(f"Doubt: {result.keep.doubt}", width), ""]
     if result.effect is not None:
         lines = _lines_of_effect(result, result.effect, width)
     elif result.answers:
         lines = _lines_of_answer(result, result.answer(), width, highlight)
     else:
-        return "No allocator was judged.\n"
+        lines = ["No allocator was judged."]
+        return "\n".join(map(printable, [*above, *lines])) + "\n"
     if typed is not None:
         lines += _next_lines(result, typed, width)
-    return "\n".join(map(printable, lines)) + "\n"
+    return "\n".join(map(printable, [*above, *lines])) + "\n"
 
 
 def _lines_of_answer(
@@ -265,6 +273,8 @@ def next_words(
     name = answer.on_top_score or answer.candidate or ""
     file = typed.scores.get(name)
     scores = [] if file is None else [f"-s {shlex.quote(file)}"]
+    if file is None and name.startswith(TABLE_BY):
+        scores = [f"--table-by {shlex.quote(name.removeprefix(TABLE_BY))}"]
     if answer.verdict == "run" or answer.on_top is not None:
         # A router is calibrated on other units than those that judge it.
         kept = [word for word in options if not word.startswith("--units=")]
