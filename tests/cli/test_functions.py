@@ -13,7 +13,7 @@ from deepval.report.gate import GATES
 from deepval.results import KINDS
 from deepval.tables import off_policy, scores
 
-POLICIES = (deployment.BEST, *(name.replace(" ", "-") for name in routing.FORMS))
+POLICIES = (deployment.BEST, *(name.replace(" ", "-") for name in routing.NAMED))
 
 
 @pytest.mark.parametrize(
