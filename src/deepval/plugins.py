@@ -13,7 +13,8 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
@@ -25,6 +26,31 @@ from deepval.files import reading
 
 FORM = "FILE.py:NAME or MODULE:NAME"
 Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Code:
+    """Own code as a cell records it.
+
+    Attributes:
+        word: The word by which the user named it.
+        sha256: SHA-256 of its file.
+    """
+
+    word: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The word as part of a file's name: FILE-NAME, or the installed name."""
+        return code_name(self.word)
+
+
+class OwnCode(NamedTuple):
+    """An object that the user named, with its code."""
+
+    value: Any
+    code: Code
 
 
 class LoadedCode(NamedTuple):
@@ -63,14 +89,51 @@ def _entries(group: str) -> dict[str, str]:
     return {entry.name: entry.value for entry in entry_points(group=f"deepval.{group}")}
 
 
-def find(text: str, group: str) -> Any:
+def code_name(word: str) -> str:
+    """The name of what a word of code names: FILE-NAME; an installed name stays."""
+    source, _, name = word.rpartition(":")
+    return f"{Path(source).name.removesuffix('.py')}-{name}" if source else word
+
+
+def find(text: str, group: str) -> OwnCode | None:
     """The object that a typed word names, as code or as an installed package's name;
     None for any other word.
     """
     if names_code(text):
-        return load(text)
-    word = _entries(group).get(text)
-    return None if word is None else load(word.partition("[")[0].replace(" ", ""))
+        word = text
+    elif text in (entries := _entries(group)):
+        word = entries[text].partition("[")[0].replace(" ", "")
+    else:
+        return None
+    value = load(word)
+    return OwnCode(value, Code(text, _LOADED[_module_name(word)].digest))
+
+
+def _module_name(word: str) -> str:
+    """The name of the module that a word of code names."""
+    source = word.rpartition(":")[0]
+    return Path(source).stem if source.endswith(".py") else source
+
+
+def confirmed(code: Code, words: Iterable[str], group: str) -> OwnCode | None:
+    """Own code that a file records, loaded by the word that the user typed for it; None
+    where the user typed none.
+
+    Only a typed word is loaded, never the recorded one.
+    """
+    for word in words:
+        if code_name(word) != code.name:
+            continue
+        own = find(word, group)
+        if own is None:
+            break
+        if own.code.sha256 != code.sha256:
+            raise InputError(
+                f"{word}: must be the code that was recorded; its file has changed "
+                "since then: build again, or name the old file."
+            )
+        return own
+    return None
 
 
 def load(word: str) -> Any:

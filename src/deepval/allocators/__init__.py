@@ -146,9 +146,10 @@ def own_allocator(word: str) -> Allocator | Recipe | None:
     these. A recipe becomes a row of RECIPES while the command runs, so that its files
     can be read.
     """
-    value = plugins.find(word, "allocators")
-    if value is None:
+    own = plugins.find(word, "allocators")
+    if own is None:
         return None
+    value = own.value
     name = word.rpartition(":")[2]
     if isinstance(value, type) and issubclass(value, FittedAllocator):
         raise InputError(

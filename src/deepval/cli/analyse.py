@@ -14,7 +14,13 @@ import typer
 
 from deepval.allocators import check_recipes
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
+from deepval.cells.sources import (
+    PlannerPaths,
+    check_confirmed,
+    is_specification,
+    located,
+    needs_files,
+)
 from deepval.cells.spec import CellSpec
 from deepval.cli import options
 from deepval.cli.commands import LOOK, lazy_group
@@ -168,9 +174,17 @@ class ReadAgain(OptionGroup):
     masks: Annotated[
         Path | None, option("--masks", "Masks that belong to the weights.")
     ] = None
+    code: Annotated[
+        list[str] | None,
+        option(
+            "--code",
+            "FILE.py:NAME of your own code that cells were built with, to run it "
+            "again. Repeatable.",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
-        if self.root is None and (self.mode or self.maps):
+        if self.root is None and not self.code and (self.mode or self.maps):
             raise InputError(
                 "--mode and --maps say how a data set is read again: give --root, the "
                 "folder of its files, too."
@@ -197,6 +211,8 @@ class ReadAgain(OptionGroup):
                 "--weights and --masks are of cells of the learned planner, and none "
                 "is given: leave them out."
             )
+        words = self.code or []
+        check_confirmed(built.values(), words)
         files = options.named_files(self.mode, "Modes")
         built_specs = {
             name: cell_spec
@@ -207,11 +223,21 @@ class ReadAgain(OptionGroup):
             name: cell
             for name, cell in built.items()
             if name not in built_specs
-            and (all_needed or self.root is not None or not needs_files(cell))
+            and (
+                all_needed
+                or self.root is not None
+                or (words and "dataset" in cell.code)
+                or not needs_files(cell)
+            )
         }
         return built_specs | {
             name: located(
-                cell, root=self.root, files=files, maps=self.maps, planner=paths
+                cell,
+                root=self.root,
+                files=files,
+                maps=self.maps,
+                planner=paths,
+                code=words,
             )
             for name, cell in to_locate.items()
         }
