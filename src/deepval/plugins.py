@@ -230,7 +230,12 @@ def _module(name: str) -> ModuleType:
             f"{error.filename}, line {error.lineno}: the code fails "
             f"with SyntaxError: {error.msg}."
         ) from error
-    file = Path(module.__file__ or "")
+    file = Path(getattr(module, "__file__", None) or "")
+    if file.suffix != ".py":
+        raise InputError(
+            f"{name}: must be a module of Python code; it is a part of Python or "
+            "compiled: write a function of your own that calls it."
+        )
     _LOADED[name] = LoadedCode(
         name,
         file,
@@ -269,7 +274,13 @@ def create(word: str, value: Any, *arguments: Any) -> Any:
 
 def required_parameters(function: Callable[..., Any]) -> int:
     """Number of positional parameters without a default."""
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError as error:
+        raise InputError(
+            f"{quote(function)} does not say how it is called: write a function of "
+            "your own that calls it."
+        ) from error
     return sum(
         p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         for p in parameters

@@ -191,6 +191,63 @@ def test_gaps_classifiers_and_searches_over_groups(cells):
     assert "`deepval fit" in refusal("score", cells, "several.py:gate")
 
 
+@pytest.mark.parametrize(
+    ("method", "columns", "fits"),
+    [
+        ("predict", 1, True),
+        ("predict", 2, False),
+        ("predict_proba", 2, True),
+        ("predict_proba", 3, False),
+        ("decision_function", 2, False),
+    ],
+)
+def test_an_estimator_has_one_output_per_row(cells, method, columns, fits):
+    write(
+        "outputs.py",
+        "import numpy as np\nclass Several:\n    def fit(self, X, y):\n"
+        f"        return self\n    def predict(self, X):\n        return X[:, 0]\n"
+        f"    def {method}(self, X):\n"
+        f"        return np.tile(np.arange({columns}.0), (len(X), 1))\n",
+    )
+    words = ("fit", cells, "-a", "outputs.py:Several")
+    if fits:
+        call(*words)
+        scores = scores_of(cells / "scores" / "Several.csv").values()
+        assert set(scores) == {columns - 1.0}
+    else:
+        assert f"{method} gives {columns}" in refusal(*words)
+
+
+def test_own_code_that_ends_the_program_is_an_error(cells, tmp_path):
+    text = SYSTEM.format(name="Leaving")
+    there = "        there, braked"
+    write("leaving.py", text.replace(there, f"        exit(0)\n{there}"))
+    for workers in (1, 2):
+        words = ("--system", "leaving.py:Leaving", "--out", "out", "--workers", workers)
+        done = run("build", "--units", UNITS, *words)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("deepval: leaving.py, line ")
+        assert "SystemExit" in done.err
+        assert not (tmp_path / "out").exists()
+
+
+def test_analyses_take_own_estimators(cells):
+    write(
+        "mean.py",
+        "import numpy as np\nclass Mean:\n    def fit(self, X, y):\n"
+        "        self.mean = y.mean(); return self\n"
+        "    def predict(self, X):\n        return np.full(len(X), self.mean)\n",
+    )
+    table = call(
+        "analyse", "out-of-fold", cells, "-a", "mean.py:Mean", "--alpha", "0.2"
+    )
+    assert "Mean" in table
+    write("also.py", Path("mean.py").read_text())
+    assert "mean.py:Mean and also.py:Mean" in refusal(
+        "analyse", "out-of-fold", cells, "-a", "mean.py:Mean", "-a", "also.py:Mean"
+    )
+
+
 def test_a_recipe_is_read_again_by_the_same_word_only(cells):
     write(
         "recipes.py",
@@ -226,6 +283,13 @@ def test_a_recipe_is_read_again_by_the_same_word_only(cells):
         ("ends.py:score", "ends.py: must define 'score'"),
         ("json.py:score", "json.py"),
         ("my-file.py:score", "a Python name"),
+        ("odd.py:huge", "huge: "),
+        ("odd.py:Huge", "own: "),
+        ("odd.py:leaves", "odd.py, line 17"),
+        ("sys:path", "sys: must be a module of Python code"),
+        ("math:sqrt", "math: must be a module of Python code"),
+        ("operator:neg", "neg fails with TypeError"),
+        ("numpy:where", "where: "),
     ],
 )
 def test_errors_of_own_code_name_its_place(cells, word, place):
@@ -234,7 +298,12 @@ def test_errors_of_own_code_name_its_place(cells, word, place):
         "def score(view):\n    return 1\n\ndef fails(view):\n    return 1 / 0\n\n"
         "def none(view):\n    return None\n"
         "def two(a, b):\n    return 1\nclass Thing:\n    pass\n"
-        "class Needs:\n    def __init__(self, size):\n        pass\n",
+        "class Needs:\n    def __init__(self, size):\n        pass\n"
+        "def leaves(view):\n    raise SystemExit(0)\n"
+        "def huge(view):\n    return 10**400\n"
+        "from deepval.allocators import Allocator\n"
+        "class Huge(Allocator):\n    name, uses = 'own', frozenset()\n"
+        "    def _of_frame(self, glance):\n        return 10**400\n",
     )
     write("broken.py", "x = 1\ndef score(view:\n")
     write("lacking.py", "import not_there\n")

@@ -137,7 +137,7 @@ def unit_store(root: Path) -> Iterator[UnitStore]:
             yield store
         except UnfinishedError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if not isinstance(error, InputError) and plugins.complaint(error) is None:
                 raise
             store.forget()
