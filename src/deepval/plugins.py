@@ -121,19 +121,21 @@ def confirmed(code: Code, words: Iterable[str], group: str) -> OwnCode | None:
 
     Only a typed word is loaded, never the recorded one.
     """
-    for word in words:
-        if code_name(word) != code.name:
-            continue
-        own = find(word, group)
-        if own is None:
-            break
-        if own.code.sha256 != code.sha256:
-            raise InputError(
-                f"{word}: must be the code that was recorded; its file has changed "
-                "since then: build again, or name the old file."
-            )
-        return own
-    return None
+    word = typed_word(code.word, words)
+    own = None if word is None else find(word, group)
+    if own is not None and own.code.sha256 != code.sha256:
+        raise InputError(
+            f"{word}: must be the code that was recorded; its file has changed since "
+            "then: build again, or name the old file."
+        )
+    return own
+
+
+def typed_word(word: str, words: Iterable[str]) -> str | None:
+    """The word that the user typed for code that a file names, wherever its file lies;
+    None where there is none.
+    """
+    return next((typed for typed in words if code_name(typed) == code_name(word)), None)
 
 
 def load(word: str) -> Any:

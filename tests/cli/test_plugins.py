@@ -474,6 +474,20 @@ def test_a_crafted_cell_loads_nothing(tmp_path):
     assert "trap" not in sys.modules
 
 
+def test_a_specification_names_own_code_that_the_user_confirms(tmp_path):
+    write("alarm.py", SYSTEM.format(name="Alarm"))
+    units = [f"scene-{number:02}" for number in range(10)]
+    write(
+        "spec.toml",
+        'dataset = "synthetic"\ngeometry = "monocular"\nsystem = "alarm.py:Alarm"\n'
+        f"units = {units}\n",
+    )
+    assert "--code alarm.py:Alarm" in refusal("analyse", "mechanism", "spec.toml")
+    assert "alarm" not in sys.modules
+    table = call("analyse", "mechanism", "spec.toml", "--code", "alarm.py:Alarm")
+    assert "Alarm" in table
+
+
 def forget(name):
     """Unload a module of own code, as if another command began."""
     del plugins._LOADED[name]
@@ -585,6 +599,6 @@ def test_no_file_causes_code_to_be_loaded(cells, tmp_path):
         ("fit", cell, "--like", cell / "allocators" / "trap.json"),
     ):
         assert run(*words).code == 2
-    with pytest.raises(InputError, match="a data set must be one of"):
+    with pytest.raises(InputError, match=r"give --code trap\.py:Data"):
         read_specification(tmp_path / "spec.toml")
     assert "trap" not in sys.modules

@@ -42,7 +42,7 @@ from deepval.perception.reported.cache import units_in
 from deepval.perception.reported.detection_files import is_cache
 from deepval.perception.reported.detections import ScoreKind
 from deepval.plugins import Code
-from deepval.systems import System, named_own
+from deepval.systems import NamedSystem, System, named_own, own_system
 from deepval.systems.learned import learned_planners
 from deepval.systems.system import constants, with_constants
 from deepval.tables.costs import PROFILES, check_modes
@@ -438,35 +438,40 @@ class SearchFolders:
         return next((path for path in paths if reading.exists(path)), paths[0])
 
 
-def read_specification(path: Path, data: Path | None = None) -> list[BuildGroup]:
+def read_specification(
+    path: Path, data: Path | None = None, *, code: Sequence[str] = ()
+) -> list[BuildGroup]:
     """The cells that a file specifies: every combination of its geometries and systems,
     for each pair of modes.
+
+    Args:
+        path: The file.
+        data: Folder in which its files are searched for, too.
+        code: Words of the user's own code that the file may name.
     """
     fields = read_json(path) if path.suffix == ".json" else read_toml(path)
     try:
         return _cells(
             fields,
             SearchFolders((path.parent,) if data is None else (path.parent, data)),
+            code,
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _cells(fields: Mapping[str, Any], folders: SearchFolders) -> list[BuildGroup]:
+def _cells(
+    fields: Mapping[str, Any], folders: SearchFolders, words: Sequence[str]
+) -> list[BuildGroup]:
     _check_fields(fields, FIELDS, "a specification")
     for name in ("dataset", "geometry", "system"):
         if name not in fields:
             raise InputError(f"a specification must name its {name}; found none.")
-    if fields["dataset"] not in DATASETS:
-        raise InputError(
-            "a data set must "
-            f"be one of {', '.join(DATASETS)}; found {fields['dataset']!r}."
-        )
-    material = (
-        _world_material(fields)
-        if fields["dataset"] == "synthetic"
-        else _file_material(fields, folders)
-    )
+    if fields["dataset"] == "synthetic":
+        material = _world_material(fields)
+    else:
+        material = _file_material(fields, folders, words)
+    systems = [_specified_system(name, words) for name in _names(fields["system"])]
     costs = fields.get("costs")
     costs = (
         None
@@ -481,13 +486,50 @@ def _cells(fields: Mapping[str, Any], folders: SearchFolders) -> list[BuildGroup
         specs(
             pair,
             geometries=_names(fields["geometry"]),
-            systems=_names(fields["system"]),
+            systems=systems,
             persistence=fields.get("persistence", False),
             changes=fields.get("constants"),
         )
         for pair in _by_pair(material, fields.get("pairs"))
     ]
     return [BuildGroup(tuple(pair_specs), costs) for pair_specs in specs_by_pair]
+
+
+def _confirmed(word: str, words: Sequence[str], what: str) -> str:
+    """The word that the user typed for code that a specification names."""
+    typed = plugins.typed_word(word, words)
+    if typed is None:
+        raise InputError(
+            f"{what} {word} is your own code, which runs when you confirm it: give "
+            f"--code {word}."
+        )
+    return typed
+
+
+def _specified_system(name: str, words: Sequence[str]) -> str | NamedSystem:
+    if not plugins.names_code(name):
+        return name
+    return own_system(_confirmed(name, words, "the system")) or name
+
+
+def _specified_dataset(
+    fields: Mapping[str, Any], folders: SearchFolders, words: Sequence[str]
+) -> tuple[Dataset, Code | None]:
+    """The data set of a specification, and its code where it is the user's own."""
+    name = fields["dataset"]
+    root = folders.path(fields["root"]) if "root" in fields else None
+    if plugins.names_code(name):
+        own = plugins.find(_confirmed(name, words, "the data set"), "datasets")
+        assert own is not None
+        return open_own(own, root), own.code
+    if name not in DATASETS:
+        raise InputError(
+            f"a data set must be one of {', '.join(DATASETS)}; found {name!r}."
+        )
+    if root is None:
+        raise InputError(f"data set {name} needs root, the folder of its files.")
+    maps = {"maps": folders.path(fields["maps"])} if "maps" in fields else {}
+    return open_dataset(name, root, **maps), None
 
 
 def _by_pair(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
@@ -541,17 +583,15 @@ def _world_material(fields: Mapping[str, Any]) -> Material:
     )
 
 
-def _file_material(fields: Mapping[str, Any], folders: SearchFolders) -> Material:
+def _file_material(
+    fields: Mapping[str, Any], folders: SearchFolders, words: Sequence[str]
+) -> Material:
     _refuse_fields(fields, OF_THE_WORLD[1:], "a data set on disk")
-    if "root" not in fields or len(fields.get("modes", {})) < 2:
-        raise InputError(
-            f"data set {fields['dataset']} needs root, the folder of its files, and "
-            "two or more modes."
-        )
-    maps = {"maps": folders.path(fields["maps"])} if "maps" in fields else {}
-    source = open_dataset(fields["dataset"], folders.path(fields["root"]), **maps)
+    source, code = _specified_dataset(fields, folders, words)
+    if len(fields.get("modes", {})) < 2:
+        raise InputError(f"data set {fields['dataset']} needs two or more modes.")
     files = [_specified_mode(name, fields, folders) for name in fields["modes"]]
-    material = from_files(source, files, units=fields.get("units"))
+    material = from_files(source, files, units=fields.get("units"), code=code)
     if "left_out" not in fields:
         return material
     path, units = folders.path(fields["left_out"]), source.unit_ids()

@@ -86,6 +86,14 @@ class Cells(OptionGroup):
     ]
     data: DataFolder = None
     work: WorkFolder = WORK
+    code: Annotated[
+        list[str] | None,
+        option(
+            "--code",
+            "FILE.py:NAME of your own code that cells were built with or that "
+            "specifications name, to run it. Repeatable.",
+        ),
+    ] = None
     specs: dict[str, CellSpec] = field(default_factory=dict, init=False, repr=False)
 
     def by_path(self) -> dict[str, BuiltCell]:
@@ -119,7 +127,12 @@ class Cells(OptionGroup):
     def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
         with step_bar() as step:
             collected = find_cells(
-                names, data=self.data, work=self.work, watch=watch, step=step
+                names,
+                data=self.data,
+                work=self.work,
+                code=self.code or (),
+                watch=watch,
+                step=step,
             )
         self.specs.update(collected.specs)
         reasons = lists_by_key(
@@ -174,17 +187,9 @@ class ReadAgain(OptionGroup):
     masks: Annotated[
         Path | None, option("--masks", "Masks that belong to the weights.")
     ] = None
-    code: Annotated[
-        list[str] | None,
-        option(
-            "--code",
-            "FILE.py:NAME of your own code that cells were built with, to run it "
-            "again. Repeatable.",
-        ),
-    ] = None
 
     def __post_init__(self) -> None:
-        if self.root is None and not self.code and (self.mode or self.maps):
+        if self.root is None and (self.mode or self.maps):
             raise InputError(
                 "--mode and --maps say how a data set is read again: give --root, the "
                 "folder of its files, too."
@@ -211,7 +216,7 @@ class ReadAgain(OptionGroup):
                 "--weights and --masks are of cells of the learned planner, and none "
                 "is given: leave them out."
             )
-        words = self.code or []
+        words = sources.code or []
         check_confirmed(built.values(), words)
         files = options.named_files(self.mode, "Modes")
         built_specs = {
