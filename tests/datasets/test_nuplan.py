@@ -226,6 +226,10 @@ def test_rotations_are_those_of_scipy():
     quaternions = np.random.default_rng(0).normal(size=(20, 4))
     expected = Rotation.from_quat(quaternions[:, [1, 2, 3, 0]]).as_matrix()
     np.testing.assert_allclose(rotations(quaternions), expected, atol=1e-12)
+    # a power of two as the length changes no digit, however large
+    for power in (-1000, 515, 1020):
+        longer = np.ldexp(quaternions, power)
+        np.testing.assert_array_equal(rotations(longer), rotations(quaternions))
 
 
 def test_pictures_are_the_nearest_of_the_front_camera(root):
@@ -497,6 +501,13 @@ DAMAGE = {
             "UPDATE baseline_paths SET lane_connector_fid = 4 WHERE fid = 63",
         ],
         "no lane may have the number of a lane connector; 4 is both",
+    ),
+    "far pose": (DB, ["UPDATE ego_pose SET y = 1e308"], "coordinates of at most 1e"),
+    "late": (DB, ["UPDATE lidar_pc SET timestamp = 1e155"], "times of at most 1e"),
+    "acceleration": (
+        DB,
+        ["UPDATE ego_pose SET acceleration_x = 1e308"],
+        "accelerations of the ego must be finite",
     ),
     "half a lane": (
         GPKG,

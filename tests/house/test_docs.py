@@ -16,6 +16,7 @@ import pytest
 import typer
 
 import deepval
+import external_worlds
 import make_gallery
 from deepval import cli
 from deepval.allocators import FEATURE_SETS, RECIPES
@@ -148,6 +149,7 @@ def test_own_detections(tmp_path, monkeypatch):
 def test_adding_a_system(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    external_worlds.scenarionet(tmp_path / "logs")
     run_page(ROOT / "docs" / "add-a-system.md", shown=("toml",), shell=True)
     assert set(SYSTEMS) & {"Nervous", "nervous"} == set()
 

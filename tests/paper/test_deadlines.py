@@ -3,6 +3,7 @@ deadlines, and the order of both.
 """
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +102,26 @@ def test_cells_of_the_same_units_are_averaged():
     assert gains["all 2 cells", "good"] == pytest.approx(
         (gains["a", "good"] + gains["b", "good"]) / 2
     )
+
+
+def test_draws_without_any_loss_have_no_share():
+    table, scores = world(units=2)
+    losses = np.where(table.unit[:, None] == 0, 0.0, table.losses)
+    rows = deadlines.table_rows(
+        {"w": (replace(table, losses=losses), scores)},
+        [Latency(0.2)],
+        periods=[50.0],
+        draws="exact",
+    )
+    for row in rows:
+        assert np.isfinite([row.gain_lo, row.gain_hi, row.tau_lo, row.tau_hi]).all()
+    assert rows[0].gain_lo <= rows[0].gain <= rows[0].gain_hi
+    with pytest.raises(InputError, match="must be positive; it is 0"):
+        deadlines.table_rows(
+            {"w": (replace(table, losses=0 * losses), scores)},
+            [Latency(0.2)],
+            periods=[50.0],
+        )
 
 
 def written(folder, name, table, scores):

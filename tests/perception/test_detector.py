@@ -9,6 +9,7 @@ import pytest
 
 import onnx_models
 from deepval.errors import InputError
+from deepval.files import reading
 from deepval.perception.running import decoding, onnx_model
 from deepval.perception.running import detector as letterbox
 from deepval.perception.running.decoding import DecodedBoxes, FrameError
@@ -499,6 +500,19 @@ def test_files_that_are_no_models(tmp_path):
         )
 
 
+@pytest.mark.parametrize(
+    "text", [b"author", b"nobody", b"images", b"output0", b"width"]
+)
+def test_texts_that_are_no_utf_8_are_refused(tmp_path, text):
+    names = {"names": "{0: 'car'}", "author": "nobody"}
+    path = onnx_models.yolov8(tmp_path / "m.onnx", metadata=names)
+    content = path.read_bytes()
+    assert text in content
+    path.write_bytes(content.replace(text, b"\xff" + text[1:]))
+    with pytest.raises(InputError, match=r"m\.onnx"):
+        _ = load_detector(path).names
+
+
 def test_missing_library_names_the_extra():
     with pytest.raises(
         InputError,
@@ -544,6 +558,22 @@ def test_truncated_images_fail(suffix):
             decode_image(whole[: int(share * len(whole))])
     with pytest.raises(FrameError, match="empty"):
         decode_image(b"")
+
+
+def test_a_png_whose_chunk_is_longer_than_the_file_is_not_decoded(
+    monkeypatch, tmp_path
+):
+    whole = encoded(image(8, 8), ".png")
+    at = whole.index(b"IDAT") - 4
+    long = whole[:at] + (0x37FFFFFF).to_bytes(4, "big") + whole[at + 4 :]
+    # it would take a gigabyte
+    monkeypatch.setattr(
+        onnx_model.vision("cv2"), "imdecode", lambda *_: pytest.fail("decoded")
+    )
+    with pytest.raises(FrameError, match="truncated, or a length in it is wrong"):
+        decode_image(long)
+    with pytest.raises(InputError, match=r"x\.png: must be .* a length in it is wrong"):
+        reading.check_pixels(long, tmp_path / "x.png")
 
 
 def random_candidates(rng: np.random.Generator) -> DecodedBoxes:
