@@ -104,6 +104,40 @@ def reading(
     )
 
 
+def long_log(folder: Path, runs: int) -> Path:
+    """A log of two models: ids, tenants, times, right or wrong, and prices."""
+    rng = np.random.default_rng(0)
+    number = np.arange(runs) // 2
+    log = pa.table(
+        {
+            "request_id": [f"req-{i:07d}" for i in number],
+            "tenant": [f"tenant-{i}" for i in number % UNITS],
+            "timestamp": pa.array(1_772_366_400 + number).cast(pa.timestamp("s")),
+            "model": np.array(["small", "large"])[np.arange(runs) % 2],
+            "correct": rng.integers(0, 2, runs),
+            "cost_usd": rng.exponential(size=runs) * (1 + 9 * (np.arange(runs) % 2)),
+        }
+    )
+    path = folder / "log.csv"
+    pc.write_csv(log, path)
+    return path
+
+
+def importing(runs: int, limit: float) -> Figure:
+    """A long log as a table, beside reading its columns alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = long_log(Path(folder), runs)
+        mine = cpu_s(lambda: deepval.import_router_log(path))
+        beside = cpu_s(lambda: pl.read_csv(path))
+    return Figure(
+        f"import of a log, CSV, {runs:,} runs",
+        f"{mine:.2f} s CPU",
+        f"polars read_csv {beside:.2f} s",
+        f"at most {limit} times",
+        mine <= limit * beside,
+    )
+
+
 def kendall(pairs: int) -> Figure:
     rng = np.random.default_rng(2)
     one = rng.normal(size=pairs)
@@ -128,6 +162,7 @@ def main(*, tiny: bool = False) -> list[Figure]:
         kendall(some),
         reading(some, 2.5, text=True, csv=False),
         reading(some, 2.5, text=True, csv=True),
+        importing(some, 5.0),
         reading(many, 2.0, text=False, csv=False, sort_alone=True),
     ]
 

@@ -27,7 +27,7 @@ import deepval
 from deepval.errors import InputError, InputWarning
 from deepval.files.writing import write_atomically
 from deepval.results.records import Row
-from deepval.tables.router_logs import attribute_scores
+from deepval.tables.logs.writing import attribute_scores
 
 PAGES = {"atlas.md": ("counts",), "generated/atlas.md": ("pairs", "choices")}
 FOLDERS = ("", "routing", "navsim")

@@ -140,7 +140,7 @@ LONG = frozenset(
         # They run every benchmark at a tiny size.
         "benchmarks",
         # Money, router logs.
-        *("input_costs", "money", "recovery", "router_logs", "off_policy"),
+        *("input_costs", "money", "recovery", "public_logs", "off_policy"),
     )
 )
 """Files that `make quick` leaves out; the others take less than a minute."""

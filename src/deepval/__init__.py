@@ -45,14 +45,12 @@ if TYPE_CHECKING:
     from deepval.judging.pairs import compare
     from deepval.judging.pooled import compare_over, pool
     from deepval.judging.shadow import ShadowLog, ShadowPlan, shadow_plan
+    from deepval.judging.table_router import TableRouter
     from deepval.judging.watching import Watch
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
-    from deepval.tables.router_logs import (
-        import_router_log,
-        values_from_log,
-        write_values,
-    )
+    from deepval.tables.logs.importing import import_router_log, values_from_log
+    from deepval.tables.logs.writing import write_values
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -68,6 +66,7 @@ __all__ = [
     "Selection",
     "ShadowLog",
     "ShadowPlan",
+    "TableRouter",
     "ValueTable",
     "Watch",
     "__version__",
@@ -98,9 +97,11 @@ _HOME = {
     "judging.pooled": ("compare_over", "pool"),
     "judging.watching": ("Watch",),
     "judging.shadow": ("ShadowLog", "ShadowPlan", "shadow_plan"),
+    "judging.table_router": ("TableRouter",),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
-    "tables.router_logs": ("import_router_log", "values_from_log", "write_values"),
+    "tables.logs.importing": ("import_router_log", "values_from_log"),
+    "tables.logs.writing": ("write_values",),
     "tables.values": ("ValueTable", "read_values"),
     "": ("metrics", "testing"),
 }

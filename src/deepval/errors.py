@@ -76,6 +76,12 @@ class InputError(ValueError):
         super().__init__(one_line(sentence))
 
 
+class UnsuitableError(InputError):
+    """A cell on which an analysis cannot work, such as one without image boxes, or
+    whose system cannot plan here: with other cells, the analysis goes on without it.
+    """
+
+
 class NothingToLearnError(InputError):
     """Inputs to fit on without any difference to learn."""
 

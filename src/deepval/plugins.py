@@ -13,7 +13,8 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
@@ -25,6 +26,31 @@ from deepval.files import reading
 
 FORM = "FILE.py:NAME or MODULE:NAME"
 Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Code:
+    """Own code as a cell records it.
+
+    Attributes:
+        word: The word by which the user named it.
+        sha256: SHA-256 of its file.
+    """
+
+    word: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The word as part of a file's name: FILE-NAME, or the installed name."""
+        return code_name(self.word)
+
+
+class OwnCode(NamedTuple):
+    """An object that the user named, with its code."""
+
+    value: Any
+    code: Code
 
 
 class LoadedCode(NamedTuple):
@@ -63,14 +89,53 @@ def _entries(group: str) -> dict[str, str]:
     return {entry.name: entry.value for entry in entry_points(group=f"deepval.{group}")}
 
 
-def find(text: str, group: str) -> Any:
+def code_name(word: str) -> str:
+    """The name of what a word of code names: FILE-NAME; an installed name stays."""
+    source, _, name = word.rpartition(":")
+    return f"{Path(source).name.removesuffix('.py')}-{name}" if source else word
+
+
+def find(text: str, group: str) -> OwnCode | None:
     """The object that a typed word names, as code or as an installed package's name;
     None for any other word.
     """
     if names_code(text):
-        return load(text)
-    word = _entries(group).get(text)
-    return None if word is None else load(word.partition("[")[0].replace(" ", ""))
+        word = text
+    elif text in (entries := _entries(group)):
+        word = entries[text].partition("[")[0].replace(" ", "")
+    else:
+        return None
+    value = load(word)
+    return OwnCode(value, Code(text, _LOADED[_module_name(word)].digest))
+
+
+def _module_name(word: str) -> str:
+    """The name of the module that a word of code names."""
+    source = word.rpartition(":")[0]
+    return Path(source).stem if source.endswith(".py") else source
+
+
+def confirmed(code: Code, words: Iterable[str], group: str) -> OwnCode | None:
+    """Own code that a file records, loaded by the word that the user typed for it; None
+    where the user typed none.
+
+    Only a typed word is loaded, never the recorded one.
+    """
+    word = typed_word(code.word, words)
+    own = None if word is None else find(word, group)
+    if own is not None and own.code.sha256 != code.sha256:
+        raise InputError(
+            f"{word}: must be the code that was recorded; its file has changed since "
+            "then: build again, or name the old file."
+        )
+    return own
+
+
+def typed_word(word: str, words: Iterable[str]) -> str | None:
+    """The word that the user typed for code that a file names, wherever its file lies;
+    None where there is none.
+    """
+    return next((typed for typed in words if code_name(typed) == code_name(word)), None)
 
 
 def load(word: str) -> Any:
@@ -167,7 +232,12 @@ def _module(name: str) -> ModuleType:
             f"{error.filename}, line {error.lineno}: the code fails "
             f"with SyntaxError: {error.msg}."
         ) from error
-    file = Path(module.__file__ or "")
+    file = Path(getattr(module, "__file__", None) or "")
+    if file.suffix != ".py":
+        raise InputError(
+            f"{name}: must be a module of Python code; it is a part of Python or "
+            "compiled: write a function of your own that calls it."
+        )
     _LOADED[name] = LoadedCode(
         name,
         file,
@@ -206,7 +276,13 @@ def create(word: str, value: Any, *arguments: Any) -> Any:
 
 def required_parameters(function: Callable[..., Any]) -> int:
     """Number of positional parameters without a default."""
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError as error:
+        raise InputError(
+            f"{quote(function)} does not say how it is called: write a function of "
+            "your own that calls it."
+        ) from error
     return sum(
         p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         for p in parameters

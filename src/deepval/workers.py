@@ -217,6 +217,11 @@ def _outcome(
         if not isinstance(error, InputError):
             error.add_note("".join(traceback.format_exception(error)))
         return _Outcome(number, error=error)
+    except SystemExit as end:
+        # It would end the worker, and the unit would be tried again.
+        error = RuntimeError(f"it ends the program ({end!r})")
+        error.add_note("".join(traceback.format_exception(end)))
+        return _Outcome(number, error=error)
 
 
 @cache

@@ -9,14 +9,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from allocator_worlds import LEARNED, ladder_cell, learned
 from deepval.allocators import RECIPES, row_allocator
 from deepval.allocators import row_allocator as serving
 from deepval.allocators.models import Trees
-from deepval.allocators.models.model import apply_link, apply_link_to_one
 from deepval.allocators.row_allocator import RowRecipe, export, onnx_of
 from deepval.cells.fitting import rows_on
 from deepval.errors import InputError
@@ -133,13 +130,3 @@ def test_an_old_runtime_leaves_trees_to_numpy(monkeypatch):
     row = rows_on(ladder_cell(), made)[0]
     assert made.score_row(row) == made.score_rows(row[None])[0]
     assert serving._CALLS[made.heads[0]] is None
-
-
-@given(st.floats(-1e3, 1e3))
-def test_the_link_of_one_number_is_that_of_an_array(raw):
-    for link in ("identity", "logistic"):
-        assert (
-            apply_link_to_one(raw, link)
-            == apply_link(np.array([raw]), link)[0]
-            == apply_link(np.full(9, raw), link)[-1]
-        )

@@ -27,7 +27,6 @@ from deepval.cells.fitting import (
     scored_by_all,
 )
 from deepval.cli import fit_allocators
-from deepval.errors import InputError
 from deepval.features.views import frames_of
 from deepval.progress import unwatched
 from view_worlds import glances_of
@@ -113,40 +112,6 @@ def test_it_is_fitted_saved_and_loaded(tmp_path):
     assert refit(pair_cell(), half).to_json() == half.to_json()
     call("fit", pair_cell().folder, "--like", path, "--out", tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
-
-
-def test_what_it_does_not_admit_or_hold_is_refused_in_its_own_words(tmp_path):
-    with pytest.raises(
-        InputError,
-        match="toy-crowd: a target must be one of value-binary; found 'value'",
-    ):
-        fit_on(pair_cell(), "toy-crowd", target="value")
-    path = tmp_path / "crowd.json"
-    made = fit_on(pair_cell(), "toy-crowd")
-    with mock.patch.object(
-        Crowd, "content", lambda self: {"name": self.name, "front": "crowd"}
-    ):
-        made.save(path)
-    with pytest.raises(
-        InputError,
-        match=(
-            r"must contain how many boxes are usual; .* failed with KeyError\('usual'\)"
-        ),
-    ):
-        read_allocator(path)
-    made.save(path)
-    path.write_text(path.read_text().replace('"usual": ', '"usual": 9'))
-    with pytest.raises(InputError, match="altered after it was written"):
-        read_allocator(path)
-    del RECIPES["toy-crowd"]
-    with pytest.raises(
-        InputError,
-        match=(
-            r"'front' must be one of cheap, cheap.memory, detection-list, tracked, "
-            r"track-list, belief, pixels; found 'crowd'"
-        ),
-    ):
-        read_allocator(path)
 
 
 def test_it_scores_cells_and_frames(tmp_path):

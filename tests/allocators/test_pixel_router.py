@@ -3,8 +3,6 @@ its file.
 """
 
 import json
-import re
-import sys
 from base64 import b64decode, b64encode
 from dataclasses import replace
 
@@ -12,15 +10,11 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-import onnx_models
 from commands import call
 from deepval.allocators import PixelRecipe, PixelRouter, Training, read_allocator
 from deepval.allocators.allocator import file_text
 from deepval.allocators.pixel import (
-    BLOCKS,
     CHANNELS,
     MEAN,
     OPERATORS,
@@ -32,18 +26,14 @@ from deepval.allocators.pixel import (
     onnx_bytes,
     weights_of,
 )
-from deepval.allocators.router import Router
 from deepval.cells import folder as folders
 from deepval.cells import sources
 from deepval.cells.fitting import fit_on, refit, score_on
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.features import Sight
-from deepval.features.views import Past, View, frames_of, sample_pixels
-from deepval.judging.streaming import CausalCap
 from deepval.planners.neural import repeatable
-from view_worlds import MODES, detections, glances_of, random_view, scene
-from whole_sets import pixel_parameters as parameters
+from view_worlds import MODES, detections, glances_of, random_view
 
 QUICK = PixelRecipe(epochs=1, batch=8)
 TOLD = Training(
@@ -96,20 +86,6 @@ def saved(router, tmp_path_factory):
     path = tmp_path_factory.mktemp("pixel") / "pixel.json"
     router.save(path)
     return path
-
-
-def test_the_network_is_what_the_paper_says():
-    network = new_network(torch)
-    assert len(BLOCKS) == 14
-    assert len(network) == 14 + 1
-    # Stem, then 1 + 2 + 3 + 4 + 3 blocks; the last halving of the picture leaves 8 x 8
-    # places of 96 channels.
-    assert (
-        np.prod([layer.stride for block in BLOCKS for layer in block.convolutions])
-        == 128 // 8
-    )
-    assert CHANNELS == 96
-    assert parameters() == sum(each.numel() for each in network.parameters()) == 542_625
 
 
 def test_a_picture_costs_about_0_15_gflops(router):
@@ -199,29 +175,6 @@ def test_a_frame_has_the_same_score_alone_in_its_unit_and_in_any_order(router):
     assert len(set(router.score(whole).tolist())) == 9
 
 
-def test_nothing_but_the_picture_is_looked_at(router):
-    view = unit(failures=False)
-    blank = View(
-        replace(
-            scene(len(view), unit=view.scene.unit, speed_mps=0.0, dt_s=0.5),
-            images=view.scene.images,
-        ),
-        detections([], len(view), unit=view.scene.unit),
-        MODES[3],
-    )
-    assert router.uses == {"image"}
-    assert np.array_equal(router.score(blank), router.score(view))
-    darker = replace(view, scene=replace(view.scene, images=view.scene.images // 2))
-    assert not np.array_equal(router.score(darker), router.score(view))
-
-
-def test_a_picture_that_a_cell_keeps_gives_the_bits_of_the_whole_one(router):
-    whole = np.random.default_rng(2).integers(0, 256, (375, 1242, 3), dtype=np.uint8)
-    assert sample_pixels(whole).shape == (75, 249, 3)
-    assert np.array_equal(network_input(sample_pixels(whole)), network_input(whole))
-    assert router.score_picture(sample_pixels(whole)) == router.score_picture(whole)
-
-
 def test_resizing_takes_the_mean_under_a_tent():
     rows = np.random.default_rng(4).integers(0, 256, 256)
     image = np.broadcast_to(rows[:, None, None], (256, 128, 3)).astype(np.uint8)
@@ -244,31 +197,6 @@ def test_resizing_takes_the_mean_under_a_tent():
     )
 
 
-@given(
-    st.integers(1, 300), st.integers(1, 400), st.integers(0, 255), st.integers(0, 2**31)
-)
-@settings(max_examples=40)
-def test_resizing_stays_within_the_levels_of_a_picture_of_any_size(
-    height, width, level, seed
-):
-    even = network_input(np.full((height, width, 3), level, np.uint8))
-    assert even.shape == (3, 128, 128)
-    assert np.allclose(even, (level / 255 - MEAN) / SPREAD, atol=1e-5)
-    image = np.random.default_rng(seed).integers(
-        0, 256, (height, width, 3), dtype=np.uint8
-    )
-    low, high = (
-        (part / 255 - MEAN) / SPREAD
-        for part in (float(image.min()), float(image.max()))
-    )
-    assert (
-        low - 1e-5
-        <= network_input(image).min()
-        <= network_input(image).max()
-        <= high + 1e-5
-    )
-
-
 def test_a_file_gives_back_the_router(router, saved):
     read = read_allocator(saved)
     assert isinstance(read, PixelRouter)
@@ -276,14 +204,6 @@ def test_a_file_gives_back_the_router(router, saved):
     view = unit()
     assert np.array_equal(read.score(view), router.score(view), equal_nan=True)
     assert read.training == TOLD
-
-
-def test_a_file_is_served_without_torch(saved, monkeypatch):
-    shown, _ = pictures(1)
-    wanted = read_allocator(saved).score_picture(shown[0])
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    assert read_allocator(saved).score_picture(shown[0]) == wanted
 
 
 def changed(saved, path, **changes):
@@ -407,26 +327,6 @@ def test_a_graph_that_is_not_ours_is_never_executed(
         PixelRouter(altered, TOLD)
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense", b"\x0a" * 2_146_207])
-def test_bytes_that_are_no_graph_are_refused(content, saved, tmp_path):
-    path = rewritten(saved, tmp_path / "bad.json", onnx=b64encode(content).decode())
-    with pytest.raises(
-        InputError,
-        match="must be the graph that `deepval fit` writes, which has 2,146,207 bytes",
-    ):
-        read_allocator(path)
-
-
-def test_a_detector_is_no_pixel_router(saved, tmp_path):
-    other = onnx_models.yolov8(tmp_path / "other.onnx").read_bytes()
-    with pytest.raises(
-        InputError, match=r"may differ in its weights alone; found [0-9,]+ bytes"
-    ):
-        read_allocator(
-            rewritten(saved, tmp_path / "b.json", onnx=b64encode(other).decode())
-        )
-
-
 def test_the_graph_is_what_onnx_itself_would_write(router):
     model = onnx.load_from_string(router.model)
     onnx.checker.check_model(model, full_check=True)
@@ -459,42 +359,10 @@ def test_without_a_picture_there_is_a_clear_sentence(router):
         router.score_picture(np.zeros((4, 4, 3)))
 
 
-def test_without_its_libraries_there_is_a_clear_sentence(router, monkeypatch):
-    shown, _ = pictures(1)
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(
-        InputError,
-        match=re.escape(
-            "The pixel router needs onnxruntime, which is not installed: pip"
-        ),
-    ):
-        PixelRouter(router.model, TOLD).score_picture(shown[0])
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(
-        InputError, match=r"needs torch, which is not installed: .* install .*\[torch\]"
-    ):
-        trained()
-
-
 def test_labels_of_one_kind_are_refused():
     shown, _ = pictures(4)
     with pytest.raises(InputError, match="both labels, 0 and 1; found 0"):
         fit_pixels(QUICK, lambda place: shown[place], np.zeros(4), TOLD)
-
-
-def test_it_routes_a_drive(saved):
-    view = unit(9, failures=False)
-    scores = read_allocator(saved).score(view)
-    routed = Router.calibrated(
-        saved, scores, 0.3, policy="causal cap", units=[view.scene.unit]
-    )
-    assert routed.modes == ("cheap", "full")
-    chosen = [(routed.decide(frame), routed.score) for frame in frames_of(view)]
-    assert [score for _, score in chosen] == scores.tolist()
-    stream = CausalCap.calibrate(scores, 0.3).start()
-    assert [mode == "full" for mode, _ in chosen] == [
-        stream.decide(score) for score in scores.tolist()
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -563,49 +431,3 @@ def test_the_command_fits_and_scores(cells, fitted, tmp_path):
     # which are marked.
     assert expected.fit.inside.any()
     assert "of them are of units that it was fitted on" in scored
-
-
-def test_what_cannot_be_fitted_is_refused_in_one_sentence(cells, fitted):
-    cell, bare = cells
-    with pytest.raises(
-        InputError,
-        match=(
-            r"looks at pictures, and scene-.* has none: build the cell with --pictures"
-        ),
-    ):
-        fit_on(bare, "router-pixel")
-    with pytest.raises(
-        InputError,
-        match=(
-            r"looks at pictures, and scene-.* has none: build the cell with --pictures"
-        ),
-    ):
-        score_on(bare, fitted)
-    with pytest.raises(
-        InputError,
-        match=r"router-pixel: a target must be one of value-binary, .*; found 'value'",
-    ):
-        fit_on(cell, "router-pixel", target="value")
-    with pytest.raises(InputError, match="are test units: leave them out"):
-        fit_on(cell, QUICK, units="all")
-
-
-def test_the_command_keeps_pictures_where_asked(cells):
-    cell, bare = cells
-    assert cell.id == bare.id
-    kept = sorted((cell.folder / "view" / "pictures").iterdir())
-    assert [path.stem for path in kept] == [
-        "scene-00",
-        "scene-01",
-        "scene-02",
-        "scene-03",
-    ]
-    assert np.load(kept[0]).shape == (6, 75, 249, 3)
-    assert not (bare.folder / "view" / "pictures").exists()
-
-
-def test_the_first_frame_of_a_drive_needs_no_past(router):
-    frame = next(frames_of(unit(failures=False)))
-    from deepval.features import glance
-
-    assert 0 < router.score_frame(glance(frame, Past(), mode=MODES[0])) < 1

@@ -2,43 +2,22 @@
 matters.
 """
 
-from dataclasses import FrozenInstanceError, replace
-
 import numpy as np
 import pytest
 
-from deepval.allocators import FEATURE_SETS
 from deepval.allocators.allocator import (
     SIGNALS,
     Criticality,
-    EgoSpeed,
     Lost,
     Memory,
     Uncertainty,
 )
 from deepval.features import Sight
-from deepval.features.views import CheapMode
-from view_worlds import CALIBRATION, car_view, glances_of, random_view, shuffled, until
+from view_worlds import car_view, glances_of, random_view, shuffled, until
 
 
 def stopping(range_m, speed):
     return min(speed**2 / (2 * (range_m - 2.0 - 0.4 * speed)), 9.0)
-
-
-def test_the_signals_by_name():
-    assert list(SIGNALS) == [
-        "ego-speed",
-        "uncertainty",
-        "criticality",
-        "memory",
-        "lost",
-    ]
-    for name, signal in SIGNALS.items():
-        assert signal.name == name
-        assert signal.uses
-        assert "image" not in signal.uses
-    with pytest.raises(FrozenInstanceError):
-        SIGNALS["memory"].speed_weight = 1.0
 
 
 def test_uncertainty_is_the_sum_of_4p_1_minus_p_from_a_tenth_on():
@@ -50,24 +29,6 @@ def test_uncertainty_is_the_sum_of_4p_1_minus_p_from_a_tenth_on():
     assert Uncertainty().score(car_view(rows, 2)) == pytest.approx(
         [4 * (0.9 * 0.1 + 0.2 * 0.8), 0.0]
     )
-
-
-def test_uncertainty_is_undefined_without_probabilities():
-    rows = [(0, 0.9, 20.0, -1.0, 1.0)]
-    for mode, reason in (
-        (CheapMode("none"), "no scores"),
-        (CheapMode("raw"), "not calibrated"),
-    ):
-        assert reason in (Uncertainty().undefined(mode) or "")
-        assert np.isnan(Uncertainty().score(car_view(rows, 2, mode=mode))).all()
-        assert np.isnan(
-            Uncertainty().score_frame(next(glances_of(car_view(rows, 2, mode=mode))))
-        )
-        assert EgoSpeed().undefined(mode) is None
-    calibrated = CheapMode("raw", None, CALIBRATION)
-    assert Uncertainty().score(
-        car_view([(0, 2.0, 20.0, -1.0, 1.0)], mode=calibrated)
-    ) == pytest.approx([4 * 0.7 * 0.3])
 
 
 def test_criticality_is_the_required_deceleration_of_used_boxes():
@@ -136,37 +97,3 @@ def test_laws_of_every_signal(name):
         frames = int(rng.integers(1, len(view) + 1))
         assert whole[:frames].tobytes() == signal.score(until(view, frames)).tobytes()
         np.testing.assert_array_equal(view.detections.box_px, before)
-
-
-@pytest.mark.parametrize("name", SIGNALS)
-def test_the_order_of_units_is_irrelevant(name):
-    rng = np.random.default_rng(14)
-    views = [random_view(rng) for _ in range(4)]
-    forth = [SIGNALS[name].score(view).tobytes() for view in views]
-    assert [SIGNALS[name].score(view).tobytes() for view in reversed(views)] == forth[
-        ::-1
-    ]
-
-
-def test_signals_are_features_that_a_gate_sees_too():
-    view = random_view(
-        np.random.default_rng(15), mode=CheapMode("probabilities", 0.25), failures=False
-    )
-    front = FEATURE_SETS["cheap+memory"]
-    features = dict(zip(front.columns, front.rows(Sight(view)).T, strict=True))
-    np.testing.assert_array_equal(Uncertainty().score(view), features["doubt_sum"])
-    np.testing.assert_array_equal(Criticality().score(view), features["required"])
-    missed = (
-        features["lost_required"]
-        - features["required"]
-        + 0.001 * features["ego_speed_mps"]
-    )
-    np.testing.assert_array_equal(Lost().score(view), missed)
-
-
-def test_ego_speed_is_the_speed():
-    view = car_view([], 3)
-    faster = replace(
-        view, scene=replace(view.scene, ego_speed_mps=np.array([1.0, 0.0, 4.0]))
-    )
-    assert EgoSpeed().score(faster).tolist() == [1.0, 0.0, 4.0]

@@ -11,21 +11,17 @@ import pytest
 from allocator_worlds import (
     HOME,
     built,
-    failing_cell,
     ladder_cell,
     learned,
     material,
     pair_cell,
 )
-from deepval.allocators import RECIPES, read_allocator
+from deepval.allocators import read_allocator
 from deepval.allocators.belief import (
     COLUMNS,
     FEATURES,
-    LONGEST,
-    MOST,
     Belief,
     sightings,
-    sightings_of,
 )
 from deepval.allocators.voi import DRAWS, Trail
 from deepval.cells.fitting import fit_on, recipes_for, refit, score_on
@@ -35,7 +31,6 @@ from deepval.features.views import CheapMode, Past, View
 from deepval.perception.placing import monocular_objects
 from deepval.perception.reported.detection_rows import Source
 from deepval.planners.controllers import BrakingRule
-from deepval.world.objects import box_objects
 from in_memory import read_dataset, read_detections
 from reference import belief as slow
 from shared import shared_data
@@ -56,19 +51,6 @@ def things(seen):
             strict=True,
         )
     )
-
-
-def some_objects(rng, count):
-    near, right = rng.uniform(-3, 90, count), rng.uniform(-6, 5, count)
-    lateral = np.column_stack([right, right + rng.uniform(0.3, 2.5, count)])
-    names = rng.choice(["Car", "Pedestrian", "Cyclist", ""], count)
-    where = {
-        "near_m": near,
-        "far_m": near + 4,
-        "lateral_m": lateral,
-        "closing_mps": rng.uniform(-3, 9, count),
-    }
-    return box_objects(1, np.zeros(count, int), **where, names=names)
 
 
 def agree(view):
@@ -123,21 +105,6 @@ def test_on_real_boxes_a_belief_is_what_its_plain_twin_holds():
         )
         np.testing.assert_allclose(found.far_m[order], expected.far_m[other], atol=1e-9)
     assert agree(view) > 10
-
-
-def test_the_memory_is_bounded():
-    rng, belief = np.random.default_rng(1), Belief()
-    (_, seen), numbers = (
-        glances_of(car_view([(1, 0.9, 20.0, -1.0, 1.0)], 2, speed_mps=0.0)),
-        [],
-    )
-    for _ in range(20):
-        belief.see(seen, sightings_of(some_objects(rng, 40)))
-        numbers.append(belief.tracks.shape[1])
-    assert max(numbers) == MOST
-    for _ in range(2 * LONGEST):
-        belief.see(seen)
-    assert belief.tracks.shape[1] < MOST
 
 
 def test_a_lost_car_stays_in_mind_and_comes_nearer_by_the_way_travelled():
@@ -309,17 +276,3 @@ def test_a_frame_without_the_memory_of_earlier_ones_is_refused():
     seen = glance(next(glances_of(car_view([], 1))).frame, Past(), mode=CheapMode())
     with pytest.raises(InputError, match="begin each unit with its `past"):
         learned("router-voi").score_frame(seen)
-
-
-def test_failed_frames_have_no_score_and_no_predecessor():
-    view = failing_cell().views[0]
-    scores = learned("router-voi").score(view)
-    assert np.array_equal(np.isnan(scores), ~view.detections.run)
-
-
-def test_only_the_value_is_a_target():
-    assert [
-        name
-        for name in ("value", "value-binary", "cheap-E1")
-        if RECIPES["router-voi"].admits(name, classifies=False)
-    ] == ["value"]

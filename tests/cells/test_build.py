@@ -74,29 +74,6 @@ def test_a_cell_s_table_is_what_its_folder_holds(material, tmp_path):
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest
 
 
-def test_terms_weighted_add_up_to_the_losses(material, tmp_path):
-    import pyarrow.parquet as pq
-
-    (cell,) = made(material)
-    folders.write(cell, tmp_path)
-    terms = pq.read_table(tmp_path / "terms.parquet").to_pydict()
-    weights = Braking().weights
-    loss = sum(
-        weight * np.array(terms[f"term_{name}_yolov8s-640"])
-        for name, weight in weights.items()
-    )
-    assert np.allclose(loss, cell.table.losses[:, -1], rtol=1e-12)
-
-
-def test_every_combination_is_a_cell_with_an_id_of_its_own(material):
-    cells = made(
-        material,
-        geometries=("monocular", "oracle"),
-        systems=("braking", "receding-horizon", "lateral"),
-    )
-    assert len({cell.id for cell in cells}) == 6
-
-
 def test_the_id_rests_on_every_definition(material):
     (plain,) = made(material)
     (wider,) = made(material, systems=(Braking(change_weight=0.04),))
@@ -280,13 +257,6 @@ def test_a_build_reads_each_unit_once_and_matches_each_report_once(
     assert sorted(matchings) == sorted(
         [*2 * units, *([] if threshold is None else train)]
     )
-
-
-def test_a_mode_file_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="must hold label_02"):
-        sources.from_files(
-            Kitti(tmp_path), [sources.ModeFile("a", tmp_path / "a.parquet")]
-        )
 
 
 @pytest.mark.shared

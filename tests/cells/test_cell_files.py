@@ -3,7 +3,6 @@ and for files given by path.
 """
 
 import io
-import json
 import shutil
 import subprocess
 import sys
@@ -13,21 +12,17 @@ import numpy as np
 import pytest
 
 import deepval
-from alterations import missed
 from commands import run
 from deepval.cells import build as building
 from deepval.cells import folder as folders
 from deepval.cells import sources
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
-from deepval.errors import InputError, InputWarning
-from deepval.files.writing import lock
+from deepval.errors import InputError
 from deepval.perception import modes
-from deepval.perception.reported import cache as store
 from deepval.protocol.tracks import read_cells
 from deepval.tables.costs import PROFILES
-from kitti_files import FRAMES, UNITS, write_kitti
-from whole_sets import write_unit
+from kitti_files import UNITS, write_kitti
 
 SMALL = WorldSettings(scenes=5, frames=12)
 BOARD = PROFILES["jetson-agx-xavier"]
@@ -117,24 +112,6 @@ def test_two_builders_and_a_reader_share_a_folder_and_nobody_sees_a_mixture(
     assert contents(place) == contents(tmp_path / "alone")
 
 
-def test_a_folder_that_is_being_built_is_refused_and_left_alone(pair, tmp_path):
-    place = tmp_path / "braking-monocular"
-    folders.write(pair[0], place)
-    before = contents(place)
-    with lock(place, "busy"):
-        told = refused(
-            "build", "--units", "scene-00,scene-01,scene-02", "--out", tmp_path
-        )
-    assert (
-        f"{place}: another process is building a cell there; wait for it, or give "
-        "another folder."
-    ) in told
-    assert contents(place) == before
-    # What was made of units is kept, for whoever builds there may be at the same ones;
-    # the next build uses it.
-    assert {path.name for path in tmp_path.iterdir()} == {"braking-monocular", ".units"}
-
-
 def test_what_is_read_later_is_what_was_checked_or_nothing(pair, tmp_path):
     folders.write(pair[0], tmp_path, pictures=True)
     early, late = folders.read_cell(tmp_path), folders.read_cell(tmp_path)
@@ -199,23 +176,6 @@ def test_files_that_the_manifest_does_not_name_are_never_used(pair, tmp_path):
     assert (place / "costs.toml").exists()  # no manifest ever named it: it is a user's
 
 
-def test_a_manifest_cannot_have_files_elsewhere_removed(pair, tmp_path):
-    folders.write(pair[0], tmp_path / "cell")
-    (tmp_path / "mine").write_text("precious")
-    (tmp_path / "cell" / "notes.txt").write_text("precious")
-    manifest = tmp_path / "cell" / "manifest.json"
-    content = json.loads(manifest.read_text())
-    names = ("../mine", str(tmp_path / "mine"), "view/../../mine", "notes.txt", "")
-    content["files"] |= dict.fromkeys(names, "0" * 64)
-    manifest.write_text(json.dumps(content))
-    folders.write(pair[0], tmp_path / "cell")
-    assert (
-        (tmp_path / "mine").read_text()
-        == (tmp_path / "cell" / "notes.txt").read_text()
-        == "precious"
-    )
-
-
 def altered_cell(folder: Path, name: str) -> None:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -271,81 +231,6 @@ def test_a_cell_s_file_given_by_its_path_is_checked(pair, tmp_path):
     assert "manifest.json cannot be read" in refused(*judge)
     (place / "manifest.json").write_text('{"some": "other program\'s"}')
     assert run(*judge).code == 0
-
-
-def test_no_altered_file_of_a_cell_is_read(pair, tmp_path):
-    folders.write(pair[0], tmp_path, costs=BOARD, pictures=True)
-    files = [tmp_path / name for name in folders.read_cell(tmp_path).manifest.files]
-    assert missed(tmp_path, files, times=30, seed=0) == []
-    folders.read_cell(tmp_path)
-
-
-def test_a_cell_whose_files_are_links_can_be_read(pair, tmp_path):
-    folders.write(pair[0], tmp_path / "cell")
-    (tmp_path / "cell" / "values.parquet").rename(tmp_path / "store")
-    (tmp_path / "cell" / "values.parquet").symlink_to(tmp_path / "store")
-    assert folders.read_cell(tmp_path / "cell").table.digest == pair[0].table.digest
-    assert (
-        deepval.read_values(tmp_path / "cell" / "values.parquet").digest
-        == pair[0].table.digest
-    )
-    altered_cell(tmp_path, "store")
-    with pytest.raises(InputError, match="must be as it was built"):
-        deepval.read_values(tmp_path / "cell" / "values.parquet")
-
-
-def fill(cache: Path, mode: str, units: tuple[str, ...], frames: int = FRAMES) -> None:
-    nothing = store.FrameDetections(
-        np.zeros((0, 4)), np.zeros(0), np.zeros(0, dtype="<U3")
-    )
-    for unit in units:
-        records = [
-            store.FrameRecord(f, f"{f:06d}.png", "0" * 64, (40, 60), nothing)
-            for f in range(frames)
-        ]
-        write_unit(cache, mode, unit=unit, records=records)
-
-
-def test_a_cache_filled_in_part_names_the_units_that_are_missing(tmp_path):
-    write_kitti(tmp_path)
-    root, cache = tmp_path / "kitti_tracking", tmp_path / "cache"
-    fill(cache, "a", UNITS)
-    fill(cache, "b", UNITS[:2])
-    words = ("build", "--dataset", "kitti", "--root", root, "--out", tmp_path / "out")
-    words += ("--mode", f"a={cache / 'a'}", "--mode", f"b={cache / 'b'}")
-    told = refused(*words)
-    assert (
-        "mode b: every unit must have been run, and 2 of 4 were not: 0002, 0003. "
-        "Run `deepval perc"
-    ) in told
-    assert not (tmp_path / "out").exists()
-    fill(cache, "b", UNITS[2:3])
-    done = run(*words, "--units", ",".join(UNITS[:3]), notes=True)
-    assert done.code == 0, done.err
-    shutil.rmtree(cache / "b")
-    fill(cache, "b", UNITS, frames=FRAMES - 1)
-    files = [sources.ModeFile(name, cache / name) for name in "ab"]
-    sentence = (
-        "mode b was not run on 4 of 32 frames, which are no "
-        f"inputs then: in unit {', '.join(UNITS)}"
-    )
-    with (
-        pytest.warns(InputWarning, match=sentence),
-        pytest.warns(InputWarning, match="mode . reports nothing at all"),
-    ):
-        list(building.cells(sources.from_files(Kitti(root), files)))
-
-
-def test_what_a_kill_left_in_a_cache_changes_no_cell(tmp_path):
-    write_kitti(tmp_path)
-    fill(tmp_path / "cache", "a", UNITS)
-    found = [sources.ModeFile("a", tmp_path / "cache" / "a")]
-    (before,) = sources.from_files(Kitti(tmp_path / "kitti_tracking"), found).modes
-    (tmp_path / "cache" / "a" / "detections" / ".0000.parquet.0123abcd.tmp").write_text(
-        "half"
-    )
-    (after,) = sources.from_files(Kitti(tmp_path / "kitti_tracking"), found).modes
-    assert after.definition == before.definition
 
 
 def test_detections_that_change_while_they_are_read_are_refused(tmp_path, monkeypatch):

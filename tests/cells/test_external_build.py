@@ -5,9 +5,7 @@ wrong is one sentence.
 import json
 import os
 import pickle
-import sqlite3
 import warnings
-from contextlib import closing
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -21,9 +19,7 @@ import external_worlds
 import nuplan_files
 import onnx_models
 from commands import run
-from deepval.cells import build, sources
 from deepval.cells.folder import read_cell
-from deepval.datasets import open_dataset
 from deepval.errors import InputWarning
 from deepval.features import TRACKED_NAMES, tracked_features
 from external_worlds import WORLDS
@@ -150,20 +146,6 @@ def check_cells(folders, said, *, fits):
     check_cell(folders["pdm-closed-scalar"], fits=fits)
 
 
-def test_python_builds_what_the_command_builds():
-    material = sources.from_files(
-        open_dataset("scenarionet", logs("scenarionet")),
-        [sources.ModeFile(m, None) for m in PAIRS[0]],
-    )
-    folders, _ = cells("scenarionet", PAIRS[0])
-    for cell in build.cells(material, geometries=["tracks"], systems=SYSTEMS[2:]):
-        kept = read_cell(folders[cell.spec.system])
-        assert cell.id == kept.id
-        np.testing.assert_array_equal(cell.table.losses, kept.table.losses)
-        # Whoever sees nothing runs into what is there.
-        assert cell.table.summary().affected > 0
-
-
 def test_logs_of_several_drives_have_a_split(tmp_path):
     """nuPlan: three units, one of two drives that have a route each; named as a shipped
     costs file has its modes.
@@ -277,73 +259,6 @@ def write_record(root, record):
     root.mkdir()
     (root / "sd_made.pkl").write_bytes(pickle.dumps(record, protocol=4))
     return root
-
-
-def test_a_lane_without_successors_is_planned_towards(tmp_path):
-    record = made_record(steps=46)
-    record["tracks"] = {"ego": record["tracks"]["ego"]}
-    lane = record["map_features"]["a"]
-    record["map_features"] = {"a": lane | {"exit_lanes": []}}
-    root = write_record(tmp_path / "logs", record)
-    words = ("--mode", "none", "--mode", "reference", "--geometry", "tracks")
-    systems = ("--system", "idm-scalar", "--system", "pdm-closed-scalar")
-    said = done(
-        "build",
-        "--dataset",
-        "scenarionet",
-        "--root",
-        root,
-        *words,
-        *systems,
-        "--out",
-        tmp_path,
-    )
-    assert said.out.count("none of 2 inputs affected") == 2
-    for system in systems[1::2]:
-        assert read_cell(tmp_path / f"{system}-tracks").table.losses.max() < 5
-
-
-@pytest.mark.parametrize("system", ["idm-safety", "pdm-closed-safety"])
-def test_an_ego_off_the_road_is_told(tmp_path, system):
-    record = made_record(steps=51)
-    record["tracks"]["ego"]["state"]["position"][:, 1] += 400.0
-    root = write_record(tmp_path / "logs", record)
-    sentence = refused("scenarionet", root, tmp_path, system=system)
-    assert (
-        "sd_made.pkl: a driven path must lie on the map; no lane is within 15 m of it"
-        in sentence
-    )
-
-
-def leave_the_map(db):
-    db.execute("UPDATE scene SET roadblock_ids = '100 999'")
-
-
-def drop_boxes(db):
-    db.execute("DROP TABLE lidar_box")
-
-
-def lose_sweeps(db):
-    db.execute(
-        "DELETE FROM lidar_pc WHERE timestamp BETWEEN 1629122402000000 AND "
-        "1629122403000000"
-    )
-
-
-@pytest.mark.parametrize(
-    ("harm", "sentence"),
-    [
-        (leave_the_map, "roadblock 999"),
-        (drop_boxes, "must have a table lidar_box"),
-        (lose_sweeps, "in 1 of 1 scenarios they do not, first after timestamp"),
-    ],
-)
-def test_faults_of_a_database_are_told(tmp_path, harm, sentence):
-    root = external_worlds.nuplan(tmp_path / "logs")
-    with closing(sqlite3.connect(next(root.rglob("*.db")))) as db:
-        harm(db)
-        db.commit()
-    assert sentence in refused("nuplan", root, tmp_path)
 
 
 def test_a_hole_in_time_is_told(tmp_path):

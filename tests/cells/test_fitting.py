@@ -8,14 +8,12 @@ import shutil
 import warnings
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import deepval
 from allocator_worlds import (
-    HOME,
     LADDER,
     LEARNED,
     PAIR,
@@ -30,7 +28,7 @@ from allocator_worlds import (
 from commands import call, refusal, run_process
 from deepval.allocators import FEATURE_SETS, RECIPES, read_allocator
 from deepval.allocators.allocator import SIGNALS
-from deepval.allocators.models import Boosting, Mlp
+from deepval.allocators.models import Boosting
 from deepval.cells.fitting import (
     allocator_named,
     calibration_scores,
@@ -44,7 +42,6 @@ from deepval.cells.folder import read_cell
 from deepval.cells.view_files import read_views
 from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
-from deepval.features.views import CheapMode
 from deepval.files.canonical import digest_of
 from deepval.fit_targets import ROUTING, TARGETS, RoutingObjective, labels
 from deepval.judging.cases import judge
@@ -83,21 +80,6 @@ def test_a_fit_on_test_units_is_refused(units):
         match=r"fitted on training and validation units only.*scene-05 are test units",
     ):
         fit_on(pair_cell(), FAST, units=units)
-
-
-def test_what_was_fitted_on_is_told():
-    made = fit_on(pair_cell(), FAST, units="train", seed=3)
-    told = made.training
-    assert (told.cell, told.recipe, told.target) == (
-        pair_cell().id,
-        "router-gbm-value",
-        "value",
-    )
-    assert (told.units, told.inputs) == (
-        pair_cell().split.train,
-        24 * len(pair_cell().split.train),
-    )
-    assert (told.seed, told.modes, told.settings["trees"]) == (3, PAIR, 5)
 
 
 def test_labels_are_those_of_the_fit_units_alone():
@@ -141,15 +123,6 @@ def heads(cell, recipe, seed):
     return [head.to_dict() for head in fit_on(cell, recipe, seed=seed).heads]
 
 
-def test_trees_do_not_depend_on_the_seed_and_networks_do():
-    trees = [heads(pair_cell(), "gate-gbm", seed) for seed in range(3)]
-    assert trees[0] == trees[1] == trees[2]
-    short = replace(RECIPES["router-mlp-value"], learner=Mlp(epochs=5))
-    networks = [heads(pair_cell(), short, seed) for seed in range(3)]
-    assert networks[0] != networks[1] != networks[2] != networks[0]
-    assert heads(pair_cell(), short, 1) == networks[1]
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target_fits(target):
     made = fit_on(pair_cell(), FAST, target=target)
@@ -159,40 +132,6 @@ def test_every_target_fits(target):
     if TARGETS[target].classifies:
         assert made.heads[0].link == "logistic"
         assert ((scores > 0) & (scores < 1)).all()
-
-
-def test_a_classifier_needs_both_kinds():
-    cell = replace(pair_cell())
-    losses = np.ones_like(pair_cell().table.losses)
-    cell.__dict__["table"] = replace(pair_cell().table, losses=losses)
-    with pytest.raises(
-        InputError, match="needs fit inputs of both kinds; all 144 have label 0"
-    ):
-        fit_on(cell, FAST, target="value-binary")
-    # A constant has no sides to tell apart: the two heads of the difference are
-    # constants, and so is the score.
-    made = fit_on(cell, "router-two-head")
-    assert np.unique(score_on(cell, made).score).tolist() == [0.0]
-
-
-def test_unknown_recipes_and_targets_and_targets_of_another_rule():
-    with pytest.raises(
-        InputError,
-        match=r"one of those that `deepval fit -h` lists, .*; did you mean 'gate-",
-    ):
-        fit_on(pair_cell(), "gate")
-    with pytest.raises(
-        InputError, match=r"a target must be one of value, .*; found 'speed'"
-    ):
-        fit_on(pair_cell(), FAST, target="speed")
-    for name in ("gate-multi-fidelity", "router-two-head"):
-        with pytest.raises(
-            InputError,
-            match=rf"{name}: a target must be one of value.*; found 'gain-E1'",
-        ):
-            fit_on(pair_cell(), name, target="gain-E1")
-    with pytest.raises(InputError, match="A ridge gate regresses"):
-        fit_on(pair_cell(), "gate-ridge", target="value-binary")
 
 
 def test_a_multi_fidelity_gate_scores_every_mode_above_cheap():
@@ -243,23 +182,6 @@ def test_frames_on_which_the_cheap_mode_failed_are_no_inputs():
         )
 
 
-def test_inputs_without_a_score_are_left_out_counted_and_explained():
-    cell = replace(pair_cell())
-    cell.__dict__["views"] = tuple(
-        replace(
-            view,
-            mode=CheapMode("none"),
-            detections=replace(view.detections, score=view.detections.score * np.nan),
-        )
-        for view in pair_cell().views
-    )
-    found = score_on(cell, "uncertainty")
-    assert (len(found.input), found.inputs, found.coverage) == (0, 48, 0.0)
-    assert found.reason == "the cheap mode has no scores"
-    table = cell.table.restrict(cell.split.test)
-    assert not found.over(table).covered.any()
-
-
 def test_units_without_inputs_are_reported():
     cell = replace(pair_cell())
     empty = (*cell.split.train[:1], *cell.split.test[:1])
@@ -287,36 +209,6 @@ def test_units_without_inputs_are_reported():
     assert tuple(result.provenance["units"]) == cell.split.test
 
 
-def test_scores_align_with_a_table_in_any_order():
-    cell = pair_cell()
-    found = score_on(cell, "ego-speed")
-    over = found.over(cell.table)
-    assert int(over.covered.sum()) == 48
-    expected = dict(zip(found.input.tolist(), found.score.tolist(), strict=True))
-    assert (
-        dict(
-            zip(
-                cell.table.input[over.covered].tolist(),
-                over.values[over.covered].tolist(),
-                strict=True,
-            )
-        )
-        == expected
-    )
-    table = cell.table.restrict(cell.split.test)
-    result = deepval.evaluate(
-        table, {"fast": found.over(table), "quick": found.over(table)}, draws=0
-    )
-    assert {"fast", "quick"} <= {row.allocator for row in result.rows}
-    with pytest.raises(
-        InputError,
-        match=(
-            "fast: scores must be aligned with the table, 48 inputs; these are with 192"
-        ),
-    ):
-        deepval.evaluate(table, {"fast": over}, draws=0)
-
-
 def test_who_fits_changes_no_byte_even_where_a_worker_is_lost(tmp_path):
     names = ["gate-ridge", FAST.name]
     with losing(tmp_path / "killed") as two:
@@ -341,34 +233,6 @@ def test_a_cell_that_was_built_anew_is_not_fitted_on(tmp_path):
         InputError, match="the cell must stay as it is while it is worked on"
     ):
         pickle.loads(sent)
-
-
-def test_several_allocators_are_fitted_by_one_command(tmp_path):
-    cell = pair_cell().folder
-    words = (
-        "fit",
-        cell,
-        "-a",
-        "gate-ridge",
-        "-a",
-        "router-recall",
-        "-a",
-        "gate-ridge",
-        "--out",
-        tmp_path / "two",
-    )
-    told = json.loads(call(*words, "--workers", "2", "--json"))
-    assert [each["allocator"] for each in told] == ["gate-ridge", "router-recall"]
-    for each in told:
-        assert Path(each["file"]) == tmp_path / "two" / f"{each['allocator']}.json"
-        assert (
-            Path(each["file"]).read_text()
-            == fit_on(pair_cell(), each["allocator"]).to_json()
-        )
-    assert refusal(
-        "fit", cell, "-a", "all", "-a", "gate", "--out", tmp_path / "no"
-    ).startswith("A recipe must be one")
-    assert not (tmp_path / "no").exists()
 
 
 def test_fit_and_score_by_command(tmp_path):
@@ -489,28 +353,6 @@ def test_odd_fit_columns_are_refused(columns, sentence):
         deepval.evaluate(table, {"mine": scores}, draws=0)
 
 
-def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
-    path = tmp_path / "gain.csv"
-    told = json.loads(
-        call("score", pair_cell().folder, "gain-E1", "--out", path, "--json")
-    )
-    assert told["kind"] == "diagnostic"
-    assert path.read_text().splitlines()[0] == "input,score,kind,fit_units,in_fit"
-    costs = {
-        "modes": {PAIR[0]: {"ms": 5}, PAIR[1]: {"ms": 9}},
-        "allocators": {"mine": {"ms": 0}},
-    }
-    table = pair_cell().table
-    with pytest.raises(InputError, match="mine is a diagnostic: it uses the answer"):
-        deepval.evaluate(
-            table,
-            {"mine": path},
-            [deepval.Latency(0.3, costs)],
-            units=list(pair_cell().split.test),
-            draws=0,
-        )
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -548,28 +390,14 @@ def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
                 "did you mean -a g"
             ),
         ),
-        (("fit", "gate-gmb"), "found 'gate-gmb' as well: did you mean -a gate-gbm?"),
-        (("fit", "-a", "gate-gmb"), "found 'gate-gmb'; did you mean 'gate-gbm'?"),
         (
             ("evaluate", "mine.csv"),
             "found 'mine.csv' as well: did you mean -s mine.csv?",
         ),
         (("profile", "al", "--out", "x.toml"), "found 'al'; did you mean 'all'?"),
-        (("score", "eg-speed"), "found 'eg-speed'; did you mean 'ego-speed'?"),
         (
             ("score", "router-pixel"),
             "found 'router-pixel', which is not fitted: `deepval fit ",
-        ),
-        (
-            ("score", "sped"),
-            (
-                "a diagnostic (such as gain-E1: docs/allocators.md) or a file that "
-                "`deepval fit` wrote"
-            ),
-        ),
-        (
-            ("profile", "all", "now", "--out", "x.toml"),
-            "found 'now' as well: see deepval profile -h.",
         ),
     ],
 )
@@ -702,15 +530,6 @@ def test_a_pickle_is_never_opened(tmp_path):
     assert done.err.count("\n") == 1
 
 
-def test_a_bad_file_by_command(tmp_path):
-    path = tmp_path / "gate.json"
-    path.write_text(learned("gate-ridge").to_json()[:-200])
-    done = run_process("score", pair_cell().folder, path, "--out", tmp_path / "x.csv")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "must be an allocator as `deepval fit` writes it" in done.err
-    assert not (tmp_path / "x.csv").exists()
-
-
 @pytest.mark.parametrize("name", LEARNED)
 def test_a_saved_allocator_is_the_one_that_was_fitted(name, tmp_path):
     made = learned(name)
@@ -719,42 +538,6 @@ def test_a_saved_allocator_is_the_one_that_was_fitted(name, tmp_path):
     assert again.to_json() == made.to_json()
     found = score_on(ladder_cell(), again)
     assert found.score.tobytes() == score_on(ladder_cell(), made).score.tobytes()
-
-
-def test_an_altered_or_missing_file_of_a_cell_is_refused(tmp_path):
-    folder = tmp_path / "cell"
-    shutil.copytree(pair_cell().folder, folder)
-    names = sorted(json.loads((folder / "manifest.json").read_text())["files"])
-    assert "view/pictures/scene-00.npy" in names
-    for name in names:
-        data = (folder / name).read_bytes()
-        (folder / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-        with pytest.raises(
-            InputError,
-            match="must be as it was built, and is not: build the cell again",
-        ):
-            read_cell(folder)
-        (folder / name).unlink()
-        with pytest.raises(InputError, match="must be as it was built"):
-            read_cell(folder)
-        (folder / name).write_bytes(data)
-    assert read_cell(folder).id == pair_cell().id
-    for text in ("", "[]", "{}", '{"files": 5, "id": "a", "definition": {}}'):
-        (folder / "manifest.json").write_text(text)
-        with pytest.raises(
-            InputError, match=r"must be a cell's folder.*manifest.json cannot be read"
-        ):
-            read_cell(folder)
-    (folder / "manifest.json").unlink()
-    words = ("ego-speed", "--out", tmp_path / "x.csv")
-    assert refusal("score", folder, *words).endswith(
-        "as `deepval build` writes it; it has no manifest.json."
-    )
-    (folder / "one").mkdir()
-    (folder / "one" / "manifest.json").write_text("{}")
-    assert f"but holds cells: give one of them, such as {folder / 'one'}." in refusal(
-        "score", folder, *words
-    )
 
 
 def test_views_read_back_are_the_views_written():
@@ -775,28 +558,6 @@ def test_views_read_back_are_the_views_written():
                     front.rows(sights[0]).tobytes() == front.rows(sights[1]).tobytes()
                 )
     assert not np.isnan(FEATURE_SETS["cheap"].rows(ladder_cell().sights[0])[1]).all()
-
-
-def test_raw_scores_keep_their_calibration_in_the_folder():
-    found = material(PAIR)
-    cheap, full = found.modes
-    raw = replace(
-        cheap,
-        reader=replace(cheap.reader, report=replace(cheap.reader.report, scores="raw")),
-    )
-    told = replace(found, modes=(raw, full))
-    cell = built(told, "raw")
-    one, other = cell.views[0], shared_of(told).views[0]
-    assert (one.mode.scores, one.mode.threshold) == ("raw", 0.25)
-    assert one.mode.calibration.raw.tobytes() == other.mode.calibration.raw.tobytes()
-    assert (
-        one.mode.calibration.probability.tobytes()
-        == other.mode.calibration.probability.tobytes()
-    )
-    assert (
-        FEATURE_SETS["cheap"].rows(Sight(one)).tobytes()
-        == FEATURE_SETS["cheap"].rows(Sight(other)).tobytes()
-    )
 
 
 def used(mode, unit):
@@ -882,61 +643,3 @@ def test_a_fit_on_training_units_has_not_seen_validation_frames(target):
         ).objective,
         whole,
     )
-
-
-def test_a_target_of_many_frames_is_fitted_on_train_or_fit_and_nothing_between(
-    tmp_path,
-):
-    cell = pair_cell()
-    for target in ("oric", "ap-swap-binary", "oric-released-cdf"):
-        for units in (
-            "validation",
-            cell.split.train[0],
-            ",".join([*cell.split.train[1:], *cell.split.validation]),
-        ):
-            words = (
-                "fit",
-                cell.folder,
-                "-a",
-                "router-gbm-value",
-                "--target",
-                target,
-                "--units",
-                units,
-            )
-            said = refusal(*words, "--out", tmp_path / "none.json")
-            assert (
-                f"The target {target} depends on all frames of a fit at once, so "
-                "the units must be train or fit"
-            ) in said
-    assert not list(tmp_path.iterdir())
-    named = fit_on(cell, FAST, target="oric", units=",".join(cell.split.train))
-    assert named.to_json() == fit_on(cell, FAST, target="oric", units="train").to_json()
-    assert refit(
-        cell,
-        fit_on(
-            cell,
-            replace(FAST, name="gate-gbm"),
-            target="value",
-            units=cell.split.train[0],
-        ),
-    )
-
-
-def test_a_cell_of_before_says_to_build_it_again():
-    cell = replace(pair_cell())
-    kept = {
-        name: column
-        for name, column in pair_cell().evidence.columns.items()
-        if not name.endswith("_train")
-    }
-    cell.__dict__["evidence"] = replace(pair_cell().evidence, columns=kept)
-    with pytest.raises(
-        InputError, match=r"has no column 'oric_reward_train'.*build it again"
-    ):
-        fit_on(cell, FAST, target="oric", units="train")
-
-
-def test_cells_lie_where_they_were_built():
-    assert ladder_cell().folder.parent == HOME
-    assert read_cell(ladder_cell().folder).definition["modes"].keys() == set(LADDER)

@@ -10,9 +10,8 @@ from deepval.cells.explorer import extremes, frames, frames_file, pictures
 from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
-from deepval.systems import SYSTEMS, Braking, Driving, RecedingHorizon
+from deepval.systems import SYSTEMS, Driving, RecedingHorizon
 from deepval.systems.outcomes import branches, unit_outcomes
-from deepval.tables.split import split
 from driving import objects, scene
 
 MAPLESS = tuple(
@@ -77,17 +76,6 @@ def test_the_worst_and_best_input_of_every_unit(made):
     assert [frame["sign"] for frame in few] == ["harmed"] * 2 + ["helped"] * 2
 
 
-def test_only_test_units_are_drawn(made):
-    cell = made["braking"]
-    test = split("synthetic", cell.spec.units).test
-    assert [dict(shown) for shown in cell.shown] == [
-        drawn(cell, unit) if unit in test else {} for unit in cell.spec.units
-    ]
-    shown = frames(cell.spec, cell.shown)["frames"]
-    assert shown
-    assert {frame["unit"] for frame in shown} <= set(test)
-
-
 @pytest.mark.parametrize("name", MAPLESS)
 def test_a_frame_says_what_led_to_its_value(made, name):
     cell = made[name]
@@ -112,16 +100,6 @@ def test_a_frame_says_what_led_to_its_value(made, name):
         cell.spec, cell.shown
     )
     assert frames_file(cell.spec, cell.shown) == frames_file(cell.spec, cell.shown)
-
-
-def test_the_decisive_object_of_a_braking_controller_is_the_most_demanding():
-    now, before = scene(1, speed_mps=10.0), np.full((1, 1), np.nan)
-    # At 10 m/s and 20 m: 100 / (2 (20 - 2 - 4)) = 3.6 > 3.5, hard. At 40 m: 100 / 68 =
-    # 1.5. Beside the road: nothing.
-    busy = road((40, 44, -1, 1), (20, 24, -1, 1), (5, 9, 3, 5))
-    assert Braking().decisive(busy, now, previous=before) == 1
-    assert Braking().decisive(road((5, 9, 3, 5)), now, previous=before) is None
-    assert Braking().decisive(road(), now, previous=before) is None
 
 
 def test_the_decisive_object_of_a_planner_is_one_without_which_it_would_act_otherwise():
@@ -177,19 +155,6 @@ def test_pictures_are_drawn_again_or_read_from_the_folder_alone(made, tmp_path):
     }
     with pytest.raises(InputError, match="must hold the picture"):
         pictures(outside, root=tmp_path / "image_02" / "0000")
-
-
-def test_pictures_of_another_traffic_are_not_drawn():
-    from dataclasses import replace
-
-    settings = WorldSettings(scenes=4, frames=10)
-    other = replace(
-        settings,
-        traffic=replace(settings.traffic, farthest_m=settings.traffic.farthest_m - 1),
-    )
-    for chosen, known in ((settings, True), (other, False)):
-        (cell,) = build.cells(sources.synthetic(settings=chosen))
-        assert (frames(cell.spec, cell.shown)["pictures"] is not None) == known
 
 
 def test_of_a_long_file_the_most_harmed_and_most_helped_frames_are_checked_and_counted(

@@ -114,16 +114,6 @@ def test_a_look_is_counted_or_the_command_fails(cell, monkeypatch):
     assert openings(cell.folder, cell.id) == 2
 
 
-def test_a_line_that_was_cut_off_is_named_with_what_to_do(cell):
-    note(cell, by="evaluate", units=None, scores={})
-    ledger = cell.folder / LEDGER
-    ledger.write_bytes(2 * ledger.read_bytes() + b'{"by":"eval')
-    with pytest.raises(
-        InputError, match=r"line 3 is no look at test units.*remove it with `sed -i 3d "
-    ):
-        openings(cell.folder, cell.id)
-
-
 def test_lines_of_many_writers_stay_whole(tmp_path):
     path = tmp_path / "lines"
     children = []

@@ -2,15 +2,12 @@
 them, fitted, saved and served.
 """
 
-import json
-from dataclasses import fields, replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from allocator_worlds import HOME, ladder_cell, learned
-from commands import run
+from allocator_worlds import HOME
 from deepval.allocators import RECIPES, read_allocator
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.router import Router
@@ -24,16 +21,13 @@ from deepval.cells.fitting import (
     score_on,
     scored_by_all,
 )
-from deepval.datasets import DATASETS
 from deepval.errors import InputError
-from deepval.features.views import Frame, frames_of
+from deepval.features.views import frames_of
 from deepval.geometry.vehicle import ZOE
 from deepval.judging.cases import judge
-from deepval.judging.streaming import FrozenThreshold
 from deepval.perception.placing import PLACINGS
-from street import Street, street
+from street import street
 from view_worlds import columns_of, glances_of, shuffled, until
-from worlds import quietly
 
 OBSERVERS = (
     "gate-ridge",
@@ -85,18 +79,6 @@ def same_objects(one, other):
         np.testing.assert_array_equal(column, columns_of(other)[name], err_msg=name)
 
 
-def test_a_placing_says_whether_it_observes():
-    found = {name: placing.observes for name, placing in PLACINGS.items()}
-    assert (found["monocular"], found["oracle"], found["cuboids"]) == (
-        False,
-        False,
-        True,
-    )
-    assert all(
-        observes for name, observes in found.items() if name.startswith("tracks")
-    )
-
-
 def test_views_hold_what_the_cheap_mode_comes_to_and_are_read_back_identically():
     material = street(fails=True)
     cell, again = made(material), failing_cell()
@@ -129,49 +111,6 @@ def test_outputs_are_the_objects_of_the_fullest_mode_and_of_the_reference():
         same_objects(stored.reference, truth.objects)
         same_objects(stored.full, outputs.full)
     assert len(again.outputs[0].full) > len(again.views[0].objects)
-
-
-def test_a_cell_of_an_older_deepval_has_no_outputs_and_says_so():
-    cell = street_cell()
-    files = {
-        name: digest
-        for name, digest in cell.manifest.files.items()
-        if not name.startswith("outputs/")
-    }
-    older = replace(cell, manifest=replace(cell.manifest, files=files))
-    assert len(older.views) == len(cell.views)
-    with pytest.raises(
-        InputError,
-        match=r"must be in outputs/, and are not: an older deepval .* build it again",
-    ):
-        _ = older.outputs
-
-
-def test_only_cells_that_observe_have_objects_in_their_folder():
-    assert "view/objects.parquet" in street_cell().manifest.files
-    assert "view/objects.parquet" not in ladder_cell().manifest.files
-    told = json.loads(ladder_cell().manifest.content("view/view.json"))
-    assert set(told) == {"mode", "cameras"}
-    assert set(told["mode"]) == {"scores", "threshold", "calibration"}
-    assert ladder_cell().views[0].objects is None
-
-
-def test_a_street_without_any_object_is_a_cell_whose_views_are_read_back():
-    again = written(quietly(made, street(reach_m=(-99.0, 60.0))), "street-blind")
-    assert [len(view.objects) for view in again.views] == [0] * 10
-    assert (
-        score_on(again, "criticality").score.tolist()
-        == [0.0] * score_on(again, "criticality").inputs
-    )
-
-
-def test_views_of_one_data_set_differ_by_placing_alone():
-    cell = made(street())
-    assert cell.shared.views[0].objects is None
-    bare = replace(
-        cell.views[0], mode=cell.shared.views[0].mode, objects=None, connector_m=None
-    )
-    assert bare.detections is cell.shared.views[0].detections
 
 
 def test_what_the_cheap_mode_does_not_show_does_not_reach_the_view():
@@ -248,42 +187,6 @@ def mode_names():
     return street_cell().table.modes
 
 
-def test_who_needs_boxes_or_objects_says_so():
-    boxes, objects = ladder_cell().views[0].mode, street_cell().views[0].mode
-    policy = FrozenThreshold(0.0, 1.0)
-    for found, mode, sentence in (
-        (SIGNALS["lost"], objects, "lost cannot route here: it looks at image boxes"),
-        (
-            learned("gate-gbm"),
-            objects,
-            "gate-gbm cannot route here: it looks at image boxes",
-        ),
-        (
-            fitted("gate-gbm"),
-            boxes,
-            "gate-gbm cannot route here: it looks at observed objects",
-        ),
-        (
-            SIGNALS["uncertainty"],
-            objects,
-            "uncertainty cannot route here: the cheap mode has no scores",
-        ),
-    ):
-        with pytest.raises(InputError, match=sentence):
-            Router(found, policy, mode=mode)
-    for found, cell in (
-        (learned("gate-gbm"), street_cell()),
-        (fitted("router-mlp-value"), ladder_cell()),
-    ):
-        scored = score_on(cell, found)
-        assert (scored.coverage, len(scored.input)) == (0.0, 0)
-        assert "it looks at" in scored.reason
-    with pytest.raises(InputError, match="give Frame its `objects`"):
-        Router(SIGNALS["ego-speed"], policy, mode=objects).decide(
-            next(frames_of(ladder_cell().views[0], images=False))
-        )
-
-
 def test_all_that_can_score_is_judged():
     cell = street_cell()
     scored = scored_by_all(cell, ["gate-ridge", "router-gbm-value"])
@@ -300,73 +203,3 @@ def test_all_that_can_score_is_judged():
     assert {"gate-ridge", "criticality", "random"} <= {
         row.allocator for row in result.rows
     }
-
-
-def test_other_targets_of_the_value_are_learned_too():
-    for target in ("value", "value-rank", "value-signed-cdf"):
-        assert (
-            fit_on(street_cell(), "gate-ridge", target=target).training.target == target
-        )
-
-
-def test_a_frame_of_one_s_own():
-    view = street_cell().views[0]
-    frame = Frame(
-        ego_speed_mps=8.0,
-        dt_s=0.1,
-        camera=view.scene.camera,
-        cls=np.zeros(0, "<U3"),
-        score=np.zeros(0),
-        box_px=np.zeros((0, 4)),
-        objects=view.objects.at(0),
-        vehicle=ZOE,
-    )
-    router = Router(fitted("gate-gbm"), FrozenThreshold(-1e9, 1.0), mode=view.mode)
-    assert router.decide(frame) == "tracker-60"
-    assert {field.name for field in fields(Frame)} >= {
-        "objects",
-        "vehicle",
-        "connector_m",
-    }
-
-
-def test_the_commands_fit_score_and_profile_such_a_cell(tmp_path, monkeypatch):
-    monkeypatch.setitem(DATASETS, "street", Street)
-    folder = tmp_path / "cell"
-    folders.write(made(street()), folder)
-    assert run("fit", folder, "--allocator", "gate-ridge").code == 0
-    done = run("score", folder, "gate-ridge")
-    assert done.code == 0, done.err
-    assert "coverage 100.0%" in done.out
-    again = run(
-        "fit",
-        folder,
-        "--like",
-        folder / "allocators" / "gate-ridge.json",
-        "--out",
-        tmp_path / "again.json",
-    )
-    assert again.code == 0, again.err
-    assert (tmp_path / "again.json").read_bytes() == (
-        folder / "allocators" / "gate-ridge.json"
-    ).read_bytes()
-    refused = run("score", folder, "lost")
-    assert refused.code == 2
-    assert "lost has no score for any of the" in refused.err
-    assert "it looks at image boxes" in " ".join(refused.err.split())
-    refused = run("fit", folder, "--allocator", "router-recall")
-    assert refused.code == 2
-    assert "router-recall cannot be fitted here: it looks at image boxes" in " ".join(
-        refused.err.split()
-    )
-    profiled = run(
-        "profile",
-        folder,
-        "gate-ridge",
-        "--out",
-        tmp_path / "costs.toml",
-        "--seconds",
-        "0.2",
-    )
-    assert profiled.code == 0, profiled.err
-    assert "gate-ridge (single)" in profiled.out

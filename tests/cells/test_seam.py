@@ -2,12 +2,8 @@
 its folder and nothing else.
 """
 
-import hashlib
 import json
-import re
-import shlex
 import shutil
-import warnings
 from pathlib import Path
 
 import pytest
@@ -17,14 +13,8 @@ import deepval
 from commands import Done
 from deepval.cells.fitting import score_on
 from deepval.cells.folder import read_cell
-from deepval.files.canonical import MANIFEST
 from deepval.judging.cases import judge
-from deepval.report import console
-from deepval.tables.columns import parquet_bytes
-from project import ROOT
-from worlds import parquet_columns, quietly
 
-START = ROOT / "docs" / "start.md"
 NAME = "braking-monocular"
 UNITS = ",".join(f"scene-{i:02d}" for i in range(10))
 DRAWS = ("--draws", "40")
@@ -86,49 +76,6 @@ def frames_shown(page: str, cell: Path) -> bool:
     )
 
 
-def test_the_commands_of_the_first_page_end_in_a_verdict_a_page_and_a_threshold(cell):
-    shutil.rmtree(cell / "scores")
-    before = (cell / MANIFEST).read_bytes()
-    section = START.read_text(encoding="utf-8").split(
-        "\n## Fit, serve and charge an allocator"
-    )[1]
-    lines = [
-        shlex.split(line, comments=True)
-        for line in section.split("```bash\n")[1].split("```")[0].splitlines()
-    ]
-    assert [words[1] for words in lines] == [
-        "fit",
-        "score",
-        "evaluate",
-        "report",
-        "threshold",
-        "profile",
-    ]
-    fitted, scored, found, page, threshold = results = [
-        run(*words[1:]) for words in lines[:-1]
-    ]
-    assert [done.code for done in results] == [0, 0, 0, 0, 0]
-    assert fitted.out.startswith(
-        f"{cell}/allocators/gate-gbm.json: gate-gbm for value, "
-        "fitted on 280 inputs of 7 units"
-    )
-    assert scored.out.startswith(
-        f"{cell}/scores/gate-gbm.csv: 200 of 200 inputs scored by gate-gbm"
-    )
-    assert re.search(r"^gate-gbm .*(run|not settled)$", found.out, re.MULTILINE)
-    # the cell's costs
-    words = " ".join(found.out.split())
-    assert re.search(r"latency 20% \(ms\) (run|do not run|not settled)", words)
-    assert not list(cell.glob("result*"))
-    assert page.out.startswith("report.html: 1 cell, ")
-    assert frames_shown(Path("report.html").read_text(), cell)
-    assert (cell / MANIFEST).read_bytes() == before
-    assert read_cell(cell)
-    # The scores state their fit; other notes are on the validation units.
-    assert "fit" not in threshold.err
-    assert "gate-gbm" in threshold.out
-
-
 def test_the_numbers_are_those_of_the_study(cell):
     read = read_cell(cell)
     scored = {name: score_on(read, name, units="all") for name in ("ego-speed", "lost")}
@@ -160,52 +107,6 @@ def test_the_numbers_are_those_of_the_study(cell):
     assert content("evaluate", cell, *words, *DRAWS) == causal.to_dict()
 
 
-def test_a_unit_without_inputs_is_drawn_as_in_the_study(cell):
-    empty = read_cell(cell).split.test[0]
-    values = parquet_columns(cell / "values.parquet")
-    manifest = json.loads((cell / MANIFEST).read_text())
-    kept = parquet_bytes(
-        {name: column[values["unit"] != empty] for name, column in values.items()}
-    )
-    manifest["files"]["values.parquet"] = hashlib.sha256(kept).hexdigest()
-    (cell / "values.parquet").write_bytes(kept)
-    (cell / MANIFEST).write_text(json.dumps(manifest))
-    read = read_cell(cell)
-    assert "no inputs in" in run("score", cell, "ego-speed").err
-    with warnings.catch_warnings(action="ignore", category=deepval.InputWarning):
-        scored = {"ego-speed": score_on(read, "ego-speed")}
-    same = judge(
-        read,
-        scored,
-        [deepval.Selection(0.2)],
-        command=None,
-        draws=40,
-        terms=read.terms,
-        thresholds=True,
-    ).to_dict()
-    words = (
-        "-s",
-        "ego-speed",
-        "--budget",
-        "selection",
-        "--alpha",
-        "0.2",
-        "--thresholds",
-        *DRAWS,
-    )
-    assert content("evaluate", cell, *words) == same
-    assert same["provenance"]["units"] == list(read.split.test)
-    by_path = (
-        "evaluate",
-        cell / "values.parquet",
-        "-s",
-        cell / "scores" / "ego-speed.csv",
-        *words[2:],
-    )
-    rows = content(*by_path, "--units", ",".join(read.split.test[1:]))["rows"]
-    assert rows != same["rows"]  # two units are drawn there, three here
-
-
 def test_results_state_id_and_split_of_the_cell(cell):
     read = read_cell(cell)
     source = {"cell": read.id, "split": read.split.digest}
@@ -234,30 +135,6 @@ def test_results_state_id_and_split_of_the_cell(cell):
     assert row["provenance"] == {str(files[0]): {"cell": None, "split": None}}
 
 
-@pytest.mark.parametrize("role", ["test", "validation", "validation,test"])
-def test_units_by_role(cell, role):
-    split = read_cell(cell).split
-    expected = sorted(unit for part in role.split(",") for unit in getattr(split, part))
-    Path("test").write_text("scene-00\n")  # a role is one, whatever files there are
-    assert (
-        content("evaluate", cell, "--units", role, *DRAWS)["provenance"]["units"]
-        == expected
-    )
-
-
-@pytest.mark.parametrize(
-    ("role", "names"), [("all", "units"), ("fit", "fit"), ("train", "train")]
-)
-def test_roles_whose_units_were_scored_elsewhere(cell, role, names):
-    assert (
-        run("score", cell, "ego-speed", "--units", "all", "--out", "all.csv").code == 0
-    )
-    found = content(
-        "evaluate", cell, "-s", "ego-speed=all.csv", "--units", role, *DRAWS
-    )
-    assert found["provenance"]["units"] == list(getattr(read_cell(cell).split, names))
-
-
 def test_units_by_name_and_from_a_file(cell):
     units = list(read_cell(cell).split.test[:2])
     Path("units.txt").write_text("\n".join(units))
@@ -268,17 +145,6 @@ def test_units_by_name_and_from_a_file(cell):
         )
     done = run("score", cell, "ego-speed", "--units", "units.txt", "--out", "two.csv")
     assert done.out.startswith("two.csv: 80 of 80 inputs")
-
-
-def test_scores_by_name_by_file_and_by_both(cell):
-    words = ("--budget", "selection", *DRAWS)
-    mine = content("evaluate", cell, "-s", "lost", *words)
-    assert content("evaluate", cell, "-s", cell / "scores" / "lost.csv", *words) == mine
-    named = content("evaluate", cell, "-s", "mine=lost", *words)
-    assert list(named["provenance"]["scores"].values()) == list(
-        mine["provenance"]["scores"].values()
-    )
-    assert list(named["provenance"]["scores"]) == ["mine"]
 
 
 def test_costs_of_the_cell_charge_what_they_know(cell):
@@ -327,55 +193,6 @@ def test_costs_of_the_cell_charge_what_they_know(cell):
     assert {row["kind"] for row in charged["rows"]} == {"selection", "latency"}
 
 
-def test_a_diagnostic_beside_a_cell_is_judged_under_selection_only(cell):
-    assert run("score", cell, "gain-E1").code == 0
-    done = run("evaluate", cell, "-s", "gain-E1", "-s", "ego-speed", *DRAWS, "--json")
-    rows = {
-        (row["allocator"], row["kind"]): row for row in json.loads(done.out)["rows"]
-    }
-    assert rows["gain-E1", "selection"]["verdict"]
-    assert rows["ego-speed", "latency"]["verdict"]
-    assert rows["gain-E1", "latency"]["verdict"] is None
-    assert rows["gain-E1", "latency"]["reason"].startswith(
-        "no cost known: a diagnostic uses the answer"
-    )
-
-
-def test_costs_of_the_modes_alone_judge_what_costs_nothing_and_list_the_rest(cell):
-    modes = "\n".join(
-        f"[modes.{mode}]\nms = {ms}"
-        for mode, ms in (("yolov8s-320", 5), ("yolov8s-640", 9))
-    )
-    Path("modes.toml").write_text(modes + "\n")
-    cells = (
-        "build",
-        "--units",
-        ",".join(read_cell(cell).table.unit_ids),
-        "--system",
-        "braking",
-    )
-    assert run(*cells, "--costs", "modes.toml", "--out", "measured").code == 0
-    built = Path("measured/braking-monocular")
-    assert run("score", built, "ego-speed", "--units", "all").code == 0
-    rows = {
-        (row["allocator"], row["kind"]): row
-        for row in content("evaluate", built, *DRAWS)["rows"]
-    }
-    assert rows["oracle", "latency"]["gain"] is not None
-    assert rows["ego-speed", "latency"]["reason"] == "no cost known"
-    assert "needs 'ms' of allocator 'ego-speed'" in told(
-        run("evaluate", built, "--costs", "modes.toml")
-    )
-    profile = ("profile", built, "ego-speed", "--out", "modes.toml", "--seconds", "0.1")
-    assert run(*profile).code == 0
-    charged = content("evaluate", built, "--costs", "modes.toml", *DRAWS)["rows"]
-    assert [
-        row["verdict"]
-        for row in charged
-        if (row["allocator"], row["kind"]) == ("ego-speed", "latency")
-    ]
-
-
 def test_all_units_are_judged_where_no_scores_were_fitted(cell):
     every, test = list(read_cell(cell).split.units), list(read_cell(cell).split.test)
     words = ("--budget", "selection", *DRAWS)
@@ -420,38 +237,10 @@ def test_all_units_are_judged_where_no_scores_were_fitted(cell):
     )
 
 
-def test_test_units_alone_are_judged_where_scores_may_come_from_a_fit(cell):
-    test, words = list(read_cell(cell).split.test), ("--budget", "selection", *DRAWS)
-    assert run("score", cell, "ego-speed", "--units", "all").code == 0
-    assert run("fit", cell, "-a", "gate-ridge").code == 0
-    assert run("score", cell, "gate-ridge", "--units", "all").code == 0
-    both = ("-s", "ego-speed", "-s", "gate-ridge")
-    assert content("evaluate", cell, *both, *words)["provenance"]["units"] == test
-    rows = [
-        line.split(",")[:2]
-        for line in (cell / "scores" / "ego-speed.csv").read_text().splitlines()
-    ]
-    # no columns on the fit
-    Path("mine.csv").write_text("".join(f"{name},{score}\n" for name, score in rows))
-    assert (
-        content("evaluate", cell, "-s", "mine.csv", *words)["provenance"]["units"]
-        == test
-    )
-
-
 def test_a_cell_without_scores_is_diagnosed_on_all_of_its_units(cell):
     shutil.rmtree(cell / "scores")
     diagnosis = content("evaluate", cell, "--diagnose", *DRAWS)["diagnosis"]
     assert diagnosis["units"] == len(read_cell(cell).split.units)
-
-
-def test_compare_leaves_out_budgets_that_do_not_charge_both(cell):
-    done = run("compare", cell, "ego-speed", "lost", *DRAWS, "--json")
-    assert (
-        "No latency and no energy budgets: the cell's costs have no cost of lost."
-        in done.err
-    )
-    assert {row["kind"] for row in json.loads(done.out)} == {"selection"}
 
 
 def test_weights_take_the_terms_of_the_cell(cell):
@@ -460,36 +249,6 @@ def test_weights_take_the_terms_of_the_cell(cell):
     assert found["inputs"]["weights"]["excess"] == 3
     by_path = content("evaluate", cell, *words, "--terms", cell / "terms.parquet")
     assert by_path == found
-
-
-def test_compare_by_name(cell):
-    by_name = run("compare", cell, "ego-speed", "lost", *DRAWS, "--json")
-    files = [cell / "scores" / f"{name}.csv" for name in ("ego-speed", "lost")]
-    test = ",".join(read_cell(cell).split.test)
-    by_path = run(
-        "compare", cell / "values.parquet", *files, "--units", test, *DRAWS, "--json"
-    )
-    one, other = (
-        [row | {"provenance": None} for row in json.loads(done.out)]
-        for done in (by_name, by_path)
-    )
-    assert (by_name.code, one) == (0, other)
-
-
-def test_fit_and_score_where_they_are_told_to_write(cell):
-    assert run("fit", cell, "-a", "gate-ridge", "--out", "other.json").code == 0
-    assert not (cell / "allocators").exists()
-    assert run("score", cell, "other.json").out.startswith(f"{cell}/scores/other.csv: ")
-    assert run("fit", cell, "--like", "other.json").out.startswith(
-        f"{cell}/allocators/gate-ridge.json: "
-    )
-    assert (cell / "allocators" / "gate-ridge.json").read_bytes() == Path(
-        "other.json"
-    ).read_bytes()
-    assert run("score", cell, "gate-ridge", "--out", "by-name.csv").code == 0
-    assert (
-        Path("by-name.csv").read_bytes() == (cell / "scores" / "other.csv").read_bytes()
-    )
 
 
 def test_report_takes_the_results_beside_a_cell(cell):
@@ -612,42 +371,6 @@ def test_a_threshold_after_score_names_the_scores_to_choose_from(cell):
     assert any(line.startswith("Thresholds") for line in others)
 
 
-def test_every_table_says_which_units_it_is_over(cell):
-    number = len(read_cell(cell).split.units)
-    assert run("score", cell, "ego-speed", "--units", "all").code == 0
-    (cell / "scores" / "lost.csv").unlink()
-    for units, words in (
-        ("test", "3 test units"),
-        ("all", f"all {number} units"),
-        ("fit", f"{number - 3} chosen units"),
-    ):
-        asked = ("evaluate", cell, *DRAWS, "--units", units)
-        shown = " ".join(run(*asked, "--all").out.split())
-        assert f" in {words}, escalation changes" in shown
-        for form, start in (
-            ("markdown", "**Verdicts ("),
-            ("latex", "\\caption{Verdicts ("),
-        ):
-            lines = run(*asked, "--format", form).out.splitlines()
-            assert f" with random), over {words}" in next(
-                line for line in lines if line.startswith(start)
-            )
-
-
-def test_a_result_on_the_only_unit_says_so():
-    columns = {
-        "input": ["a", "b"],
-        "unit": ["u", "u"],
-        "loss_small": [1.0, 0.0],
-        "loss_large": [0.0, 0.0],
-    }
-    result = quietly(
-        deepval.evaluate, columns, {"mine": {"input": ["a", "b"], "score": [1.0, 0.0]}}
-    )
-    shown = " ".join(console.render(result).split())
-    assert "of 2 inputs in the only unit, escalation" in shown
-
-
 def test_a_cell_without_scores_says_what_the_full_mode_does_in_all_units(cell):
     shutil.rmtree(cell / "scores")
     units = list(read_cell(cell).split.units)
@@ -668,8 +391,3 @@ def test_a_threshold_of_a_cell_without_scores_says_how_to_make_some(cell):
         f"{cell}: there must be scores to judge, and none lie in {cell}/scores: write "
         f"some with `deepval score {cell} ego-speed`, or give -s FILE."
     )
-
-
-def test_an_altered_cell_is_not_judged(cell):
-    (cell / "terms.parquet").write_bytes(b"")
-    assert "must be as it was built" in told(run("evaluate", cell))

@@ -2,9 +2,7 @@
 implementations agree on.
 """
 
-import json
 import pathlib
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,16 +12,13 @@ import deepval
 from deepval.cells.build import built
 from deepval.cells.sources import read_specification
 from deepval.cells.spec import CellSpec
-from deepval.errors import InputError, InputWarning
-from deepval.perception.placing import lift_bias, monocular_objects, oracle_objects
+from deepval.errors import InputError
+from deepval.perception.placing import monocular_objects, oracle_objects
 from deepval.perception.reported.detection_rows import Source
-from deepval.perception.reported.detections import check_coverage, coverage, persistent
-from deepval.perception.reported.losses import perception_losses
 from deepval.systems import SYSTEMS
-from driving import scene
 from in_memory import read_dataset, read_detections
 from shared import shared_data
-from whole_sets import outcomes, viability
+from whole_sets import outcomes
 
 pytestmark = pytest.mark.shared
 KINDS = {"CIWT": "raw", "RRC": "probabilities"}
@@ -136,39 +131,6 @@ def test_published_cells(kitti, perceived, names, geometry, system, expected):
         assert found.all_cheap_loss == pytest.approx(expected.all_cheap_loss, abs=0.5)
 
 
-@pytest.mark.parametrize(("name", "median_m"), [("RRC", 0.73), ("CIWT", 1.00)])
-def test_lift_bias_near_the_vehicle(kitti, modes, name, median_m):
-    near = lift_bias(modes[name].units, kitti.scenes, truths=kitti.truths)[0]
-    assert near.mean_m == pytest.approx(1.34, abs=0.01)
-    assert near.median_m == pytest.approx(median_m, abs=0.005)
-    assert near.detections > 4000
-
-
-def test_ciwt_reports_nothing_in_0017_and_two_boxes_without_area(modes):
-    with pytest.warns(InputWarning, match="CIWT reports nothing at all in unit 0017"):
-        check_coverage(
-            "CIWT",
-            {unit: coverage(modes["CIWT"][unit]) for unit in modes["CIWT"].units},
-            scored=True,
-        )
-    assert modes["CIWT"].dropped["degenerate"] == 2
-    check_coverage(
-        "RRC",
-        {unit: coverage(modes["RRC"][unit]) for unit in modes["RRC"].units},
-        scored=True,
-        strict=True,
-    )
-
-
-def test_the_three_step_ladder_is_one_table(kitti, perceived):
-    ladder = ("YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")
-    found = cell(kitti, perceived, ladder, "oracle", "receding-horizon")
-    pair = cell(kitti, perceived, (ladder[0], ladder[2]), "oracle", "receding-horizon")
-    assert found.loss.shape == (8008, 3)
-    np.testing.assert_array_equal(found.loss[:, [0, 2]], pair.loss)
-    assert len(np.unique(found.input)) == 8008
-
-
 def test_noise_on_a_braking_ladder_does_not_beat_the_best_mixture_of_modes(
     kitti, perceived
 ):
@@ -196,45 +158,6 @@ def test_noise_on_a_braking_ladder_does_not_beat_the_best_mixture_of_modes(
         assert chance.gain > 1.5 * full_only.gain
         assert row.gain > 1.4 * full_only.gain
         assert row.verdict == "unresolved"
-
-
-@pytest.mark.parametrize("system", ["braking", "receding-horizon"])
-def test_controllers_beat_constant_actions(kitti, perceived, system):
-    found = cell(kitti, perceived, ("CIWT", "RRC"), "oracle", system)
-    check = viability(found, kitti.scenes, kitti.truths)
-    assert all(check.viable.values()), check
-
-
-def test_yolov8s_files_need_to_be_told_which_frames_were_run(kitti):
-    path = shared_data("kitti_tracking", "detections", "yolov8s_320.parquet")
-    with pytest.raises(InputError, match="give frames_run"):
-        read_detections(path, kitti.scenes)
-    pictured = {scene.unit: scene.has_image for scene in kitti.scenes}
-    found = read_detections(path, kitti.scenes, source=Source(frames_run=pictured))
-    assert sum(found[unit].run.sum() for unit in kitti.units) == 97
-    assert len(found) + found.dropped["class"] == 310
-
-
-def test_better_detectors_miss_less_and_persistence_drops_some(kitti, modes):
-    missed = {}
-    for name in ("YOLOv3-SORT", "YOLOX-SORT", "RRC"):
-        missed[name] = sum(
-            perception_losses(modes[name][truth.unit], truth)["E1"].sum()
-            for truth in kitti.truths
-        )
-    assert missed["RRC"] < missed["YOLOX-SORT"] < missed["YOLOv3-SORT"]
-    kept = np.concatenate([persistent(found) for found in modes["RRC"].units.values()])
-    assert 0.5 < kept.mean() < 1
-
-
-def test_nuscenes_results_are_read_by_sample_token():
-    path = shared_data("nuscenes", "results", "detector_a.json")
-    tokens = list(json.loads(path.read_text())["results"])
-    drive = replace(scene(len(tokens), unit="mini_val"), frame_ids=np.array(tokens))
-    found = read_detections(path, [drive])
-    assert (len(tokens), len(found) + found.dropped["class"]) == (81, 905)
-    assert found["mini_val"].cuboid_frame == "world"
-    assert found["mini_val"].run.all()
 
 
 ONE_DETECTOR = {

@@ -34,18 +34,6 @@ def test_units_are_sorted_by_their_hash():
     assert (len(found.test), len(found.validation), len(found.train)) == (14, 7, 27)
 
 
-def test_every_unit_has_one_role():
-    found = split("x", "abcdefg")
-    assert sorted((*found.train, *found.validation, *found.test)) == list("abcdefg")
-    assert set(found.fit) == set(found.train) | set(found.validation)
-
-
-def test_one_or_two_units_are_all_test_and_nothing_can_be_fitted():
-    few = split("nuscenes", ["scene-0916", "scene-0103"])
-    assert (few.train, few.validation, few.fit) == ((), (), ())
-    assert few.test == few.units == ("scene-0103", "scene-0916")
-
-
 def test_the_hash_changes_with_the_split():
     one, other = split("kitti", KITTI), split("kitti", KITTI, test_units=5)
     assert one.digest != other.digest

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import deepval
-from commands import MODULE, PYTHON, SCRIPT, Done, run, run_process
+from commands import PYTHON, SCRIPT, Done, run, run_process
 from deepval.cli import COMMANDS
 from example_files import write_example
 
@@ -35,14 +35,6 @@ def run_here(*words: object, cwd: Path | None = None) -> Done:
 
 def evaluate(*words: object) -> Done:
     return run_here(*EVALUATE, *words)
-
-
-@pytest.mark.parametrize("command", [SCRIPT, MODULE])
-def test_version_both_ways(command):
-    assert (
-        run_process("--version", program=command).out
-        == f"deepval {deepval.__version__}\n"
-    )
 
 
 CLOSED = {
@@ -108,12 +100,6 @@ def test_a_command_that_is_not_there_is_refused_with_the_nearest():
     assert "Did you mean 'evaluate'" in done.err
 
 
-def test_without_arguments_it_shows_help_and_fails():
-    done = run_process(program=SCRIPT)
-    assert done.code == 2
-    assert "evaluate" in done.out + done.err
-
-
 def test_json_equals_the_python_call():
     done = run_process(
         *EVALUATE,
@@ -137,91 +123,6 @@ def test_json_equals_the_python_call():
         thresholds=True,
     )
     assert done.out == same.to_json()
-
-
-@pytest.mark.parametrize(
-    ("form", "sign"),
-    [("markdown", "| **router** |"), ("latex", "\\textbf{router}"), ("csv", "router,")],
-)
-def test_other_forms(form, sign):
-    assert sign in evaluate("--format", form, "--draws", "200").out
-
-
-def test_out_writes_a_result_that_loads(tmp_path):
-    done = evaluate("--out", tmp_path / "result.json", "--draws", "20")
-    assert done.code == 0
-    assert deepval.Result.load(tmp_path / "result.json").row("router").draws == 20
-    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
-
-
-def test_costs_open_measured_budgets():
-    done = evaluate(
-        "--costs", DEMO / "costs.toml", "--json", "--draws", "20", "--alpha", "0.2"
-    )
-    kinds = {row["kind"] for row in json.loads(done.out)["rows"]}
-    assert kinds == {"selection", "latency", "energy"}
-
-
-def test_slices_streams_and_curves():
-    words = (
-        "--by",
-        "weather",
-        "--by",
-        "speed:5,10",
-        "--calibrate",
-        "scene-00,scene-01,scene-02",
-        "--curve",
-        "5",
-    )
-    done = evaluate(*words, "--simultaneous", "--json", "--draws", "20")
-    content = json.loads(done.out)
-    assert {row["slice"] for row in content["slices"]} == {
-        "weather=night",
-        "weather=rain",
-        "weather=sun",
-        "speed<5",
-        "5<=speed<10",
-        "speed>=10",
-    }
-    assert {row["policy"] for row in content["streams"]} == {
-        "frozen threshold", "causal cap", "adaptive threshold", "token bucket"
-    }  # fmt: skip
-    assert len(content["curves"][0]["alpha"]) == 5
-    compared = [row for row in content["rows"] if row["verdict"]]
-    assert all(
-        row["versus_random_simultaneous_lo"] <= row["versus_random"] for row in compared
-    )
-
-
-def test_compare_gate(tmp_path):
-    bad, good = DEMO / "scores" / "uncertainty.csv", DEMO / "scores" / "router.csv"
-    words = ("compare", DEMO / "values.csv", bad, good, "--alpha", "0.2")
-    assert run_here(*words).code == 0
-    failed = run_here(*words, "--fail-if", "worse")
-    assert failed.code == 3
-    assert "uncertainty is worse" in failed.err
-    swapped = run_here(
-        "compare",
-        DEMO / "values.csv",
-        good,
-        bad,
-        "--alpha",
-        "0.2",
-        "--fail-if",
-        "worse",
-        "--json",
-    )
-    assert swapped.code == 0
-    assert json.loads(swapped.out)[0]["verdict"] == "better"
-    same = run_here(
-        "compare",
-        DEMO / "values.csv",
-        f"a={good}",
-        f"b={good}",
-        "--fail-if",
-        "not-better",
-    )
-    assert same.code == 3
 
 
 def test_demo_writes_where_it_says(tmp_path):
@@ -329,20 +230,6 @@ def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path):
     assert not (tmp_path / "out.json").exists()
 
 
-def test_notes_go_to_stderr_and_the_result(tmp_path):
-    values = write(
-        tmp_path / "v.csv",
-        [["unit", "input", "loss_a", "loss_b"], ["u", "i1", 1, 1], ["u", "i2", 1, 1]],
-    )
-    scores = write(tmp_path / "s.csv", [["input", "score"], ["i1", 1], ["i2", 2]])
-    done = run_process("evaluate", values, "-s", scores, "--json", program=SCRIPT)
-    assert done.code == 0
-    assert "deepval: note: All decision values are zero" in done.err
-    content = json.loads(done.out)
-    assert len(content["warnings"]) == 2
-    assert all(row["ndg"] is None and row["reason"] for row in content["rows"])
-
-
 def test_unit_lists(tmp_path):
     units = sorted(
         {
@@ -405,42 +292,3 @@ def test_modes_in_another_order(tmp_path):
     )
     assert (refused.code, refused.out) == (2, "")
     assert "modes must be" in refused.err
-
-
-def test_simultaneous_intervals_are_on_the_console():
-    plain = evaluate("--draws", "50", "--all")
-    wide = evaluate("--draws", "50", "--simultaneous", "--all")
-    assert "no correction for multiple comparisons" in plain.out
-    assert "vs random, all rows" not in plain.out
-    assert "none corrected" not in wide.out
-    assert "'vs random, all rows' covers all 4 rows" in " ".join(wide.out.split())
-    rows = json.loads(evaluate("--draws", "50", "--simultaneous", "--json").out)["rows"]
-    row = next(row for row in rows if row["allocator"] == "router")
-    bounds = [100 * row[f"versus_random_simultaneous_{end}"] for end in ("lo", "hi")]
-    assert "[{:.2f}%, {:.2f}%]".format(*bounds) in wide.out
-
-
-def test_without_draws_there_is_no_verdict_and_no_gate():
-    done = evaluate("--draws", "0", "--alpha", "0.2")
-    assert "unresolved" not in done.out
-    assert done.out.startswith("Not settled at 20 %: router ")
-    told = " ".join(done.out.split())
-    assert "[no interval]" in told
-    assert "draws are needed for an interval" in told
-    tables = evaluate("--draws", "0", "--alpha", "0.2", "--all")
-    assert "unresolved" not in tables.out
-    rows = json.loads(evaluate("--draws", "0", "--alpha", "0.2", "--json").out)["rows"]
-    assert not [row["verdict"] for row in rows if row["verdict"]]
-    router = DEMO / "scores" / "router.csv"
-    gate = run_here(
-        "compare",
-        DEMO / "values.csv",
-        f"a={router}",
-        f"b={router}",
-        "--draws",
-        "0",
-        "--fail-if",
-        "worse",
-    )
-    assert gate.code == 2
-    assert "--fail-if" in gate.err

@@ -48,24 +48,6 @@ def test_a_contact_is_told():
     )
 
 
-def test_json_holds_poses_and_what_is_infinite_is_null():
-    rows = json.loads(run("--from", "0,3", "--seconds", 1, "--replan", 0.1, "--json"))
-    assert [(row["unit"], row["from"], row["plans"]) for row in rows] == [
-        *(("far", 0, 10), ("far", 3, 10)),
-        *(("near", 0, 10), ("near", 3, 10)),
-    ]
-    assert [len(row["pose"]) for row in rows] == [11] * 4
-    assert rows[0]["comfort"] is None
-    assert rows[0]["way_m"] == pytest.approx(5.0)
-    assert rows[0]["contacts"] == []
-
-
-def test_all_starts_are_those_with_a_second_to_drive():
-    rows = json.loads(run("--from", "all", "--units", "far", "--json"))
-    assert [row["from"] for row in rows] == list(range(7))
-    assert rows[-1]["seconds"] == pytest.approx(1.0)
-
-
 def test_the_planner_is_given_what_a_mode_perceives():
     some = ("--units", "far", "--seconds", "2", "--json")
     ways = {
@@ -193,9 +175,7 @@ def test_allocators_are_compared_on_logs_with_the_steps_off_the_log():
         (("--allocator", "never", "--calibrate", "x"), "a number for --calibrate"),
         (("--allocator", "never", "--planner", "idm"), "--system"),
         (("--allocator", "never", "--policy", "causal cup"), "did you mean"),
-        (("--allocator", "never", "--replan", 0.5), "without --from, --replan"),
         (("--out", "rows.csv"), "--calibrate"),
-        (("--allocator", "never", "--mode", "yolov8s-32"), "'yolov8s-320'"),
     ],
 )
 def test_what_the_synthetic_world_refuses(words, message):

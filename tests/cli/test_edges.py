@@ -12,7 +12,6 @@ from commands import call, refusal
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting, sources
 from deepval.cells.folder import read_cell
-from deepval.cli import demo
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging import evaluation
@@ -75,15 +74,6 @@ def test_a_small_demo_leaves_out_what_cannot_be_fitted(monkeypatch, tmp_path):
     assert list(found) == [*SIGNALS, "gate-ridge"]
 
 
-def test_a_demo_of_too_few_scenes_is_refused_before_any_work(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        demo.sources, "synthetic", lambda **_: pytest.fail("work began")
-    )
-    assert "--scenes must be 3 or more; found 2." in refusal(
-        "demo", "--scenes", 2, "-o", tmp_path / "x"
-    )
-
-
 def test_a_missing_order_is_said_before_anything_is_judged(monkeypatch):
     monkeypatch.setattr(
         evaluation, "judge", lambda *_, **__: pytest.fail("judged first")
@@ -108,20 +98,6 @@ def test_two_results_of_one_name_are_told_apart_by_their_folders(tmp_path):
     ):
         write_figures(tmp_path / "none", {"a b": result, "a?b": result})
     assert not (tmp_path / "none").exists()
-
-
-def test_a_mode_that_helps_nowhere_has_no_harm_ratio_to_print():
-    with pytest.warns(
-        InputWarning, match=r"harms more than it helps \(it helps nowhere\)"
-    ) as caught:
-        result = deepval.evaluate(
-            table_of(-np.abs(VALUE)),
-            {"mine": VALUE},
-            [deepval.Selection(0.5)],
-            draws=20,
-        )
-    assert not any("nan" in str(item.message) for item in caught)
-    assert "nan" not in console.render(result)
 
 
 def test_the_ladder_s_oracle_is_no_allocator():

@@ -27,11 +27,6 @@ class Size(OptionGroup):
             raise InputError("--height must be 0 or more.")
 
 
-@dataclass(frozen=True)
-class Wide(Size):
-    width: Annotated[int, typer.Option("--width", help="Wider.")] = 40
-
-
 def told(command, *words):
     app = typer.Typer(add_completion=False)
     app.command()(flatten(command))
@@ -61,28 +56,6 @@ def test_fields_are_options_and_what_is_given_is_one_value():
         "width",
         "colour",
     ]
-
-
-def test_a_command_may_have_defaults_and_words_of_its_own():
-    flat = Size(height=1, width=9)
-
-    def draw(*, size: Size = flat) -> None:
-        typer.echo(f"{size.height} x {size.width}")
-
-    def widely(*, size: Wide) -> None:
-        typer.echo(f"{size.height} x {size.width}")
-
-    assert told(draw) == "1 x 9\n"
-    assert told(draw, "--width", "2") == "1 x 2\n"
-    assert told(widely, "--height", "2") == "2 x 40\n"
-    assert "Wider." in told(widely, "--help")
-
-
-def test_a_command_without_such_parameters_is_left_alone():
-    def draw(name: str) -> None:
-        typer.echo(name)
-
-    assert flatten(draw) is draw
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import deepval
-from commands import call, run_process
+from commands import call
 from deepval.cells import sources
 from deepval.cells.folder import read_cell
 from deepval.cells.spec import specs
 from deepval.errors import InputError
-from kitti_files import write_kitti
 
 UNITS = ("--units", "scene-00,scene-01,scene-02,scene-03")
 ROWS = [("a", i, 2.0 + i % 3, 1.0 + i % 2) for i in range(6)] + [
@@ -118,31 +116,6 @@ def test_compare(files, words, sentence):
     with pytest.raises(InputError) as told:
         call("compare", "values.csv", "x.csv", "y.csv", *words)
     assert sentence in str(told.value)
-
-
-def test_what_is_honoured_still_is(files, capsys):
-    judge = ("evaluate", "values.csv", "-s", "x.csv", "--draws", "20")
-    call(*judge, "--costs", "costs.toml", "--skipping", "--json")
-    assert json.loads(capsys.readouterr().out)["rows"]
-    call(*judge, "--format", "json", "--json")
-    assert json.loads(capsys.readouterr().out)["rows"]
-
-
-@pytest.mark.parametrize("out", [".", "file/result.json", "nowhere/result.json"])
-def test_a_place_that_cannot_be_written_is_seen_before_the_work(
-    files, monkeypatch, out
-):
-    def work(*_words, **_options):
-        raise AssertionError("the work began")
-
-    monkeypatch.setattr(deepval, "evaluate", work)
-    monkeypatch.setattr("deepval.cli.fit_allocators.read_cell", work)
-    for words in (
-        ("evaluate", "values.csv", "-s", "x.csv"),
-        ("fit", "cell", "-a", "gate-ridge"),
-    ):
-        with pytest.raises(InputError, match="must be a file that can be written"):
-            call(*words, "--out", out)
 
 
 FOLDERS = [
@@ -292,147 +265,6 @@ def test_a_constant_that_is_set_is_of_the_cell_and_of_its_command(
         )
 
 
-def test_a_constant_is_set_in_the_systems_that_have_it(files):
-    both = ("--system", "braking", "--system", "lateral")
-    call(
-        "build",
-        *UNITS,
-        *both,
-        "--set",
-        "corridor_half_width_m=1.5",
-        "--set",
-        "reaction_s=0.5",
-        "--out",
-        "cells",
-    )
-    held = {
-        name: read_cell(f"cells/{name}-monocular").definition["system"]["constants"]
-        for name in both[1::2]
-    }
-    assert (
-        held["braking"]["required"]["corridor_m"]
-        == held["lateral"]["half_width_m"]
-        == 1.5
-    )
-    assert held["lateral"]["reaction_s"] == 0.5
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--seed", "0"), "--seed"),
-        (("--threshold", "smal=0.9"), "--threshold"),
-        (("--scores-are", "lrge=raw"), "'lrge=raw'"),
-        (("--scores-are", "large=row"), "'row'"),
-        (("--class", "car"), "'car'"),
-    ],
-)
-def test_build_on_kitti(tmp_path, monkeypatch, words, sentence):
-    monkeypatch.chdir(tmp_path)
-    write_kitti(tmp_path)
-    modes = ("--mode", "small=small.parquet", "--mode", "large=large.parquet")
-    with pytest.raises(InputError) as told:
-        call(
-            "build",
-            "--dataset",
-            "kitti",
-            "--root",
-            "kitti_tracking",
-            *modes,
-            "--out",
-            "out",
-            *words,
-        )
-    assert sentence in str(told.value)
-    assert not Path("out").exists()
-
-
-def test_fit_score_profile_and_analyse(files):
-    cell = build("cells")
-    call("fit", cell, "-a", "gate-ridge", "--out", "gate.json")
-    before = tree()
-    like = ("fit", cell, "--like", "gate.json", "--out", "again.json")
-    for words, sentence in [
-        ((*like, "--seed", "0"), "--like"),
-        ((*like, "--target", "sign", "--units", "fit"), "--target"),
-        (
-            ("fit", cell, "-a", "gate-ridge", "--out", "b.json", "--seed", "-1"),
-            "--seed must be 0 or more",
-        ),
-        (("fit", cell, "--export", "gate.json", "--out", "gate.txt"), "--export"),
-        (
-            ("fit", cell, "--export", "gate.json", "--out", "g.onnx", "--seed", "1"),
-            "--export",
-        ),
-        (("fit", cell, "--export", "gate.json", "-a", "gate-ridge"), "--allocator"),
-        (("compare", cell, "gate.json"), "compare needs a"),
-        (("leaderboard", ".", "--cells", "cells"), "--out must be given"),
-        (("score", cell, "gate.json", "--out", "scores.txt"), "must end in"),
-        (("score", cell, "gate.json", "--out", "nowhere/scores.csv"), "must be a"),
-        (
-            ("profile", cell, "gate.json", "--out", "c.toml", "--threads", "0"),
-            "--threads",
-        ),
-        (("profile", cell, "gate.json", "--out", "c.toml", "--batch", "0"), "--batch"),
-        (("analyse", "seeds", cell, "-a", "gate-ridge", "--seeds", "0"), "--seeds"),
-        (
-            ("analyse", "seeds", cell, "-a", "gate-ridge", "--alpha", "2"),
-            "alpha must be",
-        ),
-        (
-            ("leaderboard", ".", "--cells", "cells", "--out", "board", "--draws", "-1"),
-            "--draws",
-        ),
-        (
-            ("leaderboard", ".", "--cells", "cells", "--out", "board", "--seed", "-1"),
-            "--seed must be 0 or more",
-        ),
-        (("demo", "--out", "demo", "--seed", "-1"), "--seed must be 0 or more"),
-        (
-            (
-                "perceive",
-                ".",
-                "-w",
-                "x.onnx",
-                "--size",
-                "64",
-                "--out",
-                "c",
-                "--samples",
-                "-1",
-            ),
-            "--samples must be 0 or",
-        ),
-    ]:
-        with pytest.raises(InputError) as told:
-            call(*words)
-        assert sentence in str(told.value)
-        assert tree() == before
-    call(*like)
-    assert Path("again.json").read_bytes() == Path("gate.json").read_bytes()
-
-
-# few units, to be quick
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
-def test_an_analysis_of_seeds_takes_any_share(files, capsys):
-    cell = build("cells")
-    call(
-        "analyse",
-        "seeds",
-        cell,
-        "-a",
-        "gate-ridge",
-        "--seeds",
-        "2",
-        "--alpha",
-        "0.3",
-        "--json",
-    )
-    assert [
-        row["alpha"] for row in json.loads(capsys.readouterr().out.partition("\n")[2])
-    ] == [0.3]
-
-
 def test_report(files):
     call(
         "evaluate", "values.csv", "-s", "x.csv", "--draws", "20", "--out", "result.json"
@@ -454,15 +286,6 @@ def test_report(files):
         assert tree() == before
 
 
-def test_the_process_ends_with_2_and_writes_nothing(files, capfd):
-    done = run_process(
-        "evaluate", "values.csv", "-s", "x.csv", "--out", "f", "--curve", "-1"
-    )
-    assert (done.code, done.out) == (2, "")
-    assert done.err == "deepval: --curve must be 0 or more; found -1.\n"
-    assert not Path("f").exists()
-
-
 def contents() -> dict[str, bytes]:
     return {
         str(path): path.read_bytes()
@@ -473,35 +296,16 @@ def contents() -> dict[str, bytes]:
 
 REPLACING = [
     "evaluate values.csv -s x.csv --out values.csv",
-    "evaluate values.csv -s x.csv --out ./folder/../values.csv",
-    "evaluate values.csv -s x.csv --out link.csv",
-    "evaluate link.csv -s x.csv --out values.csv",
     "evaluate values.csv -s x.csv y.csv --out y.csv",
-    "evaluate values.csv -s mine=x.csv --out x.csv",
     "evaluate values.csv -s x.csv --costs costs.toml --out costs.toml",
-    "evaluate values.csv -s x.csv --terms y.csv --out y.csv",
-    "evaluate values.csv -s x.csv --units units.txt --out units.txt",
     "evaluate tables -s x.csv --out tables/a.parquet",
     "evaluate cell --out cell/values.parquet",
-    "evaluate cell --out cell/manifest.json",
-    "evaluate cell --out cell/opened.jsonl",
     "evaluate cell -s ego-speed --out cell/scores/ego-speed.csv",
-    "threshold values.csv -s x.csv --out x.csv",
-    "import values.csv --out values.csv",
-    "report result.json --out result.json",
-    "report a=result.json --frames frames.json --out frames.json",
     "fit cell --like gate.json --out gate.json",
-    "fit cell -a gate-ridge --out cell/split.json",
     "score cell gate.json --out gate.json",
-    "score cell gate.json --out cell/values.parquet",
-    "fit cell --export gate.json --out gate.json",
-    "profile cell gate.json --out gate.json",
-    "profile cell ego-speed --out cell/costs.toml",
     "analyse signs cell --out cell/frames.json",
     "analyse budgets cell --costs costs.toml --figure costs.toml",
-    "leaderboard folder --cells leaderboard.json --out .",
     "reproduce report.json --work folder --out .",
-    "perceive --weights manifest.json --size 64 --out .",
 ]
 
 

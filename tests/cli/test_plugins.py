@@ -2,6 +2,7 @@
 sets, and what goes wrong.
 """
 
+import hashlib
 import json
 import pickle
 import sys
@@ -11,12 +12,13 @@ from unittest import mock
 import numpy as np
 import pytest
 
+import external_worlds
 from commands import call, refusal, run, run_process
 from deepval import plugins
 from deepval.allocators import RECIPES
 from deepval.cells.folder import read_cell
-from deepval.cells.sources import read_specification
-from deepval.errors import InputError
+from deepval.cells.sources import located, read_specification
+from deepval.errors import InputError, UnsuitableError
 
 UNITS = ",".join(f"scene-{number:02}" for number in range(10))
 SYSTEM = """
@@ -189,6 +191,63 @@ def test_gaps_classifiers_and_searches_over_groups(cells):
     assert "`deepval fit" in refusal("score", cells, "several.py:gate")
 
 
+@pytest.mark.parametrize(
+    ("method", "columns", "fits"),
+    [
+        ("predict", 1, True),
+        ("predict", 2, False),
+        ("predict_proba", 2, True),
+        ("predict_proba", 3, False),
+        ("decision_function", 2, False),
+    ],
+)
+def test_an_estimator_has_one_output_per_row(cells, method, columns, fits):
+    write(
+        "outputs.py",
+        "import numpy as np\nclass Several:\n    def fit(self, X, y):\n"
+        f"        return self\n    def predict(self, X):\n        return X[:, 0]\n"
+        f"    def {method}(self, X):\n"
+        f"        return np.tile(np.arange({columns}.0), (len(X), 1))\n",
+    )
+    words = ("fit", cells, "-a", "outputs.py:Several")
+    if fits:
+        call(*words)
+        scores = scores_of(cells / "scores" / "Several.csv").values()
+        assert set(scores) == {columns - 1.0}
+    else:
+        assert f"{method} gives {columns}" in refusal(*words)
+
+
+def test_own_code_that_ends_the_program_is_an_error(cells, tmp_path):
+    text = SYSTEM.format(name="Leaving")
+    there = "        there, braked"
+    write("leaving.py", text.replace(there, f"        exit(0)\n{there}"))
+    for workers in (1, 2):
+        words = ("--system", "leaving.py:Leaving", "--out", "out", "--workers", workers)
+        done = run("build", "--units", UNITS, *words)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("deepval: leaving.py, line ")
+        assert "SystemExit" in done.err
+        assert not (tmp_path / "out").exists()
+
+
+def test_analyses_take_own_estimators(cells):
+    write(
+        "mean.py",
+        "import numpy as np\nclass Mean:\n    def fit(self, X, y):\n"
+        "        self.mean = y.mean(); return self\n"
+        "    def predict(self, X):\n        return np.full(len(X), self.mean)\n",
+    )
+    table = call(
+        "analyse", "out-of-fold", cells, "-a", "mean.py:Mean", "--alpha", "0.2"
+    )
+    assert "Mean" in table
+    write("also.py", Path("mean.py").read_text())
+    assert "mean.py:Mean and also.py:Mean" in refusal(
+        "analyse", "out-of-fold", cells, "-a", "mean.py:Mean", "-a", "also.py:Mean"
+    )
+
+
 def test_a_recipe_is_read_again_by_the_same_word_only(cells):
     write(
         "recipes.py",
@@ -224,6 +283,13 @@ def test_a_recipe_is_read_again_by_the_same_word_only(cells):
         ("ends.py:score", "ends.py: must define 'score'"),
         ("json.py:score", "json.py"),
         ("my-file.py:score", "a Python name"),
+        ("odd.py:huge", "huge: "),
+        ("odd.py:Huge", "own: "),
+        ("odd.py:leaves", "odd.py, line 17"),
+        ("sys:path", "sys: must be a module of Python code"),
+        ("math:sqrt", "math: must be a module of Python code"),
+        ("operator:neg", "neg fails with TypeError"),
+        ("numpy:where", "where: "),
     ],
 )
 def test_errors_of_own_code_name_its_place(cells, word, place):
@@ -232,7 +298,12 @@ def test_errors_of_own_code_name_its_place(cells, word, place):
         "def score(view):\n    return 1\n\ndef fails(view):\n    return 1 / 0\n\n"
         "def none(view):\n    return None\n"
         "def two(a, b):\n    return 1\nclass Thing:\n    pass\n"
-        "class Needs:\n    def __init__(self, size):\n        pass\n",
+        "class Needs:\n    def __init__(self, size):\n        pass\n"
+        "def leaves(view):\n    raise SystemExit(0)\n"
+        "def huge(view):\n    return 10**400\n"
+        "from deepval.allocators import Allocator\n"
+        "class Huge(Allocator):\n    name, uses = 'own', frozenset()\n"
+        "    def _of_frame(self, glance):\n        return 10**400\n",
     )
     write("broken.py", "x = 1\ndef score(view:\n")
     write("lacking.py", "import not_there\n")
@@ -249,23 +320,178 @@ def test_a_system_of_ones_own_is_built_by_workers_and_anew_after_a_change(tmp_pa
     write("alarm.py", SYSTEM.format(name="Alarm"))
     words = ("build", "--units", UNITS, "--system", "alarm.py:Alarm", "--out", "cells")
     first = call(*words)
-    assert first.startswith("cells/Alarm-monocular: ")
+    assert first.startswith("cells/alarm-Alarm-monocular: ")
     assert "unchanged" in call(*words)
     write("alarm.py", SYSTEM.format(name="Alarm").replace('"late": 5.0', '"late": 7.0'))
     assert "unchanged" not in call(*words)
-    manifest = (tmp_path / "cells" / "Alarm-monocular" / "manifest.json").read_bytes()
+    manifest = (
+        tmp_path / "cells" / "alarm-Alarm-monocular" / "manifest.json"
+    ).read_bytes()
     call(*words[:-1], "workers", "--workers", "2")
     assert (
-        tmp_path / "workers" / "Alarm-monocular" / "manifest.json"
+        tmp_path / "workers" / "alarm-Alarm-monocular" / "manifest.json"
     ).read_bytes() == manifest
     assert "deepval has a system 'braking'" in _refused_system("braking")
 
 
 def _refused_system(name):
-    write("clash.py", SYSTEM.format(name=name))
+    write("clash.py", SYSTEM.format(name="Own") + f"    name = {name!r}\n")
     return refusal(
-        "build", "--units", UNITS, "--system", f"clash.py:{name}", "--out", "clash"
+        "build", "--units", UNITS, "--system", "clash.py:Own", "--out", "clash"
     )
+
+
+PLANNER = """
+from dataclasses import dataclass
+import numpy as np
+from deepval.planners.observation import Planner, Trajectory
+
+@dataclass(frozen=True)
+class Coast(Planner):
+    reach_m: float = 15.0
+
+    def plan(self, situation, agents):
+        ego, times_s = situation.ego, np.arange(9) * 0.5
+        free = np.hypot(*(agents.pose[:, :2] - ego.pose[:2]).T) > self.reach_m
+        speed_mps = np.full(9, ego.speed_mps if free.all() else 0.0)
+        ahead = np.array([np.cos(ego.pose[2]), np.sin(ego.pose[2]), 0.0])
+        pose = ego.pose + (times_s * speed_mps)[:, None] * ahead
+        return Trajectory(times_s, pose, speed_mps)
+"""
+
+
+def logged(tmp_path, *systems, out="cells"):
+    """The words that build cells of logged drives."""
+    if not Path("logs").exists():
+        external_worlds.scenarionet(Path("logs"))
+    named = [word for name in systems for word in ("--system", name)]
+    modes = ("--mode", "yolov8s-320=profile-320", "--mode", "yolov8s-640=profile-640")
+    data = ("--dataset", "scenarionet", "--root", "logs", "--geometry", "tracks")
+    return ("build", *data, *modes, *named, "--out", out)
+
+
+def test_two_own_systems_have_a_cell_each(tmp_path):
+    driving = (
+        PLANNER + "from deepval.systems import Driving\n"
+        "bold, shy = Driving(Coast(5.0)), Driving(Coast(25.0))\n"
+    )
+    write("mine.py", driving)
+    built = json.loads(
+        call(
+            *logged(tmp_path, "mine.py:bold", "mine.py:shy", "mine.py:Coast"), "--json"
+        )
+    )
+    names = ["mine-bold-tracks", "mine-shy-tracks", "mine-Coast-tracks"]
+    assert [item["folder"] for item in built] == [f"cells/{name}" for name in names]
+    stored = [read_cell(tmp_path / "cells" / name) for name in names]
+    assert [cell.id for cell in stored] == [item["id"] for item in built]
+    reaches = [cell.spec.constants["planner"]["reach_m"] for cell in stored]
+    assert reaches == [5.0, 25.0, 15.0]
+    # losses of planners are geometric: differences by rounding are none, as in memory
+    assert [cell.table.tolerance for cell in stored] == [1e-9] * 3
+
+
+def test_systems_of_one_name_are_refused_before_anything_is_written(tmp_path):
+    same = SYSTEM.format(name="One") + '    name = "alarm"\n'
+    write("same.py", same + "class Two(One): pass\n")
+    words = ("build", "--units", UNITS, "--out", "cells", "--system")
+    sentence = refusal(*words, "same.py:One", "--system", "same.py:Two")
+    assert "'alarm'" in sentence
+    assert "same.py:One, same.py:Two" in sentence
+    assert "'braking'" in refusal(*words, "braking", "--system", "braking")
+    assert "Geometries" in refusal(
+        *words, "braking", "--geometry", "monocular", "--geometry", "monocular"
+    )
+    assert "letters" in refusal(*words, _named("../../away"))
+    assert not (tmp_path / "cells").exists()
+
+
+def _named(name):
+    write("away.py", SYSTEM.format(name="Away") + f"    name = {name!r}\n")
+    return "away.py:Away"
+
+
+def test_modes_with_another_name_are_read_again(tmp_path):
+    call(*logged(tmp_path, "idm-safety"))
+    cell = read_cell(tmp_path / "cells" / "idm-safety-tracks")
+    assert located(cell, root=tmp_path / "logs").id == cell.id
+
+
+def test_a_cell_s_own_code_is_loaded_only_when_the_user_confirms_it(tmp_path):
+    write("alarm.py", SYSTEM.format(name="Alarm"))
+    call("build", "--units", UNITS, "--system", "alarm.py:Alarm", "--out", "cells")
+    folder = tmp_path / "cells" / "alarm-Alarm-monocular"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    digest = hashlib.sha256(Path("alarm.py").read_bytes()).hexdigest()
+    assert manifest["code"] == {"system": {"word": "alarm.py:Alarm", "sha256": digest}}
+    cell = read_cell(folder)
+    forget("alarm")
+    spec = located(cell)
+    assert spec.source is not None
+    with pytest.raises(UnsuitableError, match=r"--code alarm.py:Alarm"):
+        _ = spec.acting
+    assert "alarm" not in sys.modules
+    acting = located(cell, code=["alarm.py:Alarm"]).acting
+    assert (type(acting).__name__, acting.reach_m) == ("Alarm", 20.0)
+    write("alarm.py", SYSTEM.format(name="Alarm") + "# changed\n")
+    with pytest.raises(InputError, match="has changed"):
+        located(cell, code=["alarm.py:Alarm"])
+
+
+def test_constants_of_own_code_are_those_of_the_cell(tmp_path):
+    write("alarm.py", SYSTEM.format(name="Alarm"))
+    words = ("--system", "alarm.py:Alarm", "--set", "reach_m=30", "--out", "cells")
+    call("build", "--units", UNITS, *words)
+    cell = read_cell(tmp_path / "cells" / "alarm-Alarm-monocular")
+    assert located(cell, code=["alarm:Alarm"]).acting.reach_m == 30.0
+
+
+def test_an_analysis_plans_again_with_own_code(tmp_path):
+    write("alarm.py", SYSTEM.format(name="Alarm"))
+    call("build", "--units", UNITS, "--system", "alarm.py:Alarm", "--out", "cells")
+    words = ("analyse", "mechanism", "cells/alarm-Alarm-monocular")
+    forget("alarm")
+    assert "--code alarm.py:Alarm" in refusal(*words)
+    assert "alarm" not in sys.modules
+    assert "Alarm" in call(*words, "--code", "alarm.py:Alarm")
+    assert "found 'other.py:Alarm'" in refusal(*words, "--code", "other.py:Alarm")
+
+
+def test_a_crafted_cell_loads_nothing(tmp_path):
+    write("alarm.py", SYSTEM.format(name="Alarm"))
+    call("build", "--units", UNITS, "--system", "alarm.py:Alarm", "--out", "cells")
+    folder = tmp_path / "cells" / "alarm-Alarm-monocular"
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    write("trap.py", "from pathlib import Path\nPath('sprung').touch()\nx = 1\n")
+    for word in ("trap.py:x", "trap:x", "pickle:loads", 7):
+        code = {"word": word, "sha256": "0" * 64}
+        path.write_text(json.dumps({**manifest, "code": {"system": code}}))
+        refusal("analyse", "mechanism", folder)
+        for command in (("evaluate", folder), ("analyse", "observations", folder)):
+            run(*command)
+    assert not Path("sprung").exists()
+    assert "trap" not in sys.modules
+
+
+def test_a_specification_names_own_code_that_the_user_confirms(tmp_path):
+    write("alarm.py", SYSTEM.format(name="Alarm"))
+    units = [f"scene-{number:02}" for number in range(10)]
+    write(
+        "spec.toml",
+        'dataset = "synthetic"\ngeometry = "monocular"\nsystem = "alarm.py:Alarm"\n'
+        f"units = {units}\n",
+    )
+    assert "--code alarm.py:Alarm" in refusal("analyse", "mechanism", "spec.toml")
+    assert "alarm" not in sys.modules
+    table = call("analyse", "mechanism", "spec.toml", "--code", "alarm.py:Alarm")
+    assert "Alarm" in table
+
+
+def forget(name):
+    """Unload a module of own code, as if another command began."""
+    del plugins._LOADED[name]
+    del sys.modules[name]
 
 
 def test_a_failing_system_names_its_line_and_leaves_nothing(tmp_path):
@@ -313,9 +539,14 @@ def test_a_data_set_of_ones_own(tmp_path):
         "--dataset",
     )
     call(*words, "lanes.py:Lanes")
-    assert read_cell(tmp_path / "cells" / "braking-oracle").id.startswith(
-        "lanes-none-reference-oracle-braking-"
-    )
+    cell = read_cell(tmp_path / "cells" / "braking-oracle")
+    assert cell.id.startswith("lanes-none-reference-oracle-braking-")
+    assert cell.code["dataset"].word == "lanes.py:Lanes"
+    with pytest.raises(UnsuitableError, match=r"--code lanes.py:Lanes"):
+        located(cell)
+    assert located(cell, code=["lanes.py:Lanes"]).id == cell.id
+    table = call("analyse", "mechanism", cell.folder, "--code", "lanes.py:Lanes")
+    assert "braking-oracle" in table
     assert "must be a data set" in refusal(*words, "lanes.py:dataclass")
     assert "needs two or more --mode" in refusal(
         "build", "--dataset", "lanes.py:Lanes", "--out", "cells"
@@ -341,7 +572,7 @@ def test_an_installed_package_adds_names(tmp_path, cells):
     assert set(scores_of(tmp_path / "scores.csv").values()) == {1.5}
     assert call(
         "build", "--units", UNITS, "--system", "strange", "--out", "cells"
-    ).startswith("cells/Strange-monocular")
+    ).startswith("cells/strange-monocular")
     assert "did you mean 'strange'?" in refusal(
         "build", "--units", UNITS, "--system", "strangee", "--out", "cells"
     )
@@ -368,6 +599,6 @@ def test_no_file_causes_code_to_be_loaded(cells, tmp_path):
         ("fit", cell, "--like", cell / "allocators" / "trap.json"),
     ):
         assert run(*words).code == 2
-    with pytest.raises(InputError, match="a data set must be one of"):
+    with pytest.raises(InputError, match=r"give --code trap\.py:Data"):
         read_specification(tmp_path / "spec.toml")
     assert "trap" not in sys.modules

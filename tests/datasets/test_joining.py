@@ -1,7 +1,6 @@
 """Drives become one unit, and the place on a route goes on with the vehicle."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,25 +54,6 @@ def test_drives_in_a_row():
         )
     assert scene.red_lights == (frozenset(),) * 4
     assert scene.ego_acceleration_mps2 is None
-
-
-def test_pictures_of_one_drive_are_enough():
-    (scene, truth), other = drive(0), drive(1)
-    paths = (Path("a.jpg"), None)
-    assert join_drives([(replace(scene, image_paths=paths), truth), other])[
-        0
-    ].image_paths == (*paths, None, None)
-    assert join_drives([(scene, truth), other])[0].image_paths == ()
-
-
-def test_one_drive_stays_what_it_is():
-    scene, truth = drive(0)
-    alone, reference = join_drives([(scene, truth)])
-    assert [alone.route_at(t) for t in range(len(alone))] == [
-        scene.route_at(t) for t in range(len(scene))
-    ]
-    np.testing.assert_array_equal(reference.objects.track, truth.objects.track)
-    np.testing.assert_array_equal(reference.box_px, truth.box_px)
 
 
 def test_no_drive_is_no_unit():

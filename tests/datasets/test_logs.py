@@ -22,9 +22,7 @@ from deepval.geometry.camera import (
 )
 from deepval.geometry.vehicle import ZOE, ground_corners_m
 from deepval.perception.placing import reference_partners
-from deepval.perception.profile import read_profile
 from deepval.perception.reported.losses import matching
-from deepval.perception.simulation import detections_at, draw
 from log_worlds import log, standing, track
 
 ANGLE, PLACE = st.floats(-7, 7), st.floats(-1000, 1000)
@@ -129,11 +127,6 @@ def test_the_future_is_where_all_went():
     assert len(future.objects[7].at(4)) == 0
 
 
-def test_an_empty_road_works():
-    scene, truth = unit_of(log())
-    assert (len(scene), len(truth), len(truth.future.objects)) == (3, 0, 8)
-
-
 def test_image_boxes():
     pose = looking_ahead(0.0, height_m=1.5)
     camera = replace(
@@ -220,20 +213,6 @@ def test_what_is_not_in_the_image_is_ignored_not_refused():
     assert reference_partners(seen, truth).overlap.tolist() == [1.0, 0.0]
 
 
-def test_the_profile_reports_nothing_of_what_is_not_in_the_image():
-    tracks = [standing(22, 0), standing(-20, 0, key="behind")]
-    scene, truth = unit_of(log(tracks))
-    seen = detections_at(
-        draw(read_profile(), scene, truth=truth, rng=np.random.default_rng(0)), 640
-    )
-    alone = unit_of(log(tracks[:1]))[1]
-    same = detections_at(
-        draw(read_profile(), scene, truth=alone, rng=np.random.default_rng(0)), 640
-    )
-    assert np.isfinite(seen.box_px).all()
-    assert np.array_equal(seen.box_px, same.box_px)
-
-
 @pytest.mark.parametrize(
     ("more", "told"),
     [
@@ -241,16 +220,13 @@ def test_the_profile_reports_nothing_of_what_is_not_in_the_image():
             {"time_s": np.arange(11) * 0.1 + (np.arange(11) > 6)},
             r"from step 6 to 7 there are 1\.1 s",
         ),
-        ({"time_s": np.full(11, 1.0)}, "must have a step every 0 s; from step 0 to 1"),
         ({"time_s": np.arange(11) * np.nan}, "finite time stamps"),
         ({"speed_mps": np.full(11, np.nan)}, "must be finite"),
         (
             {"tracks": (standing(20, 0, 9),)},
             "rows of track t must be 11, one per step; found 9",
         ),
-        ({"red_lights": (frozenset(),)}, "sets of red lights must be 11"),
         ({"states": np.array([0, 11])}, "states must be steps in order"),
-        ({"states": np.zeros(0, dtype=int)}, "at least one"),
         ({"frame_ids": ("a",)}, "frame ids must be 3"),
     ],
 )
@@ -265,12 +241,3 @@ def test_steps_that_half_a_second_does_not_hold_are_told():
         match=r"half a second must be a whole number of steps; its steps are 0\.2 s",
     ):
         unit_of(log(time_s=np.arange(11) * 0.2))
-
-
-def test_faults_of_a_track_are_told():
-    with pytest.raises(
-        InputError, match="track t: where it is valid it must be finite"
-    ):
-        track([(3, np.nan, 0, 0, 0, 0)])
-    with pytest.raises(InputError, match="length and width must be positive"):
-        standing(1, 2, size_m=(0.0, 2.0, 1.0))

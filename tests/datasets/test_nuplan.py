@@ -13,13 +13,10 @@ import numpy as np
 import pytest
 
 import nuplan_files as files
-from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.datasets import open_dataset
-from deepval.datasets.logs.geopackage import UtmZone
 from deepval.datasets.logs.nuplan import NOMINAL, Nuplan, read_drives
 from deepval.datasets.logs.nuplan_tables import map_file, read_lane_map
 from deepval.errors import InputError, InputWarning
-from deepval.files.pickles import unpickle
 from deepval.geometry.vehicle import PACIFICA, rotations
 from nuplan_files import LOCATION, LOG, ORIGIN_M, VERSION, token
 
@@ -83,19 +80,6 @@ def test_ego_states_are_those_of_the_sweeps(unit):
     )
 
 
-def test_each_scenario_has_its_own_route(unit):
-    scene, _ = unit
-    # The first scenario ends on lane 1; in the second the connectors are reached at x =
-    # 100, 4 s after its start.
-    assert {scene.route_at(frame) for frame in range(24)} == {("100", "200")}
-    reached = 20 + 5 * scene.time_s[24:] >= 100
-    assert reached.any()
-    expected = [("200", "101") if there else ("100", "200", "101") for there in reached]
-    assert [scene.route_at(frame) for frame in range(24, 48)] == expected
-    part = scene.part(slice(24, 30))
-    assert [part.route_at(frame) for frame in range(6)] == expected[:6]
-
-
 def test_red_lights_shut_their_connector_at_their_time(unit):
     scene, _ = unit
     # Red for the first 80 sweeps, 4 s.
@@ -125,17 +109,6 @@ def test_tracks_are_where_and_what_they_were(unit):
     walked = truth.cls == "Pedestrian"
     # Seen from 2 to 4 s of each scenario: steps 20 to 39, and every third is a state.
     assert np.unique(truth.frame[walked]).tolist() == [*range(7, 14), *range(31, 38)]
-
-
-def test_tracks_of_another_scenario_are_others(unit):
-    _, truth = unit
-    first, second = (
-        set(truth.objects.track[truth.frame // 24 == part].tolist()) for part in (0, 1)
-    )
-    assert not first & second
-    ahead = truth.future.objects[-1]
-    assert set(ahead.track[ahead.frame >= 24].tolist()) <= second | {max(second) + 1}
-    assert not set(ahead.track[ahead.frame < 24].tolist()) & second
 
 
 def test_lanes_are_those_of_the_map(unit):
@@ -231,13 +204,6 @@ def test_scenarios_with_a_gap_are_left_out_with_a_note(root, unit):
     np.testing.assert_array_equal(chosen.read_unit(LOG)[0].frame_ids, scene.frame_ids)
 
 
-def test_zones_by_their_number():
-    assert UtmZone.of(32619) == UtmZone(19)
-    assert UtmZone.of(32748) == UtmZone(48, south=True)
-    assert [UtmZone.of(each) for each in (4326, 32600, 32661, 32800)] == [None] * 4
-    assert UtmZone(48, south=True).epsg == 32748
-
-
 def test_the_camera_is_the_one_of_the_log(unit, tmp_path):
     camera = unit[0].camera
     assert (camera.fx_px, camera.fy_px, camera.cx_px, camera.cy_px) == (
@@ -254,21 +220,16 @@ def test_the_camera_is_the_one_of_the_log(unit, tmp_path):
     assert Nuplan(root).read_unit(LOG)[0].camera is NOMINAL
 
 
-@pytest.mark.parametrize("protocol", range(2, 6))
-def test_camera_measures_of_any_python_are_read(protocol):
-    for name, values in {
-        "Translation": [1.5, 0.0, 1],
-        "CameraIntrinsic": [[1.0, 0, 2], [0, 1, 3], [0, 0, 1]],
-    }.items():
-        assert unpickle(files.pickled(name, values, protocol)) == values
-
-
 def test_rotations_are_those_of_scipy():
     from scipy.spatial.transform import Rotation
 
     quaternions = np.random.default_rng(0).normal(size=(20, 4))
     expected = Rotation.from_quat(quaternions[:, [1, 2, 3, 0]]).as_matrix()
     np.testing.assert_allclose(rotations(quaternions), expected, atol=1e-12)
+    # a power of two as the length changes no digit, however large
+    for power in (-1000, 515, 1020):
+        longer = np.ldexp(quaternions, power)
+        np.testing.assert_array_equal(rotations(longer), rotations(quaternions))
 
 
 def test_pictures_are_the_nearest_of_the_front_camera(root):
@@ -300,26 +261,6 @@ def test_pictures_are_the_nearest_of_the_front_camera(root):
     assert scene.frame_ids[:3].tolist() == [
         whole.frame_ids[state] for state in (0, 3, 4)
     ]
-
-
-@pytest.mark.parametrize(
-    "given", ["nuplan", "nuplan/nuplan-v1.1", "nuplan/nuplan-v1.1/splits/mini"]
-)
-def test_the_owners_layout_is_read_from_any_of_its_folders(root, tmp_path, given):
-    data = tmp_path / "nuplan"
-    splits = data / "nuplan-v1.1" / "splits" / "mini"
-    splits.mkdir(parents=True)
-    (root / DB).rename(splits / f"{LOG}.db")
-    if root != data:
-        (root / "maps").rename(data / "maps")
-    (data / "nuplan-v1.1" / "sensor_blobs" / LOG / "CAM_F0").mkdir(parents=True)
-    for sweep in range(0, sum(files.SCENES), 2):
-        (
-            data / "nuplan-v1.1" / "sensor_blobs" / LOG / "CAM_F0" / f"{sweep:06d}.jpg"
-        ).write_bytes(b"")
-    scene, _ = Nuplan(tmp_path / given).read_unit(LOG)
-    assert len(scene) == 48
-    assert all(scene.image_paths)
 
 
 def logs_of(root, count):
@@ -396,32 +337,6 @@ def test_a_wrong_choice_is_refused(root, names, sentence):
         open_dataset("nuplan", root).for_units(names).unit_ids()
 
 
-def test_the_choice_of_scenarios_and_the_pictures_are_part_of_a_cells_id(root):
-    modes = tuple(ModeSpec(name, {"scores": "none"}) for name in ("a", "b"))
-
-    def spec(units=None):
-        data = open_dataset("nuplan", root).for_units(units)
-        (one,) = specs(
-            Material(data, modes, data.select(None)),
-            geometries=["tracks"],
-            systems=["idm-safety"],
-        )
-        return one
-
-    scenes = [token(1, scene).hex() for scene in (0, 1)]
-    whole, first, second = spec(), spec(scenes[:1]), spec(scenes[1:])
-    assert "choices" not in whole.definition["dataset"]
-    assert first.definition["dataset"]["choices"] == {LOG: {"scenes": scenes[:1]}}
-    assert len({whole.id, first.id, second.id}) == 3
-    assert whole != first != second == spec(scenes[1:])
-    assert CellSpec.from_definition(first.definition, ("a", "b")) == first
-    folder = root / "nuplan-v1.1" / "sensor_blobs" / LOG / "CAM_F0"
-    folder.mkdir(parents=True)
-    (folder / "000000.jpg").write_bytes(b"")
-    assert spec().id != whole.id
-    assert open_dataset("nuplan", root).beside(LOG) == spec().choices[LOG]
-
-
 def test_a_sample_of_too_few_is_noted(root):
     data = open_dataset("nuplan", root).for_units(["sample:60"])
     with pytest.warns(InputWarning, match="the sample has 2 of 60 scenarios"):
@@ -435,11 +350,6 @@ def test_a_scenario_without_a_route_takes_the_driven_one(root, unit):
     assert scene.route_at(24) == ("100", "200", "101")
 
 
-def test_a_map_name_with_its_ending_is_taken(root):
-    changed(root / DB, f"UPDATE log SET map_version = '{LOCATION}.gpkg'")
-    assert GPKG in Nuplan(root).files(LOG)
-
-
 def test_without_the_index_the_only_version_is_taken(root):
     (root / "maps" / "nuplan-maps-v1.0.json").unlink()
     assert map_file(root / "maps", LOCATION) == root / GPKG
@@ -448,25 +358,8 @@ def test_without_the_index_the_only_version_is_taken(root):
         map_file(root / "maps", LOCATION)
 
 
-def test_files_are_not_written_to(root):
-    before = {path: path.read_bytes() for path in (root / DB, root / GPKG)}
-    for path in before:
-        path.chmod(0o444)
-    Nuplan(root).read_unit(LOG)
-    assert {path: path.read_bytes() for path in before} == before
-    assert list((root / DB).parent.iterdir()) == [root / DB]
-
-
 DAMAGE = {
     "no table": (DB, ["DROP TABLE lidar_box"], "must have a table lidar_box"),
-    "a view": (
-        DB,
-        [
-            "ALTER TABLE lidar_box RENAME TO boxes",
-            "CREATE VIEW lidar_box AS SELECT * FROM boxes",
-        ],
-        "must have a table lidar_box",
-    ),
     "no column": (
         DB,
         ["ALTER TABLE ego_pose DROP COLUMN vx"],
@@ -544,20 +437,9 @@ DAMAGE = {
         ["UPDATE camera SET intrinsic = translation"],
         r"intrinsic of CAM_F0 .* found \(3,\)",
     ),
-    "layer": (GPKG, ["DROP TABLE lanes_polygons"], "must have a table lanes_polygons"),
-    "layer column": (
-        GPKG,
-        ["ALTER TABLE lane_connectors DROP COLUMN entry_lane_fid"],
-        "a column entry_lane_fid",
-    ),
     "no geometry": (
         GPKG,
         ["UPDATE crosswalks SET geom = x'1234'"],
-        "layer crosswalks, row 1: .* GeoPackage blob",
-    ),
-    "null geometry": (
-        GPKG,
-        ["UPDATE crosswalks SET geom = NULL"],
         "layer crosswalks, row 1: .* GeoPackage blob",
     ),
     "cut geometry": (
@@ -576,18 +458,6 @@ DAMAGE = {
         ],
         "lines or polygons; found one of type 1",
     ),
-    "a lie": (
-        GPKG,
-        [
-            "UPDATE crosswalks SET geom = x'"
-            + "4750000100000000"
-            + "0103000000"
-            + "FFFFFFFF"
-            + "00" * 16
-            + "'"
-        ],
-        "a geometry must be whole",
-    ),
     "envelope": (
         GPKG,
         ["UPDATE crosswalks SET geom = x'4750000F0000000000'"],
@@ -603,18 +473,6 @@ DAMAGE = {
             + "'"
         ],
         "parts of a geometry must be single lines or polygons; found type 6",
-    ),
-    "open ring": (
-        GPKG,
-        [
-            (
-                "UPDATE crosswalks SET geom = "
-                "x'47500001000000000103000000010000000300000000"
-            )
-            + "00" * 46
-            + "3F'"
-        ],
-        "a geometry must be whole",
     ),
     "no columns listed": (
         GPKG,
@@ -644,6 +502,13 @@ DAMAGE = {
         ],
         "no lane may have the number of a lane connector; 4 is both",
     ),
+    "far pose": (DB, ["UPDATE ego_pose SET y = 1e308"], "coordinates of at most 1e"),
+    "late": (DB, ["UPDATE lidar_pc SET timestamp = 1e155"], "times of at most 1e"),
+    "acceleration": (
+        DB,
+        ["UPDATE ego_pose SET acceleration_x = 1e308"],
+        "accelerations of the ego must be finite",
+    ),
     "half a lane": (
         GPKG,
         ["UPDATE lanes_polygons SET lane_fid = 1.5 WHERE lane_fid = 1"],
@@ -663,14 +528,6 @@ def test_what_is_wrong_is_told_in_a_sentence(root, name):
 @pytest.mark.parametrize("path", [DB, GPKG])
 def test_a_damaged_file_is_told(root, path):
     (root / path).write_bytes(b"no database" * 1000)
-    with pytest.raises(InputError, match="must be a whole SQLite file"):
-        Nuplan(root).read_unit(LOG)
-
-
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
-def test_half_a_file_is_told(root, share):
-    content = (root / DB).read_bytes()
-    (root / DB).write_bytes(content[: int(len(content) * share)])
     with pytest.raises(InputError, match="must be a whole SQLite file"):
         Nuplan(root).read_unit(LOG)
 

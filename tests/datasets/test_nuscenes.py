@@ -2,7 +2,6 @@
 the shared mini set.
 """
 
-import csv
 import json
 import shutil
 import warnings
@@ -11,8 +10,6 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import onnx_models
@@ -23,9 +20,7 @@ from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import specs
 from deepval.datasets import nuscenes, nuscenes_store
 from deepval.datasets.nuscenes import (
-    AHEAD_S,
     NuScenes,
-    _ahead,
     expansion_lane_map,
     read_expansion,
 )
@@ -33,8 +28,6 @@ from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import image_points_px
 from deepval.perception.placing import oracle_cuboids
 from deepval.perception.reported.detections import DONE, Detections
-from deepval.protocol.tracks import read_track
-from deepval.tables.split import split
 from shared import shared_data
 
 HALF_TURN = [np.cos(0.25), 0.0, 0.0, np.sin(0.25)]
@@ -332,51 +325,6 @@ def test_the_folder_of_tables_is_the_only_one_or_the_one_that_has_the_units(tmp_
     assert NuScenes(tmp_path / "v1.0-mini").unit_ids() == ("scene-1",)
 
 
-def test_the_name_of_a_list_stands_for_its_scenes(tmp_path):
-    row = {"first_sample_token": "s0", "nbr_samples": 10, "log_token": "lo"}
-    names = sorted(NuScenes(tmp_path).unit_lists["trainval01"])
-    tables(
-        tmp_path / "v1.0-trainval",
-        scene=[{"token": n, "name": n, **row} for n in (*names, "scene-0103")],
-    )
-    tables(tmp_path / "v1.0-mini")
-    data = NuScenes(tmp_path).for_units(["trainval01"])
-    assert data.select(["trainval01"]) == tuple(names)
-    assert len(data.select(["trainval01", "scene-0103"])) == 86
-    with pytest.raises(
-        InputError, match=r"scene-0030 and others \(86 in all\); found trainval1\."
-    ):
-        data.select(["trainval1"])
-
-
-@pytest.mark.shared
-def test_trainval01_has_the_papers_scenes_keyframes_and_futures():
-    with shared_data("nuscenes", "trainval01_keyframes.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    stamps: dict[str, list[int]] = {}
-    for row in rows:
-        stamps.setdefault(row["scene_name"], []).append(int(row["timestamp"]))
-    assert sorted(stamps) == NuScenes(".").unit_lists["trainval01"]
-    ahead = [
-        _ahead((np.array(us) - us[0]) / 1e6, AHEAD_S[-1]).valid.sum()
-        for us in map(sorted, stamps.values())
-    ]
-    assert (len(stamps), len(rows), sum(ahead)) == (85, 3376, 2655)
-    roles = split("nuscenes", stamps)
-    assert (len(roles.test), len(roles.validation)) == (24, 13)
-    facts = next(
-        cell.definition["dataset"]
-        for cell in read_track("core").cells
-        if "nuscenes" in cell.name
-    )
-    assert (facts["unit_list"], facts["units"], facts["inputs"]) == (
-        "trainval01",
-        85,
-        3376,
-    )
-    assert (facts["test_units"], facts["validation_units"]) == (24, 13)
-
-
 def box(token: str, x: float, kind: str) -> dict:
     ahead = np.array([np.cos(0.5), np.sin(0.5), 0.0])
     place = np.array([100.0, 200.0, 0.8]) + (2.5 * int(token[1:]) + x) * ahead
@@ -389,33 +337,6 @@ def box(token: str, x: float, kind: str) -> dict:
         "detection_name": kind,
         "detection_score": 0.9,
     }
-
-
-def test_results_must_list_every_sample_of_a_scene(made, tmp_path):
-    for name, tokens in (("all", range(10)), ("some", range(4))):
-        listed = {f"s{k}": [box(f"s{k}", 20.0, "car")] for k in tokens}
-        (tmp_path / f"{name}.json").write_text(json.dumps({"results": listed}))
-    files = [ModeFile(name, tmp_path / f"{name}.json") for name in ("all", "some")]
-    with pytest.raises(
-        InputError,
-        match=(
-            "mode some: results must list every sample of a "
-            "scene, and 6 of 10 of scene-1"
-        ),
-    ):
-        list(built(specs(from_files(made, files), geometries=["cuboids"])))
-
-
-def test_detections_have_the_classes_of_the_data_set(made, tmp_path):
-    rows = [box("s0", 20.0, "construction_vehicle"), box("s0", 30.0, "bicycle")]
-    (tmp_path / "a.json").write_text(
-        json.dumps({"results": {"s0": rows} | {f"s{k}": [] for k in range(1, 10)}})
-    )
-    material = from_files(
-        made, [ModeFile("a", tmp_path / "a.json"), ModeFile("b", tmp_path / "a.json")]
-    )
-    found = material.modes[0].reader.detections(*made.read_unit("scene-1"))
-    assert found.cls.tolist() == ["construction_vehicle", "bicycle"]
 
 
 def cuboid_report(x_m: list[float], kinds: list[str]) -> Detections:
@@ -449,17 +370,6 @@ def test_oracle_geometry_of_cuboids_takes_the_nearest_reference_of_the_super_cla
     assert found.velocity_mps[0] == pytest.approx([5.0, 0.0])
     assert found.near_m[1] == pytest.approx(20.6)  # 2.1 m away: where it was put
     assert found.near_m[2] == pytest.approx(18.5)  # a pedestrian is no vehicle
-
-
-@pytest.mark.shared
-def test_mini_has_404_keyframes_of_which_320_have_a_future():
-    mini = NuScenes(shared_data("nuscenes"))
-    assert len(mini.unit_ids()) == 10
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputWarning)
-        units = [mini.read_unit(unit) for unit in mini.unit_ids()]
-    assert sum(len(scene) for scene, _ in units) == 404
-    assert sum(int(truth.future.valid.all(axis=1).sum()) for _, truth in units) == 320
 
 
 def same(one, other) -> bool:
@@ -697,24 +607,6 @@ def test_a_scene_has_the_road_of_the_expansion_and_the_route_that_was_driven(tmp
     assert NuScenes(tmp_path).read_unit("scene-1")[0].lane_map is None
 
 
-@pytest.mark.shared
-def test_the_road_of_a_mini_scene_comes_from_its_record():
-    data = NuScenes(
-        shared_data("nuscenes"), maps=shared_data("scenarionet_nuscenes_mini")
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputWarning)
-        scene, _ = data.read_unit("scene-0103")
-        assert data.read_unit("scene-0061")[0].lane_map is None
-    assert scene.lane_map is not None
-    assert {
-        kind: len(lines) > 0 for kind, lines in scene.lane_map.dividers_m.items()
-    } == {"road": True, "lane": True}
-    reference = json.loads(shared_data("planner_reference", "routes.json").read_text())
-    told = reference["0103"] if "0103" in reference else reference["scene-0103"]
-    assert list(scene.route) == told["route_roadblock_ids"]
-
-
 @pytest.mark.filterwarnings("ignore:1 unit is too few for a split")
 def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(
     tmp_path, monkeypatch
@@ -777,108 +669,3 @@ def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(
         in empty.err
     )
     assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # one unit
-def test_pictures_in_the_real_layout_are_in_the_page_and_in_the_gallery(
-    tmp_path, monkeypatch
-):
-    """The full mode alone sees the car in frame 9, and something that is not there in
-    frame 4.
-    """
-    monkeypatch.chdir(tmp_path)
-    rows = tables(tmp_path / "nuscenes" / "v1.0-mini")["sample_data"]
-    for row in rows:
-        row["filename"] = (
-            f"samples/CAM_FRONT/n015-2018-11-21__CAM_FRONT__{row['token']}.jpg"
-        )
-    tables(tmp_path / "nuscenes" / "v1.0-mini", sample_data=rows)
-    (tmp_path / "nuscenes" / "samples" / "CAM_FRONT").mkdir(parents=True)
-    for row in rows:
-        cv2.imwrite(
-            f"nuscenes/{row['filename']}", np.full((900, 1600, 3), 90, dtype=np.uint8)
-        )
-    car, ghost = (741.0, 360.0, 859.0, 542.0), (700.0, 300.0, 900.0, 700.0)
-    boxes = {
-        "small": [(0, car), (4, car)],
-        "large": [*((k, car) for k in range(10)), (4, ghost)],
-    }
-    for mode, reported in boxes.items():
-        columns = {"unit": "scene-1", "cls": "car"}
-        at = [
-            dict(zip(("x1", "y1", "x2", "y2"), box, strict=True)) for _, box in reported
-        ]
-        lines = [
-            columns | {"frame": k, "score": 0.9 - k / 100} | box
-            for (k, _), box in zip(reported, at, strict=True)
-        ]
-        pq.write_table(pa.Table.from_pylist(lines), f"{mode}.parquet")
-    files = (
-        "--root",
-        tmp_path / "nuscenes",
-        "--mode",
-        "small=small.parquet",
-        "--mode",
-        "large=large.parquet",
-    )
-    run("build", "--dataset", "nuscenes", *files, "--out", "cells")
-    run("score", "cells/braking-monocular", "ego-speed", "--units", "all")
-    page = ("report", "cells/braking-monocular", "--images", "--out", "page.html")
-    assert run(*page, "--image-root", "nuscenes").code == 0
-    assert (tmp_path / "page.html").read_text().count("data:image/jpeg") == 2
-    elsewhere = run(*page, "--image-root", "nuscenes/v1.0-mini")
-    assert elsewhere.code == 2
-    assert (
-        "nuscenes/v1.0-mini does not: give the folder above "
-        "image_02, samples or sensor_blobs"
-    ) in elsewhere.err
-    gallery = run(
-        "analyse",
-        "gallery",
-        "cells/braking-monocular",
-        *files,
-        "--figure",
-        "gallery.png",
-        "--json",
-    )
-    assert gallery.code == 0, gallery.err
-    shown = [
-        (row["input"], row["change"], Path(row["picture"]).name)
-        for row in json.loads(gallery.out)
-    ]
-    assert shown == [
-        ("scene-1/s4", "added", "n015-2018-11-21__CAM_FRONT__cam4.jpg"),
-        ("scene-1/s9", "recovered", "n015-2018-11-21__CAM_FRONT__cam9.jpg"),
-    ]
-
-
-def test_faults_are_told_by_the_command_and_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    listed = {f"s{k}": [box(f"s{k}", 20.0, "car")] for k in range(4)}
-    (tmp_path / "some.json").write_text(json.dumps({"results": listed}))
-    modes = ("--mode", "none", "--mode", "some=some.json")
-    for name, changed, sentence in (
-        ("missing", {"ego_pose": None}, "nuScenes needs the table ego_pose"),
-        ("dangling", {"category": []}, "instance i0 names category 'c0'"),
-        (
-            "partial",
-            {},
-            "results must list every sample of a scene, and 6 of 10 of scene-1",
-        ),
-    ):
-        tables(tmp_path / name / "v1.0-mini", **changed)
-        done = run(
-            "build",
-            "--dataset",
-            "nuscenes",
-            "--root",
-            name,
-            *modes,
-            "--geometry",
-            "cuboids",
-            "--out",
-            "cells",
-        )
-        assert done.code == 2
-        assert sentence in done.err
-        assert not (tmp_path / "cells").exists()

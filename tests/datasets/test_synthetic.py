@@ -24,21 +24,16 @@ from deepval.datasets.synthetic import (
     kitti_camera,
     occlusion_level,
     solid_corners_m,
-    visible,
     visible_share,
 )
 from deepval.datasets.synthetic.bodies import (
-    WEATHERS,
     Look,
     fill_ellipse,
     fill_polygon,
-    pack,
-    unpack,
 )
 from deepval.datasets.synthetic.render import Pictures, pictures_of, write_picture
-from deepval.datasets.synthetic.traffic import STREETS, Drive
+from deepval.datasets.synthetic.traffic import Drive
 from deepval.errors import InputError
-from deepval.geometry.boxes import frame_pairs, iou
 from deepval.world.truth import Truth
 from in_memory import DetectionSet, read_dataset, read_units, read_world
 
@@ -97,25 +92,6 @@ def test_the_default_world_is_what_the_splits_expect(world):
     np.testing.assert_allclose(np.diff(scene.time_s), 0.1)
 
 
-def test_the_world_has_variety(world):
-    classes = set(
-        np.concatenate([truth.cls for truth in world.dataset.truths]).tolist()
-    )
-    assert {"Car", "Van", "Truck", "Pedestrian", "Cyclist"} <= classes
-    levels = np.bincount(
-        np.concatenate([truth.occlusion for truth in world.dataset.truths]), minlength=4
-    )
-    assert (levels > 20).all()
-    parts = [
-        SceneParts(place, seed=0, settings=WorldSettings())
-        for place in range(WorldSettings().scenes)
-    ]
-    assert {part.drive.street for part in parts} == set(STREETS)
-    assert len({part.look.weather for part in parts}) >= 4
-    speeds = np.concatenate([scene.ego_speed_mps for scene in world.dataset.scenes])
-    assert speeds.min() < 3 < 15 < speeds.max()
-
-
 def test_equal_seeds_make_equal_worlds_and_others_do_not():
     one, again, other = (
         make_world(3, settings=SMALL),
@@ -142,24 +118,6 @@ def test_equal_seeds_make_equal_worlds_and_others_do_not():
     assert not np.array_equal(
         one.dataset.scenes[0].ego_speed_mps, other.dataset.scenes[0].ego_speed_mps
     )
-
-
-def test_a_scene_depends_on_neither_the_others_nor_their_number():
-    whole = make_world(3, settings=SMALL)
-    alone = make_world(
-        3, settings=replace(SMALL, scenes=20), units=["scene-04"], modes={"only": 640}
-    )
-    same(whole.dataset.truths[4], alone.dataset.truths[0], COLUMNS)
-    same(
-        whole.modes["yolov8s-640"]["scene-04"],
-        alone.modes["only"]["scene-04"],
-        ("frame", "score", "box_px"),
-    )
-    np.testing.assert_array_equal(
-        whole.dataset.scenes[4].images[7], alone.dataset.scenes[0].images[7]
-    )
-    backwards = [SceneParts(place, seed=3, settings=SMALL) for place in (5, 4)][1]
-    same(whole.dataset.truths[4], backwards.truth(), COLUMNS)
 
 
 def test_boxes_are_the_projected_cuboids_clipped_to_the_picture():
@@ -223,15 +181,6 @@ def test_closing_speeds_are_differences_of_ranges(world):
                 )
 
 
-def test_nobody_drives_through_the_vehicle_ahead(world):
-    for scene, truth in zip(world.dataset.scenes, world.dataset.truths, strict=True):
-        inside = (truth.objects.lateral_m[:, 1] > -0.5) & (
-            truth.objects.lateral_m[:, 0] < 0.5
-        )
-        vehicle = np.isin(truth.cls, ["Car", "Van", "Truck", "Bus"])
-        assert (truth.objects.near_m[inside & vehicle] > 0.5).all(), scene.unit
-
-
 def test_occlusion_grows_with_what_stands_before():
     frame = np.zeros(3, dtype=int)
     box = np.array([[100.0, 100, 220, 220], [100, 100, 220, 220], [100, 100, 220, 220]])
@@ -261,19 +210,6 @@ def test_occlusion_grows_with_what_stands_before():
     ]
 
 
-def test_what_is_half_covered_by_a_nearer_box_is_occluded(world):
-    seen = 0
-    for truth in world.dataset.truths[:12]:
-        pairs = frame_pairs(truth.frame, truth.frame)
-        near = np.hypot(*np.moveaxis(truth.objects.corners_m, -1, 0)).min(axis=1)
-        closer = near[pairs.second] < near[pairs.first]
-        same_box = iou(truth.box_px[pairs.first], truth.box_px[pairs.second])
-        hidden = pairs.first[closer & (same_box > 0.6)]
-        assert (truth.occlusion[hidden] >= 1).all()
-        seen += len(hidden)
-    assert seen > 0
-
-
 def test_parts_behind_the_camera_do_not_turn_a_box_inside_out():
     part = SceneParts(0, seed=0, settings=WorldSettings())
     found = cuboids(part.drive, farthest_m=90.0)
@@ -283,13 +219,6 @@ def test_parts_behind_the_camera_do_not_turn_a_box_inside_out():
     seen = in_picture(found, part.camera)
     assert ((seen.truncation >= -1e-9) & (seen.truncation <= 0.85)).all()
     assert seen.truncation.max() > 0.2
-
-
-def test_hidden_objects_are_in_the_truth_but_the_detector_does_not_see_them(world):
-    for truth in world.dataset.truths:
-        seen = visible(truth)
-        assert len(seen) == int((truth.occlusion < 3).sum())
-        assert (seen.occlusion < 3).all()
 
 
 def reachable(start):
@@ -342,62 +271,12 @@ def test_a_scene_leads_to_nothing_of_the_reference(world):
         )
 
 
-def test_the_walk_above_finds_a_reference_that_can_be_reached(world):
-    scene, truth = world.dataset.scenes[0], world.dataset.truths[0]
-
-    def draw():
-        return truth.box_px
-
-    for leak in (draw, [truth], {"truth": truth}, types.SimpleNamespace(hidden=truth)):
-        leaky = replace(scene, images=[leak] * len(scene))
-        assert any(one is truth for one in reachable(leaky))
-
-
 def test_pictures_in_another_process_are_refused_with_advice(world):
     scene = world.dataset.scenes[0]
     stray = Pictures("nobody-knows-this", 3)
     assert len(pickle.loads(pickle.dumps(scene)).images) == 40
     with pytest.raises(InputError, match="write them to files"):
         stray[0]
-
-
-def test_pictures_are_a_sequence_of_frames(world):
-    images = world.dataset.scenes[1].images
-    assert images[3].shape == (375, 1242, 3)
-    assert images[3].dtype == np.uint8
-    np.testing.assert_array_equal(images[-1], images[39])
-    assert len(images[2:4]) == 2
-    np.testing.assert_array_equal(world.dataset.scenes[1].image_source(3), images[3])
-    with pytest.raises(IndexError):
-        images[40]
-    with pytest.raises(IndexError):
-        images[-41]
-
-
-def test_painters_are_forgotten_with_their_pictures():
-    from deepval.datasets.synthetic import render
-
-    part = SceneParts(0, seed=1, settings=SMALL)
-    before = len(render._painters)
-    shown = pictures_of(part.drive, part.look, camera=part.camera)
-    assert len(render._painters) == before + 1
-    del shown
-    assert len(render._painters) == before
-
-
-def test_pictures_show_light_motion_and_objects():
-    part = SceneParts(0, seed=0, settings=WorldSettings())
-    dark, bright = (
-        pictures_of(part.drive, Look(weather, 1.0, 7), camera=part.camera)[10]
-        for weather in ("night", "sun")
-    )
-    assert dark.mean() < 60 < 90 < bright.mean()
-    later = pictures_of(part.drive, Look("sun", 1.0, 7), camera=part.camera)[12]
-    assert np.abs(bright.astype(int) - later).mean() > 2
-    fog = pictures_of(part.drive, Look("fog", 1.0, 7), camera=part.camera)[10]
-    horizon = slice(165, 185)
-    assert fog[horizon].std() < bright[horizon].std()
-    assert set(WEATHERS) == {"sun", "cloud", "rain", "fog", "dusk", "night"}
 
 
 def test_objects_change_the_picture_where_their_boxes_are():
@@ -437,29 +316,6 @@ def test_polygons_and_ellipses_cover_their_area():
     fill_polygon(canvas, np.array([[0.0, 90.0], [9.0, 90.0], [9.0, 99.0]]), 5)
     fill_ellipse(canvas, (500.0, 500.0), (3.0, 3.0), 5)
     assert not (canvas == 5).any()
-
-
-def test_few_rows_are_filled_like_many(monkeypatch):
-    from deepval.datasets.synthetic import bodies as module
-
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        angle = np.sort(rng.uniform(0, 2 * np.pi, 4))
-        points = rng.uniform(-5, 45, 2) + np.column_stack(
-            [np.cos(angle), np.sin(angle)]
-        ) * rng.uniform(1, 20, 2)
-        drawn = []
-        for few in (0, 1000):
-            monkeypatch.setattr(module, "FEW_ROWS", few)
-            one = np.zeros((40, 40), dtype=np.uint32)
-            fill_polygon(one, points, 1)
-            drawn.append(one)
-        np.testing.assert_array_equal(*drawn)
-
-
-def test_packing_is_undone_by_unpacking():
-    rgb = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
-    np.testing.assert_array_equal(unpack(pack(rgb)), rgb)
 
 
 def test_pictures_can_be_written_and_found_again(tmp_path):

@@ -2,8 +2,6 @@
 null, and what never matters.
 """
 
-import runpy
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -16,19 +14,15 @@ from deepval.features.views import CheapMode, View, grey, image_statistics
 from deepval.perception.placing import monocular_objects
 from deepval.perception.reported.detection_rows import Source
 from deepval.world.objects import BrakingSettings, required_deceleration_mps2
-from driving import camera
 from in_memory import read_dataset, read_detections
-from project import ROOT
 from shared import shared_data
 from view_worlds import (
     CALIBRATION,
     MODES,
-    car_px,
     car_view,
     glances_of,
     random_view,
     shuffled,
-    until,
 )
 
 FRONT = FEATURE_SETS["cheap+memory"]
@@ -103,24 +97,6 @@ def check_demands(view):
         )
 
 
-def test_there_are_65_features_in_four_groups():
-    assert Counter(feature.group for feature in FEATURES) == {
-        "confidence": 16,
-        "uncertainty": 13,
-        "complexity": 20,
-        "criticality": 16,
-    }
-    assert len(set(FEATURE_NAMES)) == 65
-    assert all(feature.formula for feature in FEATURES)
-
-
-def test_the_page_of_features_is_up_to_date():
-    page = runpy.run_path(str(ROOT / "tools" / "make_feature_table.py"))["page"]()
-    assert (ROOT / "docs" / "generated" / "features.md").read_text(
-        encoding="utf-8"
-    ) == page
-
-
 def test_confidence_and_uncertainty_of_three_boxes():
     rows = [
         (0, 0.5, 20.0, -1.0, 1.0),
@@ -160,29 +136,6 @@ def test_confidence_and_uncertainty_of_three_boxes():
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=1e-9), name
     assert {"confidence_fourth", "confidence_fifth"} <= null(found)
-
-
-def test_boxes_below_a_tenth_say_nothing_of_confidence_and_certain_ones_have_no_entropy():  # noqa: E501
-    found = named(car_view([(0, 1.0, 20.0, -1.0, 1.0), (0, 0.09, 30.0, 3.0, 5.0)]))
-    assert (found["confidence_sum"], found["entropy_sum"], found["doubt_sum"]) == (
-        1.0,
-        0.0,
-        0.0,
-    )
-
-
-def test_overlaps_of_boxes():
-    # Two boxes of one class, the second shifted by a fifth of the width: IoU = 0.8 /
-    # 1.2.
-    view = car_view([(0, 0.9, 20.0, -1.0, 1.0), (0, 0.2, 20.0, -0.6, 1.4)])
-    found = named(view)
-    assert found["suppression_pairs"] == 1
-    assert (
-        found["suppression_sum"] == found["suppression_max"] == pytest.approx(0.8 / 1.2)
-    )
-    assert found["overlap_sum"] == found["overlap_max"] == 0.0  # the second is not used
-    both = named(replace(view, mode=CheapMode("probabilities")))
-    assert both["overlap_sum"] == both["overlap_max"] == pytest.approx(0.8 / 1.2)
 
 
 def test_counts_areas_and_motion():
@@ -288,37 +241,6 @@ def test_a_box_that_grows_closes_in():
     assert found["headway_s"] == 10.0
 
 
-def test_a_frame_without_boxes():
-    found = named(car_view([(0, 0.9, 20.0, -1.0, 1.0)], 2))
-    means = {
-        "confidence_mean",
-        "confidence_std",
-        "entropy_mean",
-        "margin_mean",
-        "margin_min",
-        "demanding_confidence",
-    }
-    order = {
-        name
-        for name in FEATURE_NAMES
-        if name.startswith("confidence_") and name[-1] in "nxhdt57"
-    }
-    order |= {"confidence_min", "confidence_max", "confidence_q50"}
-    assert null(found) >= means
-    assert null(found) - means - set(IMAGE) <= order
-    assert (
-        found["confidence_sum"],
-        found["count"],
-        found["required"],
-        found["count_change"],
-    ) == (0, 0, 0, -1)
-    assert (found["nearest_m"], found["time_to_collision_s"], found["aside_m"]) == (
-        80.0,
-        10.0,
-        10.0,
-    )
-
-
 def test_what_is_null_without_scores_threshold_pictures_or_a_frame_before():
     rows = [(0, 0.9, 30.0 - y, 2.0 * y, 2.0 * y + 1) for y in range(6)]
     rows += [(1, *row[1:]) for row in rows]
@@ -347,17 +269,6 @@ def test_what_is_null_without_scores_threshold_pictures_or_a_frame_before():
     pictured = car_view(rows, 2, images=np.zeros((2, 20, 30, 3), np.uint8))
     assert null(named(pictured, 0)) == {"difference_mean", "difference_max"} | before
     assert null(named(pictured)) == set()
-
-
-def test_frames_on_which_the_cheap_mode_was_not_run_say_nothing_of_boxes():
-    view = car_view(
-        [(0, 0.9, 20.0, -1.0, 1.0), (2, 0.9, 20.0, -1.0, 1.0)], 3, status=[0, 1, 0]
-    )
-    assert null(named(view, 1)) == set(FEATURE_NAMES) - {
-        "ego_speed_mps",
-        "ego_acceleration_mps2",
-    }
-    assert {"count_change", "fresh_count", "vanished_count"} <= null(named(view, 2))
 
 
 def test_pictures_are_sampled_averaged_and_measured():
@@ -407,28 +318,11 @@ def test_frames_one_by_one_give_the_bits_of_their_unit_and_the_braking_rules_dem
         assert same_bits(car_view([], 0, mode=mode)) == 0
 
 
-def test_a_unit_keeps_its_pictures_as_small_as_they_are_looked_at():
-    images = np.random.default_rng(0).integers(0, 256, (3, 40, 600, 3), np.uint8)
-    view = car_view([(0, 0.9, 20.0, -1.0, 1.0)], 3, images=images)
-    assert {seen.frame.image.shape for seen in Sight(view).glances} == {(14, 200, 3)}
-    assert {seen.frame.image.base is None for seen in Sight(view).glances} == {True}
-    assert same_bits(view) == 3
-    assert {seen.frame.image for seen in Sight(view, images=False).glances} == {None}
-
-
 def test_the_order_of_boxes_never_matters():
     rng = np.random.default_rng(5)
     for _ in range(15):
         view = random_view(rng, rounded=bool(rng.random() < 0.5))
         assert rows(shuffled(view, rng)).tobytes() == rows(view).tobytes()
-
-
-def test_later_frames_never_matter():
-    rng = np.random.default_rng(6)
-    for _ in range(12):
-        view = random_view(rng, images=bool(rng.random() < 0.3))
-        frames = int(rng.integers(1, len(view) + 1))
-        assert rows(until(view, frames)).tobytes() == rows(view)[:frames].tobytes()
 
 
 def test_confidence_statistics_are_those_of_numpy():
@@ -465,16 +359,6 @@ def test_sources_without_image_boxes_are_refused():
             looked()
 
 
-def test_the_made_up_cars_stand_where_they_are_put():
-    view = car_view([(0, 0.9, 20.0, -1.0, 1.5)])
-    objects = monocular_objects(view.detections, view.scene)
-    np.testing.assert_allclose(
-        np.hstack([objects.near_m, objects.lateral_m[0]]), [20.0, -1.0, 1.5]
-    )
-    assert camera().fx_px == 720.0
-    assert car_px(20.0, -1.0, 1.5)[0] < 610.0
-
-
 @pytest.fixture(scope="module")
 def kitti():
     return read_dataset(
@@ -501,15 +385,3 @@ def test_real_units_give_the_same_bits_and_the_braking_rules_demand(
         view = View(drive, found[drive.unit], mode)
         assert same_bits(view, images=False) == len(drive)
         check_demands(view)
-
-
-@pytest.mark.shared
-def test_real_pictures_give_the_same_bits(kitti):
-    path = shared_data("kitti_tracking", "detections", "RRC.parquet")
-    found = read_detections(path, kitti.scenes)
-    drive = next(scene for scene in kitti.scenes if scene.unit == "0002")
-    view = until(View(drive, found["0002"], CheapMode("probabilities", 0.25)), 6)
-    assert same_bits(view) == 6
-    pictured = rows(view)[1:, [FEATURE_NAMES.index(name) for name in IMAGE]]
-    assert np.isfinite(pictured).all()
-    assert (pictured > 0).all()

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from deepval.allocators.feature_sets import (
-    MEMORY_FEATURES,
     MEMORY_NAMES,
     memory_features,
 )
-from deepval.features import FEATURE_NAMES, Sight, cheap_features
-from deepval.features.glances import PLACE, QUANTITIES
-from deepval.features.views import CheapMode, Past, frames_of
+from deepval.features import Sight
+from deepval.features.glances import QUANTITIES
+from deepval.features.views import CheapMode
 from reference.lost import lost_objects
-from view_worlds import car_view, glances_of, random_view
+from view_worlds import car_view, random_view
 
 
 def named(view, frame=-1):
@@ -31,19 +30,6 @@ def named(view, frame=-1):
 
 def stopping(range_m, speed):
     return min(speed**2 / (2 * (range_m - 2.0 - 0.4 * speed)), 9.0)
-
-
-def test_every_quantity_has_its_changes_and_extremes():
-    ends = ("change_1", "change_2", "change_4", "most", "least")
-    expected = {f"{quantity}_{end}" for quantity in QUANTITIES for end in ends}
-    assert len(expected) == 45
-    assert {
-        feature.name
-        for feature in MEMORY_FEATURES
-        if feature.group in ("change", "extreme")
-    } == expected
-    assert all(feature.formula for feature in MEMORY_FEATURES)
-    assert not set(MEMORY_NAMES) & set(FEATURE_NAMES)
 
 
 def test_changes_and_extremes_of_speed_and_count():
@@ -102,25 +88,6 @@ def test_an_object_that_is_no_longer_seen_comes_nearer_as_the_way_is_travelled()
         80,
     )
     assert np.isnan([gone["lost_for"], gone["lost_age"]]).all()
-
-
-def test_an_object_that_is_seen_again_is_not_lost():
-    view = car_view([(0, 0.9, 30.0, -1.0, 1.0), (2, 0.9, 29.0, -1.0, 1.0)], 4)
-    assert [named(view, frame)["lost_count"] for frame in range(4)] == [0, 1, 0, 1]
-    assert named(view, 3)["lost_age"] == 1
-
-
-def test_steady_and_sudden_objects():
-    rows = [(frame, 0.9, 40.0, -1.0, 1.0) for frame in range(10)] + [
-        (9, 0.9, 20.0, -1.0, 1.0)
-    ]
-    found = named(car_view(rows, 10))
-    assert found["steady_required"] == pytest.approx(stopping(40.0, 10.0))
-    assert found["sudden_required"] == pytest.approx(stopping(20.0, 10.0))
-    assert found["demanding_age"] == 1
-    before = named(car_view(rows, 10), 8)
-    assert (before["demanding_age"], before["sudden_required"]) == (8, 0)
-    assert np.isnan(named(car_view([], 2))["demanding_age"])
 
 
 def test_frames_on_which_the_cheap_mode_was_not_run_are_no_frames_without_boxes():
@@ -185,37 +152,3 @@ def test_extremes_and_changes_are_those_of_a_plain_loop():
         np.testing.assert_array_equal(
             memory["ego_speed_mps_change_4"][4:], speed[4:] - speed[:-4]
         )
-
-
-def test_what_is_remembered_does_not_grow():
-    view = random_view(np.random.default_rng(1), 60, failures=False)
-    sizes = [
-        (len(seen.after.rows), len(seen.after.tracks)) for seen in glances_of(view)
-    ]
-    assert max(rows for rows, _ in sizes) == 7
-    boxes = np.bincount(view.detections.frame, minlength=60)
-    recent = [boxes[max(0, t - 7) : t + 1].sum() for t in range(60)]
-    assert all(
-        tracks <= bound for (_, tracks), bound in zip(sizes, recent, strict=True)
-    )
-
-
-def test_a_past_is_not_changed_by_looking_at_a_frame():
-    view = random_view(
-        np.random.default_rng(9),
-        5,
-        mode=CheapMode("probabilities", 0.25),
-        failures=False,
-    )
-    seen = list(glances_of(view))
-    again = [memory_features(each).tobytes() for each in seen]
-    assert again == [memory_features(each).tobytes() for each in glances_of(view)]
-    assert next(iter(glances_of(view))).past == Past()
-    assert len(list(frames_of(view))) == len(seen)
-
-
-def test_features_now_are_the_quantities_that_are_remembered():
-    view = random_view(np.random.default_rng(12), failures=False)
-    for seen in Sight(view).glances:
-        features = dict(zip(FEATURE_NAMES, cheap_features(seen).tolist(), strict=True))
-        assert [features[name] for name in PLACE] == list(seen.row)

@@ -3,7 +3,7 @@ twin, and what never matters.
 """
 
 from dataclasses import replace
-from math import atan2, isnan, nan
+from math import isnan, nan
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from deepval.allocators import FEATURE_SETS
 from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
 from deepval.features import (
-    TRACKED_FEATURES,
     TRACKED_NAMES,
     Sight,
     glance,
@@ -23,7 +22,7 @@ from deepval.features import (
 from deepval.features.views import CheapMode, Past, View, connectors_m, frames_of
 from deepval.geometry.vehicle import ZOE
 from deepval.world.lanes import Lane, LaneMap
-from driving import detections, scene
+from driving import scene
 from street import ROAD, pose_at
 from view_worlds import glances_of, observed, random_observed, shuffled, until
 
@@ -52,41 +51,6 @@ def stopping(gap_m, speed):
     return min(speed**2 / (2 * (gap_m - 2.0 - 0.4 * speed)), 9.0)
 
 
-def test_there_are_eighteen_with_a_formula_each():
-    assert len(TRACKED_FEATURES) == 18
-    assert all(feature.formula for feature in TRACKED_FEATURES)
-
-
-def test_an_empty_road_requires_nothing():
-    found = named(observed([], vehicle=ZOE))
-    assert found["ego_speed_mps"] == 10.0
-    assert {name for name, value in found.items() if value == 0} == {
-        *(
-            "count_vehicle",
-            "count_person",
-            "count_cyclist",
-            "count_static",
-            "within_10",
-            "within_20",
-            "within_40",
-        ),
-        *("corridor_closing_mps", "required"),
-    }
-    assert (
-        found["nearest_m"],
-        found["corridor_nearest_m"],
-        found["time_to_collision_s"],
-    ) == (80.0, 80.0, 10.0)
-    unknown = {
-        "ego_acceleration_mps2",
-        "speed_mean_mps",
-        "fresh_count",
-        "vanished_count",
-        "connector_m",
-    }
-    assert {name for name, value in found.items() if isnan(value)} == unknown
-
-
 def test_a_car_ahead_by_hand():
     found = one(CAR, (4.0, 0.0))
     assert found["nearest_m"] == found["corridor_nearest_m"] == pytest.approx(10.0)
@@ -95,15 +59,6 @@ def test_a_car_ahead_by_hand():
     assert found["required"] == pytest.approx(6**2 / (2 * (10 - 2 - 0.4 * 6)))
     assert (found["count_vehicle"], found["speed_mean_mps"]) == (1, 4.0)
     assert (found["within_10"], found["within_20"]) == (0, 1)
-
-
-def test_what_drives_away_requires_nothing():
-    found = one(CAR, (12.0, 0.0))
-    assert (
-        found["corridor_closing_mps"],
-        found["required"],
-        found["time_to_collision_s"],
-    ) == (-2.0, 0.0, 10.0)
 
 
 def test_a_velocity_that_is_not_known_is_a_standing_object_unless_a_closing_speed_was_reported():  # noqa: E501
@@ -132,34 +87,6 @@ def test_where_the_corridor_ends(box, ahead, inside):
     assert (found["corridor_closing_mps"] == 10.0) == inside
 
 
-def test_without_a_vehicle_the_corridor_is_that_of_the_braking_rule():
-    found = named(observed([(0, "Car", 1, (10.0, 14.0, 1.1, 3.0), (0.0, 0.0))]))
-    assert found["corridor_nearest_m"] == 10.0
-    assert (
-        named(observed([(0, "Car", 1, (10.0, 14.0, 1.2, 3.0), (0.0, 0.0))]))[
-            "corridor_nearest_m"
-        ]
-        == 80.0
-    )
-
-
-def test_kinds_and_distances():
-    rows = [(0, "Bus", 1, (CENTRE_M + 8.0, CENTRE_M + 12.0, -1.0, 1.0), (3.0, 4.0))]
-    rows += [
-        (0, cls, -1, (CENTRE_M - 1.0, CENTRE_M + 1.0, 19.0, 21.0), (1.0, 0.0))
-        for cls in ("Person_sitting", "")
-    ]
-    rows += [(0, "Barrier", 2, (-45.0, -44.0, 0.0, 1.0), (9.0, 0.0))]
-    found = named(observed(rows, vehicle=ZOE))
-    assert [
-        found[f"count_{kind}"] for kind in ("vehicle", "person", "cyclist", "static")
-    ] == [1, 1, 0, 1]
-    assert [found[f"within_{bound}"] for bound in (10, 20, 40)] == [1, 3, 3]
-    assert found["speed_mean_mps"] == pytest.approx((5 + 1 + 1) / 3), (
-        "what is static does not move"
-    )
-
-
 def test_fresh_and_vanished_go_by_track_and_need_a_frame_that_was_run():
     rows = [
         (0, "Car", 1, CAR, (0, 0)),
@@ -177,25 +104,6 @@ def test_fresh_and_vanished_go_by_track_and_need_a_frame_that_was_run():
     np.testing.assert_array_equal(
         found, [(nan, nan), (2, 1), (nan, nan), (nan, nan), (0, 1)]
     )
-
-
-def test_acceleration_is_the_change_of_speed():
-    found = named(observed([], 3, speed_mps=[5.0, 6.0, 4.0], dt_s=0.5))
-    assert found["ego_acceleration_mps2"] == pytest.approx((4 - 6) / 0.5)
-
-
-def test_a_frame_that_was_not_run_knows_the_ego_and_the_route_alone():
-    view = observed(
-        [],
-        2,
-        status=[0, 1],
-        vehicle=ZOE,
-        **ROUTE,
-        world_from_ego=np.array([pose_at(0.0), pose_at(1.0)]),
-    )
-    found = named(view)
-    known = {name for name, value in found.items() if not isnan(value)}
-    assert known == {"ego_speed_mps", "ego_acceleration_mps2", "connector_m"}
 
 
 ROUTE = {"lane_map": ROAD, "route": ("a", "b", "c")}
@@ -394,20 +302,6 @@ def test_the_list_holds_the_25_nearest_padded_by_zeros():
     assert found[::10].tolist() == [place + 0.5 for place in range(25)]
 
 
-def test_a_turned_object_keeps_its_length_and_width():
-    view = observed([(0, "Car", 1, (10.0, 14.0, -1.0, 1.0), (0.0, 0.0))])
-    angle, middle = 0.7, np.array([12.0, 0.0])
-    turn = pose_at(0.0, 0.0, angle)[:2, :2]
-    turned = replace(
-        view.objects, corners_m=(view.objects.corners_m - middle) @ turn.T + middle
-    )
-    assert atan2(
-        *(turned.corners_m[0, 0] - turned.corners_m[0, 3])[::-1]
-    ) == pytest.approx(angle)
-    (found,) = FEATURE_SETS["track-list"].rows(Sight(replace(view, objects=turned)))
-    assert found[:4] == pytest.approx([12.0, 0.0, 4.0, 2.0])
-
-
 def test_signals_of_observed_objects():
     near = [(t, "Car", 1, (13.244, 17.0, -1.0, 1.0), (4.0, 0.0)) for t in (0, 2)]
     view = observed(near, 4, vehicle=ZOE, status=[0, 0, 0, 1])
@@ -424,16 +318,6 @@ def test_signals_of_observed_objects():
     assert "image boxes" in SIGNALS["lost"].undefined(view.mode)
     assert np.isnan(SIGNALS["lost"].score(view)).all()
     assert "no scores" in SIGNALS["uncertainty"].undefined(view.mode)
-
-
-def test_uncertainty_needs_scores_but_no_boxes():
-    boxes = [(0, "Car", p, nan, nan, nan, nan) for p in (0.2, 0.9, 0.05)]
-    view = View(scene(1), detections(boxes, 1), CheapMode()).observing(
-        observed([]).objects
-    )
-    assert SIGNALS["uncertainty"].score(view) == pytest.approx(
-        [4 * (0.9 * 0.1 + 0.2 * 0.8)]
-    )
 
 
 def test_a_view_and_a_frame_hold_objects_iff_the_mode_observes():
@@ -471,8 +355,3 @@ def test_objects_that_cannot_be_are_refused():
         InputError, match=r"observed classes must be among .*'Zeppelin'"
     ):
         Sight(strange).glances  # noqa: B018
-
-
-def test_where_the_mode_was_not_run_no_object_is_kept():
-    rows = [(0, "Car", 1, CAR, (0, 0)), (1, "Car", 1, CAR, (0, 0))]
-    assert observed(rows, 2, status=[0, 1]).objects.frame.tolist() == [0]

@@ -104,11 +104,6 @@ def test_frames_are_the_unit_as_it_arrives():
     assert all(frame.run for frame in (first, second, third))
 
 
-def test_frames_say_where_the_mode_was_not_run():
-    view = car_view([(0, 0.9, 20.0, -1.0, 1.0)], 3, status=[0, 1, 2])
-    assert [frame.run for frame in frames_of(view)] == [True, False, False]
-
-
 def test_the_view_until_a_frame_forgets_what_comes_later():
     view = random_view(np.random.default_rng(3), 9, images=True)
     shorter = until(view, 5)
@@ -166,7 +161,3 @@ def test_frames_that_cannot_be_are_refused():
     for dt_s in (0.0, -0.1, np.nan):
         with pytest.raises(InputError, match="time must pass"):
             glance(replace(frame, dt_s=dt_s), after, mode=CheapMode())
-
-
-def test_the_past_of_a_first_frame_is_empty():
-    assert Past() == (0, (), (), 0.0, None, None, None)

@@ -413,7 +413,7 @@ def test_files_are_read_through_one_module():
 
 
 def test_pictures_are_bounded_by_their_heads():
-    from deepval.files.reading import MOST_PIXELS, check_pixels, size_px
+    from deepval.files.reading import check_pixels, size_px
 
     cv2 = pytest.importorskip("cv2")
     small = cv2.imencode(".png", np.zeros((4, 6, 3), np.uint8))[1].tobytes()
@@ -425,7 +425,7 @@ def test_pictures_are_bounded_by_their_heads():
         import zlib
 
         lying = lying[:29] + zlib.crc32(lying[12:29]).to_bytes(4, "big") + lying[33:]
-        assert f"a.png: a picture may have {MOST_PIXELS:,} pixels; it has " in told(
+        assert "a.png: must be a picture that can be decoded; it has " in told(
             check_pixels, lying, "a.png"
         )
 

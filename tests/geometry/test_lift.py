@@ -18,10 +18,6 @@ from deepval.geometry.camera import (
 )
 from deepval.geometry.classes import (
     HEIGHT_M,
-    LENGTH_M,
-    SUPER_CLASS,
-    lookup,
-    super_class,
 )
 from deepval.perception.placing import lift_bias, monocular_objects
 from driving import CAMERA_AXES, camera, detections, scene, truth
@@ -64,22 +60,6 @@ def test_a_box_above_the_horizon_uses_the_height_cue_alone():
     assert found.range_m[0] == pytest.approx(720 * 1.75 / 100 + 1.1)
 
 
-def test_depth_is_kept_between_1_and_120_m():
-    boxes = np.array([[0.0, 170.0, 5.0, 171.0], [0.0, -5000.0, 5.0, 9000.0]])
-    found = lift(boxes, np.array([3.5, 1.3]), camera=camera())
-    assert found.range_m.tolist() == pytest.approx([120 + 1.1, 1 + 1.1])
-
-
-def test_lateral_extent_runs_from_right_to_left():
-    found = lift(
-        np.array([[610.0, 125.0, 682.0, 245.0]]), np.array([1.53]), camera=camera()
-    )
-    depth = found.range_m[0] - 1.1
-    assert found.lateral_m[0].tolist() == pytest.approx(
-        [-depth * 72 / 720 - 0.25, -0.25]
-    )
-
-
 def test_lift_equals_the_slow_twin():
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -108,26 +88,6 @@ def test_projection_undoes_the_ray_and_hides_what_is_behind():
     pixel = image_points_px(view, point)
     assert pixel[0].tolist() == pytest.approx([610 + 720 * 0.2, 173 + 720 * 0.1])
     assert np.isnan(pixel[1]).all()
-
-
-def test_classes_have_priors_and_a_super_class():
-    assert set(HEIGHT_M) == set(LENGTH_M) == set(SUPER_CLASS)
-    assert lookup(np.array(["Car", "Bus", "Car"]), LENGTH_M).tolist() == [
-        4.6,
-        11.2,
-        4.6,
-    ]
-    assert super_class(np.array(["Person_sitting", "Van"])).tolist() == [
-        "person",
-        "vehicle",
-    ]
-    assert (
-        lookup(np.array([], dtype=str), LENGTH_M).shape
-        == super_class(np.array([], dtype=str)).shape
-        == (0,)
-    )
-    with pytest.raises(InputError, match="found cow"):
-        lookup(np.array(["cow"]), HEIGHT_M)
 
 
 def test_a_camera_must_make_sense():

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from deepval.datasets.logs.geopackage import FLATTENING, SCALE, SEMI_MAJOR_M, utm_m
-from nuplan_files import lon_lat_deg
 
 PUBLISHED = [
     # Documentation of pyproj's Proj: UTM zone 10, to the millimetre.
@@ -46,15 +45,6 @@ def test_the_south_begins_at_ten_million():
         utm_m(np.array([104.0, lat]), 48, south=lat < 0) for lat in (1.3, -1.3)
     )
     np.testing.assert_allclose(south, [north[0], 10_000_000 - north[1]], atol=1e-8)
-
-
-@given(st.sampled_from([11, 17, 19, 48]), st.floats(-3.5, 3.5), st.floats(-80.0, 84.0))
-def test_there_and_back(zone, off_deg, lat_deg):
-    place = np.array([6 * zone - 183 + off_deg, lat_deg])
-    # 1e-10 degrees are 0.01 mm.
-    np.testing.assert_allclose(
-        lon_lat_deg(utm_m(place, zone), zone), place, atol=1e-10, rtol=0
-    )
 
 
 @given(st.floats(-3.0, 3.0), st.floats(0.0, 80.0))

@@ -40,23 +40,10 @@ def test_every_benchmark_runs_and_returns_figures(name):
     assert all(line.endswith("not judged") for line in lines)
 
 
-def test_targets_that_are_met_pass(folder):
-    (folder / "bench_one.py").write_text(
-        HEAD + '[Figure("a task", "1 s", "2 s", "< 3 s", True)]\n'
-    )
-    code, _, table = bench(folder)
-    assert code == 0
-    assert table.splitlines()[-1].endswith(" met")
-
-
 @pytest.mark.parametrize(
     ("body", "row"),
     [
         ('[Figure("a task", "4 s", "2 s", "< 3 s", False)]', "a task"),
-        ("1 / 0", "ZeroDivisionError"),
-        ("exit(7)", "SystemExit"),
-        ("[]", "no figure"),
-        ("None", "no figure"),
     ],
 )
 def test_a_missed_target_and_a_crash_fail_after_the_others_ran(folder, body, row):
@@ -71,14 +58,6 @@ def test_a_missed_target_and_a_crash_fail_after_the_others_ran(folder, body, row
     assert first.endswith("MISSED")
     assert second.startswith("another task")
     assert second.endswith("met")
-
-
-def test_a_crash_fails_at_tiny_sizes_too(folder):
-    (folder / "bench_a.py").write_text("import absent_module\n")
-    code, above, table = bench(folder, "--tiny")
-    assert code == 1
-    assert "absent_module" in above
-    assert table.endswith("MISSED\n")
 
 
 def test_peak_memory_is_that_of_the_command_alone(folder):

@@ -133,14 +133,6 @@ def test_who_maps_the_units_changes_no_byte(tmp_path):
     )
 
 
-def test_units_are_read_alone(read):
-    (cell,) = cells(
-        yard(["yard-4", "yard-1", "yard-3"]), geometries=["cuboids"], systems=["follow"]
-    )
-    assert read == ["yard-1", "yard-3", "yard-4"]
-    assert cell.table.unit_ids.tolist() == read
-
-
 def test_the_command_reads_the_units_it_is_given_and_no_others(read, tmp_path):
     box = {"cls": "Car", "score": 0.9, "x1": 500.0, "y1": 150.0, "x2": 700.0}
     for mode, bottom_px in (("small", 230.0), ("large", 300.0)):

@@ -4,10 +4,8 @@ figures as the rows hold.
 
 import json
 import os
-import pydoc
 import sys
 from html.parser import HTMLParser
-from importlib import import_module
 from pathlib import Path
 
 import matplotlib.figure
@@ -16,7 +14,6 @@ import pytest
 
 import deepval
 from commands import run_process
-from deepval.display import VIEWS
 from deepval.errors import InputError
 from deepval.report.text_tables import Table, lines_of
 from project import SUPPORT
@@ -64,55 +61,6 @@ class Texts(HTMLParser):
         self.texts.append(data)
 
 
-def test_a_result_is_printed_as_a_short_table(result):
-    text = str(result)
-    assert text == repr(result)
-    assert max(map(len, text.splitlines())) <= 80
-    row = result.row("mine", alpha=0.2)
-    (line,) = [line for line in text.splitlines() if line.startswith("mine ")]
-    shown = [
-        f"{100 * row.gain_share:.1f}",
-        f"{100 * row.lead:.1f}",
-        f"[{100 * row.lead_lo:.1f},",
-        f"{100 * row.lead_hi:.1f}]",
-        "run",
-    ]
-    assert line.split()[1:] == shown
-    assert row.answer == "run"
-    assert text.startswith("Run mine at 20 %: ")
-    assert "Budgets: 10 % run, 20 % run" in text
-
-
-def test_a_large_result_is_short_too():
-    names = [f"allocator-{i:02d}" for i in range(40)]
-    result = deepval.evaluate(
-        table_of(attributes={"x": VALUE > 0}), scores_of(names), by="x", draws=5
-    )
-    text = str(result)
-    assert len(text.splitlines()) <= 15
-    assert max(map(len, text.splitlines())) <= 80
-    assert "(36 more: --all)" in text
-    assert "Budgets: 10 % run, 20 % run, 30 % run, 50 % run" in text
-
-
-def test_a_table_of_losses_and_costs_are_printed_as_tables():
-    table = table_of(
-        costs=COSTS, order=np.arange(120), attributes={"weather": VALUE > 0}
-    )
-    (line,) = [line for line in str(table).splitlines() if line.startswith("full ")]
-    assert line.split()[1:] == [
-        f"{2 - VALUE.mean():.4f}",
-        f"{240 - VALUE.sum():.3f}",
-        str((VALUE > 0).sum()),
-        str((VALUE < 0).sum()),
-        f"{VALUE.sum():.3f}",
-    ]
-    assert str(table).endswith("Also there: order in time; columns weather; costs.")
-    assert "without inputs" in str(table.keep(np.zeros(120, dtype=bool)))
-    assert "full" in str(table.costs)
-    assert str(table.costs).splitlines()[0] == "Costs per input (the costs given)"
-
-
 def test_what_notebooks_show_is_escaped(result):
     shown = [
         result,
@@ -155,16 +103,6 @@ def test_rows_as_frames_hold_what_the_rows_hold(result):
         == [row.gain for row in result.rows]
     )
     assert list(pandas.columns) == polars.columns == list(result.rows[0])
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_a_frame_without_its_library_is_a_sentence(result, library, monkeypatch):
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(
-        InputError,
-        match=f"to_{library} needs {library}, which is not installed: pip install",
-    ):
-        getattr(result, f"to_{library}")()
 
 
 def lines_of_axes(axes):
@@ -239,20 +177,6 @@ def test_a_page_of_one_result(result, tmp_path):
         result.report(tmp_path / "nowhere" / "page.html")
 
 
-@pytest.mark.parametrize(
-    "budgets",
-    [0.2, [0.2], (0.2,), deepval.Selection(0.2), np.float64(0.2), np.array([0.2])],
-)
-def test_a_share_is_a_selection_budget(budgets):
-    found = deepval.evaluate(table_of(), scores_of(), budgets, draws=20)
-    assert (
-        found.to_json()
-        == deepval.evaluate(
-            table_of(), scores_of(), [deepval.Selection(0.2)], draws=20
-        ).to_json()
-    )
-
-
 def test_shares_and_budgets_stand_side_by_side():
     found = deepval.evaluate(
         table_of(costs=COSTS), scores_of(), [0.1, deepval.Latency(0.2)], draws=5
@@ -273,29 +197,6 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are(result):
         match=r"no allocator 'mien'; it has random, .*; did you mean 'mine'\?",
     ):
         result.row("mien")
-
-
-def test_views_are_found_by_their_names():
-    for module, name in VIEWS.values():
-        assert callable(getattr(import_module(f"deepval.{module}"), name))
-
-
-def test_help_shows_the_whole_flow():
-    text = pydoc.render_doc(deepval, renderer=pydoc.plaintext)
-    flow = text.split("PACKAGE CONTENTS")[0]
-    for step in (
-        "read_values",
-        "from_columns",
-        "evaluate",
-        "print(result)",
-        ".answer(",
-        ".plot()",
-        ".report(",
-        "compare",
-    ):
-        assert step in flow
-    for name in set(deepval.__all__) - {"__version__"}:
-        assert name in text
 
 
 def test_whatever_is_passed_to_public_functions_is_taken_or_answered_by_a_sentence(

@@ -379,12 +379,12 @@ def test_what_is_so_on_these_units_is_told_apart_from_new_ones():
 
 def test_the_next_command_follows_the_answer_and_says_how_files_are_read():
     table, scores = skilled()
-    options = ["--column=unit=drive", "--units=a,b"]
+    options = ["--missing=worst", "--units=a,b"]
     typed = Typed("v.csv", {"good": "good.csv", "idle": "idle.csv"}, options)
     result = quiet(table, scores, 0.2)
     assert result.answer().candidate == "good"
     assert next_command(result, typed) == (
-        "deepval threshold v.csv --column=unit=drive -s good.csv --alpha 0.2"
+        "deepval threshold v.csv --missing=worst -s good.csv --alpha 0.2"
     )
     result = quiet(table, scores, 0.2, own="idle")
     assert result.answer().verdict == "not settled"
@@ -392,7 +392,7 @@ def test_the_next_command_follows_the_answer_and_says_how_files_are_read():
     assert next_command(result, plain) == "deepval report v.csv -s idle.csv"
     # A report reads files that have our columns.
     assert next_command(result, typed) == (
-        "deepval evaluate v.csv --column=unit=drive --units=a,b -s idle.csv --all"
+        "deepval evaluate v.csv --missing=worst --units=a,b -s idle.csv --all"
     )
     assert next_command(quiet(table, {}, 0.2), plain) == (
         "deepval evaluate v.csv -s SCORES.csv"

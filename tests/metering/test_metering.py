@@ -1,6 +1,5 @@
 import json
 import math
-import threading
 import tomllib
 from fractions import Fraction
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import call, refusal
+from commands import call
 from deepval import InputError, read_costs
 from deepval.cli import fit_allocators
 from deepval.errors import InputWarning
@@ -20,7 +19,6 @@ from deepval.metering.cost_cards import (
     Meter,
     add_cards,
     measure_cards,
-    write_entries,
 )
 from deepval.metering.energy import (
     EnergyUse,
@@ -34,8 +32,6 @@ from deepval.metering.timing import (
     Timing,
     measure,
     median_interval,
-    processors,
-    thread_limit,
 )
 from sensor_files import RAPL, XAVIER, FakeNvml, hwmon_tree, iio_tree, write_tree
 
@@ -86,33 +82,6 @@ def test_median_percentile_interval_and_stages_by_hand():
     assert timing.note is timing.limit is None
 
 
-def test_warm_up_does_not_count():
-    clock = FakeClock()
-    slow_at_first = iter([100, 100, 100])
-    timing = measure(
-        {"all": lambda ms: clock.pass_ms(next(slow_at_first, ms))},
-        [2],
-        warmup=3,
-        least=6,
-        clock=clock,
-    )
-    assert timing.total_ms.tolist() == [2.0] * 6
-
-
-def test_as_many_calls_as_asked_for_whatever_their_median_and_time():
-    clock = FakeClock()
-    timing = measure(
-        {"all": clock.pass_ms},
-        [5000, 15_000],
-        warmup=1,
-        calls=3,
-        seconds=0.1,
-        clock=clock,
-    )
-    assert timing.total_ms.tolist() == [15_000, 5000, 15_000]
-    assert timing.limit is None
-
-
 def test_a_batch_is_divided_by_its_size_and_holds_a_slice():
     clock, seen = FakeClock(), []
 
@@ -153,30 +122,6 @@ def test_it_goes_on_until_the_median_is_tight():
     assert timing.limit is None
 
 
-def test_it_says_when_time_or_calls_were_up():
-    clock = FakeClock()
-    times = {"all": lambda item: clock.pass_ms(item)}
-    late = measure(times, [5, 15], warmup=0, tolerance=0.01, seconds=0.2, clock=clock)
-    assert late.calls == 20
-    assert not late.tight
-    assert late.note == (
-        "Timing is noisy: 10 ms +/- 50.0 % (target 1 %): the time "
-        "limit of 0.2 s was reached."
-    )
-    many = measure(
-        times, [5, 15], warmup=0, least=6, most=30, tolerance=0.01, clock=clock
-    )
-    assert many.calls == 30
-    assert many.note.endswith("the limit of 30 calls was reached.")
-    few = measure(times, [5, 15], warmup=0, seconds=0.02, clock=clock)
-    assert few.calls == 2
-    assert few.note == (
-        "Timing is uncertain: 2 calls are too few for a 95 % interval (target 2 %): "
-        "the time limit of 0.02 s was reached."
-    )
-    assert all(math.isnan(end) for end in few.interval_ms)
-
-
 def twin_rank(number: int) -> int:
     rank, below = 0, Fraction(0)
     while below + Fraction(math.comb(number, rank), 2**number) <= Fraction(1, 40):
@@ -195,10 +140,6 @@ def test_the_interval_s_ranks_are_those_of_the_binomial(number):
     else:
         assert math.isnan(low)
         assert math.isnan(high)
-
-
-def test_the_textbook_interval_of_a_hundred():
-    assert median_interval(np.arange(1.0, 101)) == (40, 61)
 
 
 @given(
@@ -243,13 +184,6 @@ def test_measurements_that_cannot_be(changes, sentence):
         measure(arguments.pop("stages"), arguments.pop("items"), **arguments)
 
 
-def test_the_real_clock_runs():
-    timing = measure(
-        {"all": lambda n: sum(range(n))}, [200, 300], least=6, most=6, tolerance=10
-    )
-    assert np.all(timing.total_ms > 0)
-
-
 # The meter
 
 
@@ -272,40 +206,6 @@ def test_a_meter_measures_inputs_stages_and_what_is_between():
     assert timing.total_ms.tolist() == [2 * 1 + 14, 2 * 2 + 14, 2 * 3 + 14]
     assert timing.stages["preprocess"].tolist() == [2, 4, 6]
     assert timing.stages["inference"].tolist() == [10, 10, 10]
-
-
-def test_a_meter_decorates_and_divides_batches():
-    clock = FakeClock()
-    meter = Meter("mine", batch=4, clock=clock)
-    scored = meter(clock.pass_ms)
-    assert [scored(ms) for ms in (8, 16)] == [8, 16]
-    assert meter.timing().total_ms.tolist() == [2, 4]
-    assert meter.card().served == "batched"
-
-
-def test_as_a_context_of_one_input():
-    with Meter("mine") as meter, meter.stage("inference"):
-        pass
-    assert meter.timing().calls == 1
-
-
-def test_an_input_that_fails_does_not_count_and_a_stage_that_fails_inside_one_does():
-    clock = FakeClock()
-    meter = Meter("mine", clock=clock)
-
-    @meter.stage("lookup")
-    def fail() -> None:
-        clock.pass_ms(2)
-        raise KeyError
-
-    with pytest.raises(KeyError), meter:
-        fail()
-    with meter:
-        with pytest.raises(KeyError):
-            fail()
-        clock.pass_ms(1)
-    assert meter.timing().total_ms.tolist() == [3]
-    assert meter.timing().stages["lookup"].tolist() == [2]
 
 
 def test_a_meter_refuses_what_it_cannot_charge():
@@ -511,70 +411,6 @@ def test_what_does_not_rise_above_idle_has_no_figure_but_a_note():
     assert spent.note == "No energy above idle was measured on mj_gpu in 2 s."
 
 
-def test_a_run_too_short_for_the_sensors_has_a_note():
-    clock = FakeClock()
-    spent = energy_over_idle(
-        lambda: int(clock.pass_ms(400)),
-        [counter([0, 0, 0, 800])],
-        clock=clock,
-        sleep=lambda s: clock.pass_ms(1000 * s),
-    )
-    assert spent.mj == {"mj": 800 / 400}
-    assert (
-        spent.note == "Energy is uncertain: the run lasted 0.4 s, and 1 s are needed."
-    )
-
-
-def test_power_is_sampled_meanwhile():
-    enough, looks = threading.Event(), []
-
-    def look() -> float:
-        looks.append(1)
-        if len(looks) > 4 + 5:
-            enough.set()
-        return 1.0
-
-    # The run lasts until it was looked at often enough, however slow the machine is.
-    spent = energy_over_idle(
-        lambda: int(enough.wait(600)),
-        [power("GPU", {"GPU"}, look)],
-        settle_s=0,
-        idle_s=0.1,
-    )
-    assert len(looks) > 4 + 5
-    assert spent.idle_mw["mj_gpu"] == pytest.approx(1, rel=0.5)
-
-
-def test_a_sensor_that_fails_on_the_way_is_told():
-    looks, failed = iter([1.0, 1.0, 1.0]), threading.Event()
-
-    def fail_later() -> float:
-        for reading in looks:
-            return reading
-        failed.set()
-        raise OSError(5, "Input/output error")
-
-    with pytest.raises(InputError, match=r"one failed: .*Input/output error"):
-        energy_over_idle(
-            lambda: 1,
-            [power("GPU", {"GPU"}, fail_later)],
-            settle_s=0,
-            sleep=lambda _: failed.wait(600),
-        )
-
-
-@pytest.mark.parametrize("said", [0, None, 2.5])
-def test_a_run_says_how_many_inputs_it_served(said):
-    clock = FakeClock()
-    with pytest.raises(InputError, match=f"1 or more; found {said}"):
-        energy_over_idle(
-            lambda: said,
-            [counter(range(10))],
-            clock=clock,
-            sleep=lambda s: clock.pass_ms(1000 * s),
-        )
-
-
 # Cards
 
 
@@ -656,23 +492,6 @@ def test_a_card_takes_the_place_of_the_one_before_and_nothing_else(tmp_path):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "allocators = {a = {ms = 1}}\n",
-        "allocators.a.ms = 1\n",
-        '[allocators.a]\nms = 1\nx = """\n[other]\n"""\n',
-        '[allocators.b]\nx = """\n[allocators.a]\n"""\n[allocators.a]\nms = 1\n',
-    ],
-)
-def test_a_file_that_would_lose_something_is_left_alone(tmp_path, text):
-    path = tmp_path / "costs.toml"
-    path.write_text(text)
-    with pytest.raises(InputError, match="costs of a cannot be added to"):
-        write_entries(path, "allocators", {"a": {"ms": 2.0}})
-    assert path.read_text() == text
-
-
 def test_a_stage_may_not_be_read_as_another_figure():
     timing = Timing(np.ones(6), {"p95": np.ones(6)})
     with pytest.raises(InputError, match="'p95' would be read as another figure"):
@@ -699,23 +518,6 @@ def test_cards_of_single_calls_and_batches_with_energy(monkeypatch):
         ("mine-batched", "batched", 1),
     ]
     assert [card.energy.mj for card in made] == [{"mj": 1.0}] * 2
-
-
-def test_threads_are_held_and_given_back():
-    from threadpoolctl import threadpool_info
-
-    cv2 = pytest.importorskip("cv2")
-    before, opencv = (
-        [pool["num_threads"] for pool in threadpool_info()],
-        cv2.getNumThreads(),
-    )
-    with thread_limit(1) as threads:
-        assert threads == cv2.getNumThreads() == 1
-        assert {pool["num_threads"] for pool in threadpool_info()} <= {1}
-    assert [pool["num_threads"] for pool in threadpool_info()] == before
-    assert cv2.getNumThreads() == opencv
-    with thread_limit(None) as threads:
-        assert threads == processors()
 
 
 # The command
@@ -795,28 +597,4 @@ def test_the_command_prints_all_allocators_as_shares_of_a_full_pass(
     assert (
         "Not within the tolerance: ego-speed, uncertainty, criticality, memory, lost."
         in printed
-    )
-
-
-def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
-    path = tmp_path / "costs.toml"
-    assert "must be a cell's folder" in refusal(
-        "profile", tmp_path, "nobody", "--out", path
-    )
-
-    def none() -> tuple[Rail, ...]:
-        return rails(tmp_path)
-
-    monkeypatch.setattr(cards_module, "rails", none)
-    monkeypatch.setattr(
-        fit_allocators, "stages_of", lambda *_: ("mine", {"all": abs}, [1])
-    )
-    assert "this machine shows none" in refusal(
-        "profile", "here", "mine", "--out", path, "--energy"
-    )
-    assert not path.exists()
-    path.write_text("[[")
-    monkeypatch.setattr(fit_allocators, "measure_cards", None)
-    assert f"{path}: must be a TOML file; " in refusal(
-        "profile", "here", "mine", "--out", path
     )

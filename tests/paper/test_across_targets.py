@@ -5,14 +5,12 @@ disagreement, partial coverage.
 import json
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from commands import run
 from deepval.cells.build import cells
 from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec
-from deepval.errors import InputError
 from deepval.judging.concordance import sign_disagreement
 from deepval.paper.analyses import out_of_fold, transfer
 from deepval.paper.analyses.targets import across_targets
@@ -121,26 +119,6 @@ def test_scores_of_a_consumer_that_judges_fewer_frames_cover_a_part_of_another(b
     )
 
 
-def test_a_self_reference_gap_is_judged_on_the_frames_that_both_have(found, built):
-    assert {(gap.logged, gap.itself) for gap in found.gaps} == {NAMES[1:]}
-    for gap in found.gaps:
-        assert gap.inputs == len(built[NAMES[1]].table) < len(built[NAMES[2]].table)
-        if gap.gap is not None:
-            assert gap.gap == pytest.approx(1 - gap.ndg_logged / gap.ndg_itself)
-    known = next(
-        gap for gap in found.gaps if gap.score == "gain-PKL" and gap.alpha == 0.5
-    )
-    itself, logged = built[NAMES[2]], built[NAMES[1]]
-    values = itself.table.decision_values[
-        positions(logged.table.input, itself.table.input)
-    ]
-    score = logged.evidence.columns["cheap_PKL"] - logged.evidence.columns["full_PKL"]
-    k = len(values) // 2
-    top = np.sort(np.maximum(values, 0))[::-1][:k].sum()
-    assert len(set(score.tolist())) == len(score), "no ties, so that the top k are sure"
-    assert known.ndg_itself == pytest.approx(values[np.argsort(-score)[:k]].sum() / top)
-
-
 def test_targets_disagree_where_their_signs_do(found, built):
     pair = next(p for p in found.disagreements if (p.first, p.second) == NAMES[1:])
     logged, itself = built[NAMES[1]].table, built[NAMES[2]].table
@@ -151,23 +129,6 @@ def test_targets_disagree_where_their_signs_do(found, built):
         share.of,
         len(logged),
     )
-
-
-def test_cells_of_other_modes_are_refused(built, tmp_path):
-    data = Roads()
-    (cell,) = cells(
-        Material(data, MODES[::-1], data.unit_ids()),
-        geometries=["cuboids"],
-        systems=["braking"],
-    )
-    write(cell, tmp_path / "other")
-    with pytest.raises(
-        InputError,
-        match="differ in their downstream system alone; other has other modes",
-    ):
-        across_targets(
-            {"braking": built["braking"], "other": read_cell(tmp_path / "other")}
-        )
 
 
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -212,30 +173,6 @@ def test_the_command_prints_tables_and_draws_a_figure(folders, tmp_path):
         "oracle",
     }
     assert (tmp_path / "again.pdf").read_bytes() == once
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (
-            ("--figure", "x.svg"),
-            "A format of figures must be one of pdf, png; found 'x.svg'",
-        ),
-        (("--alpha", 2), "alpha must be a share in (0, 1]; found 2"),
-    ],
-)
-def test_the_command_says_what_is_wrong(
-    words, sentence, folders, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    done = run("analyse", "targets", *folders, *words)
-    assert done.code == 2
-    assert sentence in done.err
-    assert not list(tmp_path.iterdir())
-
-
-def test_rows_are_plain(found):
-    json.dumps(vars(found), allow_nan=False, default=vars)
 
 
 @pytest.mark.filterwarnings("ignore:The last mode:deepval.errors.InputWarning")

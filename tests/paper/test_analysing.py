@@ -4,22 +4,18 @@ Python.
 
 import csv
 import json
-import re
-import runpy
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from commands import call
-from deepval.cli import app
 from deepval.cli.analyse import command
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.cases import LEDGER, openings
 from deepval.paper import analysis
 from deepval.paper.analyses import seeds
 from deepval.paper.tidy import Column
-from project import ROOT
 from small_cells import build_cells, read_cells
 from tidy_rows import flat_rows, study_cells
 
@@ -33,34 +29,6 @@ ANALYSES = [name for name in analysis.ANALYSES if name not in analysis.REPORT_ON
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory) -> Path:
     return build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",))
-
-
-@pytest.mark.parametrize("name", ANALYSES)
-def test_every_analysis_has_help_with_an_example(name, capsys):
-    with pytest.raises(SystemExit):
-        app(["analyse", name, "--help"])
-    assert f"Example: deepval analyse {name}" in " ".join(
-        capsys.readouterr().out.split()
-    )
-
-
-def test_the_page_is_made_from_the_declarations():
-    text = (ROOT / "docs" / "generated" / "analyses.md").read_text(encoding="utf-8")
-    assert (
-        runpy.run_path(str(ROOT / "tools" / "make_analyses_page.py"))["page"]() == text
-    )
-    assert set(re.findall(r"^\| `([a-z-]+)` \|", text, flags=re.MULTILINE)) == set(
-        ANALYSES
-    )
-
-
-@pytest.mark.parametrize("name", ANALYSES)
-def test_every_analysis_is_declared_whole(name):
-    declared = analysis.analysis(name)
-    assert len(declared.shows) <= 52
-    assert declared.details.endswith(".")
-    for meanings in declared.meanings.values():
-        assert all(meanings.values())
 
 
 @pytest.mark.parametrize("name", analysis.ANALYSES)
@@ -226,33 +194,6 @@ def test_rows_state_id_and_split_of_their_cells(tmp_path, capsys):
         }
     whole = content("targets", *folders, "--gate", "gate-ridge")
     assert whole["provenance"] == sources
-
-
-def test_a_folder_of_cells_stands_for_its_cells(cells, capsys):
-    call("analyse", "seeds", cells, "-a", "gate-ridge", "--seeds", "1", "--json")
-    assert [row["cell"] for row in json.loads(capsys.readouterr().out)] == [
-        "braking-monocular"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (
-            ("--format", "nope"),
-            "--format must be one of text, markdown, csv, latex, json; found 'nope'",
-        ),
-        (("--format", "csv", "--json"), "--json and --format csv are two formats"),
-        (("--out", "nowhere/rows.csv"), "must be a file that can be written"),
-        (("--seeds", "0"), "--seeds must be 1 or more; found 0"),
-    ],
-)
-def test_bad_options_are_refused_before_any_work(words, sentence, cells):
-    with pytest.raises(InputError) as told:
-        call(
-            "analyse", "seeds", cells / "braking-monocular", "-a", "gate-ridge", *words
-        )
-    assert sentence in str(told.value)
 
 
 def test_a_cell_given_twice_is_refused(cells):

@@ -5,7 +5,6 @@ designs on made-up values.
 import itertools
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 from statistics import fmean, median
 from types import SimpleNamespace
@@ -15,21 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from choosing_worlds import made_cell, made_scores, paper_cells, random_cell
+from choosing_worlds import paper_cells, random_cell
 from commands import call
 from deepval.cells.folder import read_cell
 from deepval.errors import InputError
 from deepval.judging.cases import openings
 from deepval.judging.draws import seeds_by_units
 from deepval.paper.analyses import arbiter, perception_ranking, selection_regret
-from deepval.paper.analyses.selection_regret import pools, ranked
+from deepval.paper.analyses.selection_regret import ranked
 from small_cells import build_cells
 from tidy_rows import flat_rows, study_cells
-from worlds import quietly
 
 # tiny cells
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
-FREE = ("random", "uncertainty", "criticality", "ego-speed")
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 
@@ -100,40 +97,6 @@ def _descends(score, order):
     )
 
 
-def test_a_change_of_scale_changes_no_ranking():
-    rng = np.random.default_rng(1)
-    worth, pool = (
-        rng.normal(size=50),
-        {"random": None, "a": rng.normal(size=50), "b": rng.normal(size=50)},
-    )
-    one, other = (ranked(factor * worth, pool, 10) for factor in (1.0, 1e-12))
-    assert one.level.tolist() == other.level.tolist()
-
-
-def test_pools_hold_those_before_them_and_nothing_that_does_not_score_everything():
-    cell, scored = random_cell(np.random.default_rng(0))
-    learned = made_scores(cell, {"gate-ridge": np.arange(len(cell.table))})
-    knowing = made_scores(
-        cell, {"gain-E1": np.zeros(len(cell.table))}, kind="diagnostic"
-    )
-    # not of the paper's pool
-    untrained = made_scores(cell, {"memory": np.zeros(len(cell.table))})
-    part = {"uncertainty": _half(scored["uncertainty"])}
-    found = pools({**scored, **part, **untrained, **learned, **knowing}, cell.table)
-    free = ["random", "criticality", "ego-speed"]
-    names = {name: list(pool) for name, pool in found.items()}
-    assert names == {
-        "target-free": free,
-        "learned": [*free, "gate-ridge"],
-        "diagnostics": [*free, "gate-ridge", "gain-E1"],
-    }
-    assert list(pools(scored, cell.table)) == ["target-free"]
-
-
-def _half(item):
-    return replace(item, input=item.input[::2], score=item.score[::2])
-
-
 def tau_b(one, other):
     """Kendall's tau-b by looking at every pair."""
     signs = [
@@ -185,24 +148,6 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
 def counts_of(rows):
     counts = perception_ranking.counts_over_cells(rows)
     return [SimpleNamespace(**count) for count in counts]
-
-
-def test_the_gain_that_is_scored_is_its_own_optimum():
-    rng = np.random.default_rng(5)
-    cell, scored = random_cell(rng)
-    gains = {f"gain-{loss}": cell.evidence.losses[0][loss] for loss in ("E1", "E8")}
-    rows = flat_rows(
-        perception_ranking.PERCEPTION_RANKING,
-        study_cells(
-            {"cell": cell},
-            scores={"cell": scored},
-            diagnostics={"cell": made_scores(cell, gains, kind="diagnostic")},
-        ),
-    )
-    for row in rows:
-        if row.pool == "diagnostics":
-            assert f"gain-{row.loss}" in row.best_perception
-            assert row.signals == 6
 
 
 def test_the_papers_cells_make_52_pairs_of_cell_and_budget():
@@ -343,51 +288,6 @@ def test_selection_regret_matches_a_loop_over_cells_draws_and_inputs(seed):
         assert (mean.cells, mean.draws, mean.dropped) == (3, 15, 0)
 
 
-def test_choosing_alike_costs_nothing_exactly():
-    cell, scored = random_cell(np.random.default_rng(9), names=())
-    scored = made_scores(cell, {"ego-speed": cell.table.decision_values})
-    gains = {"E1": 2 * cell.table.decision_values}
-    same = made_cell(
-        cell.table.decision_values, cell.table.unit_ids[cell.table.unit], gains
-    )
-    for row in flat_rows(
-        selection_regret.SELECTION_REGRET,
-        study_cells({"cell": same}, train_scores={"cell": scored}),
-        draws=30,
-    ):
-        assert row.by_perception == row.by_decision
-        assert (row.regret, row.regret_lo, row.regret_hi, row.alike) == (0, 0, 0, 1)
-        assert row.verdict == "unresolved"
-
-
-def test_nothing_to_choose_on_is_said_cell_by_cell():
-    cell, scored = random_cell(np.random.default_rng(2))
-    flat = made_cell(
-        np.zeros(len(cell.table)),
-        cell.table.unit_ids[cell.table.unit],
-        {"E1": np.zeros(len(cell.table))},
-    )
-    with pytest.raises(
-        InputError,
-        match=r"found none \(flat: 0 affected validation inputs, fewer than 8\)",
-    ):
-        quietly(
-            flat_rows,
-            selection_regret.SELECTION_REGRET,
-            study_cells({"flat": flat}, train_scores={"flat": scored}),
-        )
-    assert (
-        quietly(
-            flat_rows,
-            perception_ranking.PERCEPTION_RANKING,
-            study_cells(
-                {"flat": flat}, scores={"flat": scored}, diagnostics={"flat": {}}
-            ),
-        )
-        == []
-    )
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return build_cells(
@@ -468,16 +368,3 @@ def test_the_arbiter_chooses_on_validation_units_and_is_judged_on_test_units(see
             assert row.fixed_ndg == pytest.approx(float(judged[row.fixed] / possible))
             assert row.best_ndg == pytest.approx(float(judged[row.best] / possible))
     assert "random" not in {name for row in rows for name in row.candidates}
-
-
-def test_the_arbiter_needs_a_cell_with_enough_to_choose_on():
-    cells, scores = paper_cells()
-    few = {
-        name: cell
-        for name, cell in cells.items()
-        if selection_regret.not_chosen_on(cell)
-    }
-    with pytest.raises(
-        InputError, match="There must be a cell to choose on; found none"
-    ):
-        flat_rows(arbiter.ARBITER, study_cells(few, train_scores=scores), draws=5)

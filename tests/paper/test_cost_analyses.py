@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
-from statistics import fmean, median
+from statistics import median
 
 import numpy as np
 import pytest
@@ -52,7 +52,6 @@ LEARNED = tuple(
     for kind in ("value", "binary")
 )
 LEARNED = ("gate-ridge", "gate-gbm", *LEARNED)
-TERMS = ("overhead", "ranking", "causal")
 UNITS = np.repeat(list("abcdef"), 20)
 HELD = ["e", "f"]
 
@@ -130,26 +129,6 @@ def test_the_papers_cells_have_62_feasible_rows(causal):
         "62 of 144 rows are feasible; the causal "
         f"term is negative in {negative} of the 62"
     ) in gaps.tables(rows)[0].notes[0]
-
-
-def test_gaps_add_up_and_their_means_are_those_over_feasible_cells(causal):
-    rows = flat_rows(gaps.GAPS, study_cells(causal=causal), kinds=KINDS)
-    for row in rows:
-        if row.feasible:
-            assert row.gap == pytest.approx(sum(row[term] for term in TERMS))
-    for mean in flat_means(gaps.GAPS, rows):
-        own = [
-            r
-            for r in rows
-            if r.feasible and (r.allocator, r.alpha) == (mean.allocator, mean.alpha)
-        ]
-        assert (mean.cells, mean.feasible, mean.shared) == (12, len(own), len(own))
-        assert mean.causal_negative == sum(row.causal < 0 for row in own)
-        for term in ("gap", *TERMS):
-            assert mean[term] == (
-                pytest.approx(fmean(row[term] for row in own)) if own else None
-            )
-        assert mean.overhead_most == max((row.overhead for row in own), default=None)
 
 
 def capped(score, held, rate):
@@ -260,33 +239,6 @@ def levelled():
     return {name: found[name] for name in ("kitti-0", "kitti-1", "nuplan-0")}
 
 
-def test_charged_rows_stand_beside_the_free_ones(levelled):
-    rows = flat_rows(budgets.BUDGETS, study_cells(charged=levelled))
-    assert {row.kind for row in rows} == {"latency"}
-    for row in rows:
-        result = levelled[row.cell]
-        paid, free = (
-            result.row(row.allocator, kind, row.alpha)
-            for kind in ("latency", "selection")
-        )
-        assert (row.ndg, row.free_ndg, row.verdict) == (
-            paid.ndg,
-            free.ndg,
-            paid.verdict,
-        )
-        assert row.share == (None if paid.slots is None else paid.slots / paid.inputs)
-    for over in flat_means(budgets.BUDGETS, rows):
-        own = [
-            r
-            for r in rows
-            if (r.allocator, r.alpha, r.full_cost)
-            == (over.allocator, over.alpha, over.full_cost)
-        ]
-        shares = [row.share for row in own if row.share is not None]
-        assert over.cells == len(own) in (1, 2)
-        assert over.share == (median(shares) if shares else None)
-
-
 def test_the_figure_of_levels_leaves_out_what_cannot_run(levelled, tmp_path):
     panels = budgets.levels(
         flat_rows(
@@ -305,14 +257,6 @@ def test_the_figure_of_levels_leaves_out_what_cannot_run(levelled, tmp_path):
         InputError, match="no allocator has an nDG under a measured budget"
     ):
         write_figure(tmp_path / "none.png", lambda: charged_levels([]))
-
-
-def test_uniform_full_fidelity_fits_from_the_papers_shares(causal):
-    rows = flat_rows(uniform.UNIFORM, study_cells(causal=causal))
-    shares = {row.cell.split("-")[0]: round(100 * row.uniform_from, 1) for row in rows}
-    assert shares == {"kitti": 28.6, "nuscenes": 34.3, "nuplan": 39.0}
-    assert {row.fits for row in rows if row.alpha == 0.2} == {False}
-    assert {row.fits for row in rows if row.alpha == 0.5} == {True}
 
 
 def test_uniform_full_fidelity_meets_the_best_causal_allocator():
@@ -471,66 +415,6 @@ def test_break_even_sets_hold_what_scoring_at_that_cost_does(seed):
     )
 
 
-def test_break_even_agrees_with_the_judgement_at_the_measured_cost():
-    """At the measured cost a row reaches random's gain iff that cost is in the set."""
-    cells, scores, results = {}, {}, {}
-    for seed in range(12):
-        table, values = world(seed, costs=COSTS)
-        given_ = {
-            name: values + np.random.default_rng(seed).normal(0, 2, len(values))
-            for name in COSTS["allocators"]
-        }
-        cells[str(seed)] = cell_of(table)
-        scores[str(seed)] = {
-            name: align(table, name, each) for name, each in given_.items()
-        }
-        results[str(seed)] = judge(
-            table, given_, [deepval.Latency(0.4)], draws=0, units=list("abcd")
-        )
-    rows = flat_rows(
-        break_even.BREAK_EVEN,
-        study_cells(cells, scores_with_cost=scores),
-        budgets=[deepval.Latency(0.4)],
-    )
-    for row in rows:
-        judged, chance = (
-            results[row.cell].row(name) for name in (row.allocator, "random")
-        )
-        assert row.inside == (
-            judged.gain is not None and judged.gain >= chance.gain - 1e-9
-        )
-    over = {row.allocator: row for row in flat_means(break_even.BREAK_EVEN, rows)}
-    for name, each in over.items():
-        own = [row for row in rows if row.allocator == name]
-        ordered = sorted(-1.0 if row.largest is None else row.largest for row in own)
-        middle = (ordered[5] + ordered[6]) / 2 if ordered[5] >= 0 else None
-        assert each.median == (None if middle is None else pytest.approx(middle))
-        assert (each.cells, each.priced, each.inside) == (
-            12,
-            12,
-            sum(row.inside for row in own),
-        )
-        assert each.never == ordered.count(-1.0)
-    assert (
-        over["free"].inside > over["dear"].inside == 0
-        or over["dear"].inside <= over["free"].inside
-    )
-
-
-def test_break_even_needs_costs():
-    table, values = world(0)
-    scores = {"cell": {"mine": align(table, "mine", values)}}
-    with pytest.raises(
-        InputError,
-        match="cell: a break-even cost needs the costs of modes and allocators",
-    ):
-        flat_rows(
-            break_even.BREAK_EVEN,
-            study_cells({"cell": cell_of(table)}, scores_with_cost=scores),
-            budgets=[deepval.Latency(0.2)],
-        )
-
-
 @settings(max_examples=60)
 @given(
     st.lists(st.integers(-2, 2), min_size=1, max_size=7),
@@ -555,25 +439,6 @@ def test_capacity_and_quota_differ_where_harm_is_forced(values, alpha):
     assert row.coincide == (row.not_harmed >= number)
     assert row.coincide == (exactly == at_most)
     assert row.forced_share == pytest.approx((at_most - exactly) / (2.0 * len(values)))
-
-
-def test_capacity_says_where_a_quota_forces_harm():
-    helpful = cell_of(
-        table_of([1.0, 0.0, 0.0, 1.0], unit=list("aabb"), cheap=2.0),
-        test=("a", "b"),
-        validation=(),
-    )
-    harmful = cell_of(
-        table_of([1.0, -1.0, -1.0, -1.0], unit=list("aabb"), cheap=2.0),
-        test=("a", "b"),
-        validation=(),
-    )
-    cells = study_cells({"one": helpful, "other": harmful})
-    rows = capacity.CAPACITY.run(cells, alphas=[0.25, 0.5])
-    assert [row["coincide"] for row in rows] == [True, True, True, False]
-    assert capacity.CAPACITY.report_tables(rows)[0].notes == (
-        "Quota and capacity have one oracle in 3 of 4 rows, not at other at 50%.",
-    )
 
 
 LADDER = {
@@ -631,25 +496,6 @@ def test_a_ladder_is_the_best_of_all_plans(seed):
         assert row.relative_cost == tuple(
             LADDER["modes"][m][unit] / LADDER["modes"]["top"][unit] for m in row.modes
         )
-
-
-def test_modes_cost_what_the_paper_says_of_them():
-    """384 px costs 0.78 of 640 px in milliseconds and 0.57 in millijoules."""
-    names = [f"yolov8s-{size}" for size in (320, 384, 512, 640)]
-    losses = {name: np.array([4.0, 3.0]) - place for place, name in enumerate(names)}
-    table = deepval.ValueTable.from_columns(
-        unit=list("aa"),
-        input=list("xy"),
-        losses=losses,
-        costs=PROFILES["jetson-agx-xavier"],
-    )
-    cell = cell_of(table, test=("a",), validation=())
-    rows = flat_rows(
-        ladder.LADDER,
-        study_cells({"cell": cell}),
-        budgets=[deepval.Latency(0.2), deepval.Energy(0.2)],
-    )
-    assert [round(row.relative_cost[1], 2) for row in rows] == [0.78, 0.57]
 
 
 def _other(table, scores):
@@ -774,22 +620,6 @@ def test_streams_count_rows_that_miss_the_rate(streamed):
     assert "random scores know nothing" in streams.tables(rows)[0].notes[-1]
 
 
-def test_one_stream_alone_has_the_interval_of_its_result(streamed):
-    for row in flat_rows(
-        streams.STREAMS, study_cells(streamed={"one": streamed["one"]})
-    ):
-        if row.allocator != "good":
-            continue
-        (own,) = [
-            s
-            for s in streamed["one"].streams
-            if (s.allocator, s.policy) == ("good", row.policy)
-        ]
-        assert (row.difference, row.lo, row.hi) == pytest.approx(
-            (own.versus_ranking, own.versus_ranking_lo, own.versus_ranking_hi)
-        )
-
-
 def test_streams_need_calibration_units():
     table, values = world(0)
     with pytest.raises(InputError, match="the result has no streams"):
@@ -853,54 +683,3 @@ def test_commands_write_tables_and_figures(built, tmp_path, capsys):
     assert (tmp_path / "levels.png").read_bytes().startswith(b"\x89PNG")
     call(*words, "--format", "csv")
     assert capsys.readouterr().out.startswith("cell,allocator,kind,alpha")
-
-
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (
-            ("budgets",),
-            "a measured budget needs costs, and the cell has none: give --costs",
-        ),
-        (
-            ("budgets", "--rails", "mj"),
-            "--rails applies only to energy budgets; none was requested",
-        ),
-        (
-            ("ladder", "--costs", "jetson-agx-xavier"),
-            "A cell with three modes or more is needed",
-        ),
-        (("gaps", "-a", "nobody"), "An allocator must be one of ego-speed"),
-        (
-            ("skipping", "-a", "none", "--costs", "jetson-agx-xavier"),
-            "found none: give -a NAME",
-        ),
-        (
-            (
-                "budgets",
-                "--budget",
-                "energy",
-                "--rails",
-                "mj_all",
-                "--costs",
-                "jetson-agx-xavier",
-            ),
-            "the costs have none of",
-        ),
-    ],
-)
-def test_commands_say_what_is_missing(words, sentence, built):
-    name, *rest = words
-    with pytest.raises(InputError, match=sentence):
-        call("analyse", name, built, *rest)
-
-
-def test_rows_are_plain_data(causal):
-    one = {"cell": causal["kitti-0"]}
-    for row in (
-        *flat_rows(budgets.BUDGETS, study_cells(charged=one)),
-        *flat_rows(gaps.GAPS, study_cells(causal=one), kinds=KINDS),
-        *flat_rows(uniform.UNIFORM, study_cells(causal=one)),
-    ):
-        json.dumps(row.fields, allow_nan=False)

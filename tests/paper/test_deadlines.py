@@ -106,19 +106,17 @@ def test_cells_of_the_same_units_are_averaged():
     )
 
 
-def test_allocators_without_a_time_are_named():
-    table, scores = world()
-    with pytest.warns(
-        InputWarning, match="w: new left out, because the costs have no ms"
-    ):
-        found = of_tables(
-            {"w": (table, scores | {"new": scores["good"]})}, periods=[50.0]
-        )
-    assert {row.allocator for row in found} == {"good", "bad", "slow"}
-    with pytest.raises(
-        InputError, match="--keep must be one of rate, p95, threshold; found 'all'"
-    ):
-        rows_of([50.0], keep="all")
+def test_draws_without_any_loss_have_no_share():
+    table, scores = world(units=2)
+    losses = np.where(table.unit[:, None] == 0, 0.0, table.losses)
+    rows = of_tables(
+        {"w": (replace(table, losses=losses), scores)}, periods=[50.0], draws="exact"
+    )
+    for row in rows:
+        assert np.isfinite([row.gain_lo, row.gain_hi, row.tau_lo, row.tau_hi]).all()
+    assert rows[0].gain_lo <= rows[0].gain <= rows[0].gain_hi
+    with pytest.raises(InputError, match="must be positive; it is 0"):
+        of_tables({"w": (replace(table, losses=0 * losses), scores)}, periods=[50.0])
 
 
 def written(folder, name, table, scores):

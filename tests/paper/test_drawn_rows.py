@@ -5,7 +5,6 @@ of the rows.
 import matplotlib.colors
 import numpy as np
 import pytest
-from PIL import Image
 
 import deepval
 from deepval.paper.analyses import (
@@ -316,31 +315,6 @@ def outlines(axes):
         )
         for box in boxes
     }
-
-
-def test_a_pair_of_crops_has_the_recovered_object_and_the_missed_one(tmp_path):
-    Image.new("RGB", (621, 188), (9, 8, 7)).save(tmp_path / "half.png")
-    row = gallery_row(picture=str(tmp_path / "half.png"))
-    hidden = row | {"drawn": False}
-    figure = drawn(lambda: gallery.figure([row, hidden]))
-    cheap, full = figure.axes  # no harmed frame: one side, one line
-    missed = outlines(cheap)[gallery.MISSED, "--"]
-    assert missed == row["reference_px"]
-    assert outlines(full)[style.RECOVERED, "-"] == row["box_px"]
-    assert outlines(cheap)["#ffffff", "-"] == row["cheap_px"][0]
-    # The picture has half the camera's size and is stretched to the boxes.
-    assert cheap.images[0].get_extent() == [0, 1242, 375, 0]
-    assert tuple(cheap.images[0].get_array()[0, 0]) == (9, 8, 7)
-    # At least 160 pixels high, 1.6 times as wide, around the middle of the box at (430,
-    # 125).
-    assert (*full.get_xlim(), *full.get_ylim()) == pytest.approx((302, 558, 205, 45))
-    assert [text.get_text() for text in cheap.texts] == [
-        "V = +2.50: keep speed → brake"
-    ]
-    assert [axes.get_title() for axes in figure.axes] == [
-        "helped, cheap",
-        "helped, full",
-    ]
 
 
 def test_harmed_frames_are_left_of_helped_ones_and_crops_stay_inside_the_image():

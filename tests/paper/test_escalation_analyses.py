@@ -316,29 +316,6 @@ def test_optimality_is_that_of_a_loop_over_budgets(cells, abstain, capsys):
     assert (row["regret"], row["short_from"]) == (speed.regret, speed.short_from)
 
 
-def test_regret_is_undefined_where_a_quota_forces_harm_unless_slots_may_stay_empty(
-    cells,
-):
-    cell = cells["braking-monocular"]
-    (forced,) = flat_rows(
-        optimality.OPTIMALITY, study_cells({"one": cell}), alphas=[1.0], units="all"
-    )
-    assert forced.quota > forced.not_harmed
-    assert (forced.optimal, forced.regret, forced.harmless_regret) == (True, None, 0)
-    (free,) = flat_rows(
-        optimality.OPTIMALITY,
-        study_cells({"one": cell}),
-        alphas=[1.0],
-        units="all",
-        abstain=0.0,
-    )
-    assert (free.optimal, free.regret, free.abstained) == (
-        True,
-        0,
-        free.quota - free.not_harmed,
-    )
-
-
 @pytest.mark.parametrize(
     "name", ["signs", "composition", "ties", "agreement", "optimality"]
 )

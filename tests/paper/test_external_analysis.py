@@ -9,31 +9,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from test_options import UNITS, files
-from test_options import build as build_command
 
 from commands import call
 from deepval.cells import folder
 from deepval.cells.build import built
 from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
-from deepval.datasets import open_dataset
 from deepval.errors import InputError
 from deepval.paper.analyses import external
 from deepval.paper.analyses.external import (
     LOSSES,
-    NO_SPLIT,
     PlannerCell,
     planner_cell,
 )
-from deepval.perception.modes import built_in_mode
-from deepval.perception.placing import PLACINGS
-from deepval.planners.observation import agents_of, situation_at
-from deepval.systems import SYSTEMS
 from deepval.systems.driving import Driving
 from deepval.tables.values import ValueTable
 from driving import Lidar
 from roads import Roads, Stopper
-from shared import shared_data
-from whole_sets import viability
 
 __all__ = ["files"]  # a fixture
 
@@ -166,17 +157,6 @@ def test_what_nothing_changes_is_undefined_and_not_zero():
     assert loss_row(free, "safety").all_full is None
 
 
-def test_rows_say_what_they_are_over():
-    row = loss_row(made_up(), "safety")
-    assert (row.planner, row.modes, row.thresholds, row.judged_on) == (
-        "idm",
-        ("s", "l"),
-        (0.25, None),
-        "all units",
-    )
-    assert loss_row(made_up(units=("a", "b")), "safety").judged_on == NO_SPLIT
-
-
 def test_agreement_is_over_the_states_that_both_are_affected_on():
     one = made_up(deviation=[(4, 1), (4, 2), (4, 3), (1, 2), (4, 1)])  # 3 2 1 -1 3
     # 2 3 -1 -3, then nothing
@@ -289,30 +269,6 @@ def test_folders_and_specifications_give_the_same_rows(wanted, tmp_path, capsys)
     )
 
 
-def test_viability_from_a_folder_is_that_from_the_truth(wanted):
-    units = [Roads().read_unit(unit) for unit in wanted[0].units]
-    scenes, truths = [drive for drive, _ in units], [truth for _, truth in units]
-    for cell, loss in zip(built(wanted[:2]), ("safety", "scalar"), strict=True):
-        told, row = (
-            viability(cell.outcomes, scenes, truths),
-            viability_row(planner_cell(cell), loss),
-        )
-        assert row.mean_loss == pytest.approx(told.loss)
-        assert row.constant_velocity == pytest.approx(told.trivial_loss)
-        assert row.viable == told.viable
-
-
-def test_a_cell_without_a_planner_is_a_sentence(files):
-    cell = build_command("cells")
-    with pytest.raises(
-        InputError,
-        match=(
-            "must be a cell of a published planner, whose loss has the terms collision"
-        ),
-    ):
-        call("analyse", "external", cell)
-
-
 def test_count_matched_thresholds_from_the_command_line(files, capsys):
     words = ("build", *UNITS, "--out", "cells", "--count-matched")
     call(*words)
@@ -340,36 +296,3 @@ def test_count_matched_thresholds_from_the_command_line(files, capsys):
         ),
     ):
         call("build", "--units", two, "--out", "two", "--count-matched")
-
-
-@pytest.mark.shared
-def test_without_any_object_cones_are_missing_too():
-    """PDM-Closed without objects takes another path in 0757 than with its three cones,
-    which `tracks` always keeps.
-    """
-    pytest.importorskip("shapely", reason="the extra `planners` has shapely")
-    scene, truth = open_dataset(
-        "scenarionet", shared_data("scenarionet_nuscenes_mini")
-    ).read_unit("scene-0757")
-    seen = {
-        g: PLACINGS[g].place(
-            built_in_mode("none").detections(scene, truth), scene, truth
-        )
-        for g in ("cuboids", "tracks")
-    }
-    assert (len(seen["cuboids"]), set(seen["tracks"].at(1).cls.tolist())) == (
-        0,
-        {"Traffic_cone"},
-    )
-    situation, planner = situation_at(scene, 1), SYSTEMS["pdm-closed-safety"].planner
-    plans = planner.plans(
-        situation,
-        [agents_of(objects.at(1), situation.ego.pose) for objects in seen.values()],
-    )
-    # the published planner's choices in its branches none and gt
-    assert [plan.chosen for plan in plans] == [9, 4]
-
-
-def test_rows_are_plain_data():
-    row = vars(loss_row(made_up(), "safety"))
-    assert json.loads(json.dumps(row))["modes"] == ["s", "l"]

@@ -17,26 +17,12 @@ import deepval
 from commands import call
 from deepval.errors import InputError
 from deepval.paper.analyses import benefit_harm, held_out
-from deepval.protocol.tracks import read_track
 from deepval.report import forms
 from reference.evaluation import best_gain, expected_top
 from tidy_rows import flat_rows, study_cells
 from worlds import judge, random_scores, table_of
 
 UNITS = ("a", "b", "c")
-DEPLOYABLE = (
-    *(
-        "ego-speed",
-        "uncertainty",
-        "criticality",
-        "gate-ridge",
-        "gate-gbm",
-        "router-mlp-value",
-        "router-mlp-binary",
-    ),
-    *("router-gbm-value", "router-gbm-binary", "router-pixel"),
-)
-"""The paper's ten signals other than random."""
 
 
 def world(
@@ -275,51 +261,8 @@ def test_the_gap_is_missed_benefit_and_selected_harm_less_what_the_oracle_leaves
         )
 
 
-def test_the_papers_ten_signals_on_its_ten_core_cells_make_100_pairs():
-    # The paper's ten cells are those of its first pair; the track has the other pairs
-    # on KITTI too.
-    cells = [
-        cell.name
-        for cell in read_track("core").cells
-        if "yolov8s-320" in cell.definition["modes"]
-    ]
-    results = {
-        name: world(seed, names=DEPLOYABLE, alphas=(0.1, 0.2, 0.3, 0.5), draws=10)[2]
-        for seed, name in enumerate(cells)
-    }
-    rows = flat_rows(benefit_harm.BENEFIT_HARM, study_cells(results=results))
-    for count in counts_of(rows):
-        assert (len(cells), count.allocators, count.pairs) == (10, 10, 100)
-        own = [
-            r
-            for r in rows
-            if r.cell and r.alpha == count.alpha and r.allocator in DEPLOYABLE
-        ]
-        for name in ("less_harm", "more_harm", "more_benefit", "less_benefit"):
-            word, part = name.split("_")
-            assert getattr(count, name) == sum(
-                getattr(r, f"{part}_verdict") == word for r in own
-            )
-            over = [r for r in rows if r.cell is None and r.alpha == count.alpha]
-            assert getattr(count, name) == sum(getattr(r, name) for r in over)
-    assert [line[2].text for line in benefit_harm.counts_table(rows).sections[0]] == [
-        "100"
-    ] * 4
-
-
 def counts_of(rows):
     return [SimpleNamespace(**count) for count in benefit_harm.counts(rows)]
-
-
-def test_diagnostics_are_not_counted_among_the_pairs():
-    rows = flat_rows(
-        benefit_harm.BENEFIT_HARM,
-        study_cells(results={"cell": world(0, names=("one", "gain-E1"))[2]}),
-    )
-    assert [(count.allocators, count.pairs) for count in counts_of(rows)] == [
-        (1, 1),
-        (1, 1),
-    ]
 
 
 def test_without_results_there_is_nothing_to_split():

@@ -14,7 +14,7 @@ import deepval
 from commands import call
 from deepval.allocators import RowRecipe
 from deepval.cells.fitting import fit_on, score_on
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError
 from deepval.fit_targets import TARGETS, labels
 from deepval.judging.cases import openings
 from deepval.judging.draws import make_draws, seeds_by_units
@@ -25,14 +25,9 @@ from deepval.paper.analyses import (
     target_transforms,
 )
 from deepval.paper.analyses.contrasts import (
-    GAINS,
     LABELS,
-    PUBLISHED,
     VALUE,
-    Label,
-    fit_name,
     judged_on_labels,
-    recipe_and_label,
 )
 from paper_cells import ALPHAS, CORE, LIGHT, POOLED, Slopes, paper_cells
 from reference.evaluation import best_gain, expected_top
@@ -100,23 +95,6 @@ def transformed():
             relabelled=judged(CORE, REGRESSORS, target_transforms.LABELS, (0.2,))
         ),
     )
-
-
-def test_72_pairs_of_cell_and_recipe_are_compared_for_each_perception_gain(swapped):
-    rows, counts = swapped, objective_swap.counts(swapped)
-    assert [(count.label, count.pairs) for count in counts] == [
-        (gain.name, 72) for gain in GAINS
-    ]
-    single = contrasts.single(rows)
-    for count in counts:
-        won = Counter(row.verdict for row in single if row.against == count.label)
-        assert (count.decision, count.perception) == (won["better"], won["worse"])
-    assert (
-        "of 72 pairs of cell and recipe, decision "
-        f"value is ahead in {counts[0].decision}"
-    ) in " ".join(objective_swap.table(rows).notes)
-    pooled = [row for row in rows if row.cell == contrasts.ALL]
-    assert (len(pooled), {row.cells for row in pooled}) == (6 * 3, {12})
 
 
 def test_200_combinations_are_counted_for_each_published_objective(published):
@@ -270,45 +248,6 @@ def test_labels_are_fitted_in_the_form_of_the_recipe():
         contrasts.RANK.target(classify)
 
 
-def test_names_hold_recipe_and_label():
-    assert recipe_and_label(fit_name("gate-ridge", "oric")) == ("gate-ridge", "oric")
-    assert recipe_and_label("gate-ridge") is None
-    assert recipe_and_label("bets on horses") is None
-
-
-def test_labels_that_a_cell_does_not_keep_are_left_out_with_a_word():
-    (cell,) = paper_cells(("kitti braking oracle",)).values()
-    bare = object.__new__(type(cell))
-    kept = {
-        name: column
-        for name, column in cell.evidence.columns.items()
-        if not name.startswith("oric")
-    }
-    bare.__dict__.update(cell.__dict__, evidence=type(cell.evidence)(cell.table, kept))
-    with pytest.warns(
-        InputWarning,
-        match="oric left out, because the cell has no column 'oric_reward'",
-    ):
-        assert contrasts.known_labels(bare, (VALUE, *PUBLISHED)) == [
-            VALUE,
-            PUBLISHED[1],
-        ]
-    both = {"whole": cell, "bare": bare}
-    found = quietly(
-        dict,
-        judged_on_labels(
-            both, REGRESSORS[:1], (VALUE, *PUBLISHED), alphas=(0.2,), by="t", draws=5
-        ),
-    )
-    rows = flat_rows(
-        published_objectives.PUBLISHED_OBJECTIVES, study_cells(relabelled=found)
-    )
-    assert {row.label: row.cells for row in rows if row.cell == contrasts.ALL} == {
-        "oric": 1,
-        "ap-swap": 2,
-    }
-
-
 def test_results_without_two_labels_are_refused():
     found = judged(("kitti braking oracle",), REGRESSORS[:1], (VALUE,), (0.2,))
     with pytest.raises(
@@ -387,24 +326,3 @@ def test_commands_fit_judge_and_count_their_look(name, recipe, pairs, built, cap
         ("braking-monocular", recipe),
     ]
     assert openings(built, cell.id) == before + 1
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("objective-swap", "-a", "nobody"), "A recipe must be one of"),
-        (
-            ("target-transforms", "-a", "router-gbm-binary"),
-            "router-gbm-binary classifies, and value-rank is a number",
-        ),
-        (("published-objectives", "--alpha", "2"), "must be"),
-    ],
-)
-def test_bad_options_are_refused_before_any_fit(words, sentence, built):
-    name, *rest = words
-    with pytest.raises(InputError, match=sentence):
-        call("analyse", name, built, *rest)
-
-
-def test_a_label_without_another_form_is_a_label_of_regressors():
-    assert Label("mine", "value").classified is None

@@ -2,41 +2,22 @@
 cells.
 """
 
-from collections import Counter
 from statistics import median
 
 import pytest
 
 import deepval
 from deepval.cells.fitting import fit_on, score_on
-from deepval.paper.analyses import half_widths, transfer, wins
+from deepval.paper.analyses import transfer
 from paper_cells import (
     ALPHAS,
-    CHOSEN,
-    CORE,
-    HELD_OUT,
-    LEARNED,
     LIGHT,
-    POOLED,
     SCORED,
     UNSCORED,
     paper_cells,
-    place,
 )
 from tidy_rows import flat_rows, study_cells
 from worlds import judge, quietly
-
-
-def test_the_lists_are_as_long_as_the_papers():
-    lengths = [len(names) for names in (HELD_OUT, SCORED, POOLED, CHOSEN, CORE)]
-    assert lengths == [14, 13, 12, 11, 10]
-    assert Counter(place(name)[0] for name in HELD_OUT) == {
-        "nuscenes": 6,
-        "kitti": 4,
-        "nuplan": 4,
-    }
-    assert len(SCORED) * len(ALPHAS) == 52
-    assert len(SCORED) * len(LEARNED) == 78
 
 
 @pytest.fixture(scope="module")
@@ -49,45 +30,6 @@ def transferred():
         alphas=ALPHAS,
         draws=0,
     )
-
-
-def test_there_are_528_transfers_between_consumers(transferred):
-    """Consumers of the same views: 22 ordered pairs of cells, six allocators, four
-    budgets; 78 stay at home.
-    """
-    away = [row for row in transferred if row.source != row.target]
-    assert len(away) == 528
-    assert {
-        alpha: sum(row.alpha == alpha for row in away) for alpha in ALPHAS
-    } == dict.fromkeys(ALPHAS, 132)
-    assert (
-        sum(row.alpha == 0.2 for row in transferred if row.source == row.target) == 78
-    )
-    pairs = {(row.source, row.target) for row in away}
-    assert len(pairs) == 22
-    assert Counter(place(one)[0] for one, _ in pairs) == {
-        "nuscenes": 12,
-        "kitti": 4,
-        "nuplan": 6,
-    }
-    for one, other in pairs:
-        assert (place(one)[0], place(one)[2]) == (place(other)[0], place(other)[2])
-
-
-def test_transfers_from_the_planner_to_braking_have_fewer_inputs_in_common(transferred):
-    """Braking is judged on every frame, the planner where there is a future: 8 of
-    10.
-    """
-    partly = [row for row in transferred if row.common < 1]
-    assert {(place(row.source)[1], place(row.target)[1]) for row in partly} == {
-        ("ade", "braking"),
-        ("fde", "braking"),
-    }
-    assert len(partly) == 4 * len(LEARNED) * len(ALPHAS)
-    assert {row.common for row in partly} == {0.8}
-    # The paper's gates score every frame, its four routers those of the planner alone:
-    # 4 pairs x 4 routers x 4 budgets.
-    assert len([row for row in partly if row.allocator.startswith("router")]) == 64
 
 
 def test_regret_is_the_difference_with_the_router_fitted_there(transferred):
@@ -149,11 +91,3 @@ def test_nobody_can_be_scored_where_there_is_nothing_to_gain(held_out):
         )
         == 52
     )
-
-
-def test_wins_and_half_widths_count_cells_and_budgets(held_out):
-    scored = {name: held_out[name] for name in SCORED}
-    assert {
-        row.combinations for row in flat_rows(wins.WINS, study_cells(results=scored))
-    } == {52}
-    assert len(flat_rows(half_widths.HALF_WIDTHS, study_cells(results=scored))) == 52

@@ -4,7 +4,6 @@ figures.
 
 import runpy
 import warnings
-from dataclasses import fields
 
 import pytest
 
@@ -45,11 +44,3 @@ def test_the_default_world_lies_in_the_papers_regime(seed):
     for one in found.values():
         assert one.all_full < one.oracle_20
         assert 0 < one.top_unit < 1
-
-
-@pytest.mark.slow
-def test_the_regime_is_told_beside_the_papers_ranges():
-    found = {cell: [table, table] for cell, table in tables(0).items()}
-    lines = list(TOOL["regime_lines"](found))
-    assert len(lines) == len(TOOL["PAPER"]) * (2 + len(fields(TOOL["Regime"])))
-    assert any("affected" in line and line.endswith("0.030 to 0.250") for line in lines)

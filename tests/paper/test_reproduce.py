@@ -2,7 +2,6 @@
 where something changed.
 """
 
-import ast
 import errno
 import json
 import os
@@ -10,34 +9,24 @@ from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from commands import call
-from deepval.allocators.row_allocator import RowRecipe
-from deepval.cells.fitting import fit_on
-from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
-from deepval.judging.cases import JudgedCell, openings
-from deepval.paper import published_figures, run, study, study_report
+from deepval.judging.cases import openings
+from deepval.paper import published_figures, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.seeds import RANDOMIZED
 from deepval.paper.analysis import ANALYSES, analysis
 from deepval.paper.published_figures import (
-    Affected,
     PublishedFigure,
-    affected_in,
     compare_with_paper,
     published,
 )
-from deepval.progress import unwatched
 from deepval.protocol import store as digests
 from deepval.protocol.cell_builds import cell_sources, find_cells
 from deepval.protocol.store import REFUSED
-from deepval.results import BudgetKey
-from deepval.tables.split import Split
-from deepval.tables.values import ValueTable
 from tidy_rows import flat_rows, study_cells
 from worker_tasks import losing
 
@@ -216,13 +205,6 @@ def test_other_costs_and_other_code_make_anew_what_rests_on_them(
     assert made == ["signs", "signs"]
 
 
-def test_looks_at_test_units_are_counted_when_they_are_taken(whole):
-    done, _ = whole
-    counts = {openings(at.folder, at.cell.id) for at in done.cells}
-    # free, and charged under two profiles; repeats look at nothing
-    assert counts == {3}
-
-
 def figure(**changes) -> PublishedFigure:
     plain = {
         "table": "a table",
@@ -292,63 +274,6 @@ def test_a_published_figure_lies_inside_the_interval_here_or_not(
     assert entry.inside == inside
 
 
-@pytest.mark.parametrize(
-    ("inputs", "units", "words"),
-    [
-        (30, 5, None),
-        (29, 5, "not enough: 29 affected inputs in 5 units"),
-        (30, 4, "not enough: 30 affected inputs in 4 units"),
-        (1, 1, "not enough: 1 affected input in 1 unit"),
-        (0, 0, "not enough: 0 affected inputs in 0 units"),
-        (29, None, "not enough: 29 affected inputs"),
-        (30, None, None),
-    ],
-)
-def test_few_affected_inputs_or_units_are_not_enough(inputs, units, words):
-    assert Affected(inputs, units).not_enough == words
-
-
-class MadeCell(JudgedCell):
-    """A cell without a folder: losses and a split."""
-
-    id = "made"
-    folder = Path("nowhere")
-    listed = split = terms = provenance = None
-
-    def __init__(self, listed, split):
-        self.listed = listed
-        self.split = split
-
-
-def cell_of(inputs: str, units: str, values: list[float]) -> MadeCell:
-    """A cell of inputs with one letter each in units with one letter each."""
-    losses = {"cheap": np.ones(len(values)), "full": 1.0 - np.array(values)}
-    table = ValueTable.from_columns(unit=list(units), input=list(inputs), losses=losses)
-    split = Split("made", train=("w",), validation=(), test=("u", "v"))
-    return MadeCell(table.with_units(split.units), split)
-
-
-def test_affected_inputs_of_several_cells_are_counted_once():
-    # inputs b and c are affected in the first cell, c and d in the second
-    first = cell_of("abcd", "uuvw", [0.0, 0.5, -0.5, 0.0])
-    second = cell_of("abcd", "uuvw", [0.0, 0.0, 1.0, 2.0])
-    assert affected_in([first], "all") == Affected(2, 2)
-    assert affected_in([second], "all") == Affected(2, 2)
-    assert affected_in([first, second], "all") == Affected(3, 3)
-    # d is in unit w, which is no test unit
-    assert affected_in([first, second], "test") == Affected(2, 2)
-
-
-def test_a_row_that_counts_its_own_affected_inputs_is_taken_at_its_word(
-    whole, monkeypatch
-):
-    monkeypatch.setattr(published_figures, "published", lambda: (figure(),))
-    (entry,) = compare_with_paper(whole[0], rows_like(affected=4)).figures
-    assert entry.inside == "not enough: 4 affected inputs"
-    (entry,) = compare_with_paper(whole[0], rows_like(affected=40)).figures
-    assert entry.inside == "yes"
-
-
 def test_the_same_modes_make_the_same_cell_and_only_its_figure_counts(
     whole, monkeypatch
 ):
@@ -356,17 +281,6 @@ def test_the_same_modes_make_the_same_cell_and_only_its_figure_counts(
     monkeypatch.setattr(published_figures, "published", lambda: (figure(), own))
     (found,) = compare_with_paper(whole[0], rows_like()).figures
     assert (found.kinship, found.paper_lo, found.paper_hi) == ("same", 0.35, 0.35)
-
-
-def test_a_figure_without_a_like_is_counted_not_hidden(whole, monkeypatch):
-    monkeypatch.setattr(
-        published_figures,
-        "published",
-        lambda: (figure(dataset="kitti"), figure(system="lateral")),
-    )
-    found = compare_with_paper(whole[0], rows_like())
-    assert found.figures == ()
-    assert dict(found.without) == {"a table": 2}
 
 
 def test_the_paper_s_figures_are_whole_and_of_analyses_and_cells_that_exist():
@@ -416,30 +330,6 @@ def test_the_command_writes_the_report(
     }
 
 
-def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
-    _, folder = whole
-    words = [
-        "reproduce",
-        specification,
-        "--work",
-        folder / "work",
-        "--out",
-        tmp_path,
-        "--workers",
-        "1",
-    ]
-    call(*words, "--analysis", "signs", "-a", "gate-ridge")
-    assert "2 cells, 1 analysis, " in capsys.readouterr().out
-    with pytest.raises(
-        InputError, match=r"--analysis must be one of signs, .*; found 'sings'"
-    ):
-        call(*words, "--analysis", "sings")
-    with pytest.raises(
-        InputError, match=r"--allocator must be one of gate-ridge, .*; found 'gate'"
-    ):
-        call(*words, "-a", "gate")
-
-
 def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
     some = replace(whole[0].cells[0], recipes=("gate-gbm", "router-gbm-value"))
     for cell, recipes in (
@@ -448,39 +338,6 @@ def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
     ):
         assert run._settings(run.Job("seeds", (cell,)))["recipes"] == recipes
     assert "recipes" not in run._settings(run.Job("signs", (some,)))
-
-
-def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_first(
-    whole,
-):
-    cells = whole[0].cells
-    jobs = [
-        run.Job(name, cells)
-        for name in ("held-out", "streams", "objective-swap", "signs")
-    ]
-    shares = [(at.name, parts) for at, parts in run._shares(jobs)]
-    turns = (("diagnostic_results", "results"), ("causal",), ("relabelled",))
-    assert shares == [(at.name, parts) for parts in turns for at in cells]
-
-
-def test_analyses_take_specifications_and_say_what_a_track_lacks(
-    whole, specification, tmp_path, capsys
-):
-    _, folder = whole
-    call("analyse", "signs", specification, "--work", folder / "work", "--json")
-    assert [row["inputs"] for row in json.loads(capsys.readouterr().out)] == [72, 72]
-    viable = [
-        "analyse",
-        "viability",
-        str(specification),
-        "--work",
-        str(folder / "work"),
-        "--json",
-    ]
-    call(*viable)
-    assert len(json.loads(capsys.readouterr().out)) == 4
-    with pytest.raises(InputError, match="none of core can be built here"):
-        call("analyse", "signs", "core", "--data", tmp_path)
 
 
 def test_a_cell_is_built_once_and_again_where_it_is_damaged(whole, specification):
@@ -535,131 +392,8 @@ def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path
     assert sentence in str(told.value)
 
 
-def test_code_is_all_that_a_module_imports():
-    """The twin: the syntax tree instead of a pattern."""
-    for module in (
-        "deepval.paper.analyses.signs",
-        "deepval.cells.fitting",
-        "deepval.paper.study",
-    ):
-        found, waiting = set(), [module]
-        while waiting:
-            path = digests._path(waiting.pop())
-            if path is None or path in found:
-                continue
-            found.add(path)
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Import):
-                    waiting += [
-                        each.name
-                        for each in node.names
-                        if each.name.partition(".")[0] == "deepval"
-                    ]
-                elif (
-                    isinstance(node, ast.ImportFrom)
-                    and str(node.module).partition(".")[0] == "deepval"
-                ):
-                    waiting += [
-                        node.module,
-                        *(f"{node.module}.{each.name}" for each in node.names),
-                    ]
-        assert digests._closure(module) == found
-
-
-def test_what_is_no_cell_and_no_track_is_refused():
-    with pytest.raises(InputError, match="no such file, track or cell"):
-        cell_sources(["nowhere"])
-    with pytest.raises(InputError, match="did you mean 'kitti-public'"):
-        cell_sources(["kitti-pubic"])
-
-
-def test_specifications_list_pairs_and_find_data_elsewhere(tmp_path):
-    (tmp_path / "data" / "kitti_tracking").mkdir(parents=True)
-    three = (
-        'dataset = "synthetic"\nscenes = 6\nframes = 12\ngeometry = "monocular"\n'
-        'system = "braking"\n'
-    )
-    modes = "".join(f"[modes.yolov8s-{size}]\n" for size in (320, 384, 640))
-    listed = tmp_path / "pairs.toml"
-    pairs = 'pairs = [["yolov8s-320", "yolov8s-640"], ["yolov8s-384", "yolov8s-640"]]\n'
-    listed.write_text(three + pairs + modes, encoding="utf-8")
-    found = read_specification(listed)
-    assert [spec.order for wanted in found for spec in wanted.specs] == [
-        ("yolov8s-320", "yolov8s-640"),
-        ("yolov8s-384", "yolov8s-640"),
-    ]
-    listed.write_text(
-        three + 'pairs = [["yolov8s-320", "yolov8s-511"]]\n' + modes, encoding="utf-8"
-    )
-    with pytest.raises(InputError, match="each of pairs must be two of the modes"):
-        read_specification(listed)
-    assert (
-        SearchFolders((tmp_path, tmp_path / "data")).path("kitti_tracking")
-        == tmp_path / "data" / "kitti_tracking"
-    )
-    assert (
-        SearchFolders((tmp_path,)).path("kitti_tracking") == tmp_path / "kitti_tracking"
-    )
-
-
-def test_cells_of_fewer_units_are_a_collection_of_their_own(whole):
-    told = run._collections(
-        [("a", ("1",)), ("a", ("1", "2", "3")), ("b", ("1",)), ("a", ("2", "3"))]
-    )
-    assert told == ["a, unit 1", "a", "b", "a, 2 units"]
-    assert {at.collection for at in whole[0].cells} == {"synthetic"}
-
-
-def test_what_was_fitted_once_is_not_fitted_again(whole, monkeypatch):
-    done, _ = whole
-    at = done.cells[0]
-    kept = fit_on(at.cell, "gate-ridge").to_json()
-    monkeypatch.setattr(RowRecipe, "fit", lambda *_, **__: pytest.fail("it is kept"))
-    with at.storing_fits():
-        assert fit_on(at.cell, "gate-ridge").to_json() == kept
-    with pytest.raises(pytest.fail.Exception):
-        fit_on(at.cell, "gate-ridge")
-
-
-def test_what_scores_nothing_has_no_price(whole):
-    cell = replace(whole[0].cells[0])
-    scores = cell.part("scores")
-    some = next(iter(scores.values()))
-    cell.parts["scores"] = {
-        **scores,
-        "uncertainty": replace(some, input=some.input[:0], score=some.score[:0]),
-    }
-    priced = study.PARTS["scores_with_cost"].make(cell, unwatched)
-    assert "uncertainty" not in priced
-    assert "ego-speed" in priced
-
-
-def test_means_over_cells_are_stored_with_the_rows():
-    """Two cells of one router: the gap is 0.3 on average, of which ranking makes two
-    thirds.
-    """
-    router = {
-        "allocator": "router-mlp-value",
-        **vars(BudgetKey("latency", 0.2, "ms", "cascade")),
-        "feasible": True,
-        "overhead": 0.05,
-        "causal": 0.05,
-        "reason": None,
-    }
-    rows = [
-        router | {"cell": "a", "gap": 0.2, "ranking": 0.1},
-        router | {"cell": "b", "gap": 0.4, "ranking": 0.3},
-    ]
-    stored = analysis("gaps").stored(rows)
-    assert [record.get("cell") for record in stored] == ["a", "b", None]
-    mean = stored[-1]
-    assert mean["ranking"] / mean["gap"] == pytest.approx(2 / 3)
-
-
 FAILURES = {
     "a full disk": OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
-    "rights": PermissionError(errno.EACCES, os.strerror(errno.EACCES)),
-    "memory": MemoryError("8 GB"),
 }
 
 
@@ -692,33 +426,6 @@ def test_a_failure_of_the_machine_stops_the_run_and_is_not_kept(
     (outcome,) = run.run([specification], **settings).outcomes["signs"].values()
     assert outcome.rows
     assert outcome.refused == ()
-
-
-@pytest.mark.parametrize("cause", [ImportError("No module named 'shapely'"), None])
-def test_what_a_machine_lacks_is_reported_and_not_kept(
-    cause, specification, tmp_path, monkeypatch
-):
-    """Other analyses are made; a library or a file that is there by the next run is
-    used.
-    """
-    settings = {"recipes": (), "analyses": ("signs", "ties"), "work": tmp_path}
-    sentence = (
-        "This needs shapely, which is not installed: pip."
-        if cause
-        else "a must be at b; there is no such file."
-    )
-
-    def lacking(*_, **__):
-        raise InputError(sentence) from cause
-
-    with monkeypatch.context() as patch:
-        patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(lacking))
-        outcomes = run.run([specification], **settings).outcomes
-    assert [each.refused for each in outcomes["signs"].values()] == [(sentence,)]
-    assert all(each.rows for each in outcomes["ties"].values())
-    assert answers(tmp_path, "signs") == []
-    (outcome,) = run.run([specification], **settings).outcomes["signs"].values()
-    assert outcome.rows
 
 
 def test_only_an_analysis_s_own_refusal_is_kept(made, tmp_path, monkeypatch):

@@ -56,10 +56,3 @@ def test_rows_that_were_damaged_are_made_anew(folders, tmp_path):
         np.array_equal(*both, equal_nan=True) for both in zip(first, again, strict=True)
     )
     assert file.read_bytes() != b"no rows"
-
-
-def test_what_is_no_front_is_made_as_ever(folders, tmp_path):
-    sight = stored_rows_cell(folders[0], tmp_path).sights[0]
-    found = sight.rows(lambda glance: np.array([float(len(glance.boxes))]), 1)
-    assert found[:, 0].tolist() == [len(glance.boxes) for glance in sight.glances]
-    assert not (tmp_path / "kept").exists()

@@ -12,26 +12,15 @@ from deepval.perception.reported.ap_swap import (
     GROUPS,
     GradedFrames,
     ap_swap,
-    context_sample,
     contexts,
     contextual_gains,
     graded_frames,
     join_units,
     released_gains,
 )
-from deepval.perception.reported.detection_rows import Source
-from deepval.perception.reported.detections import NEVER_RUN, calibrate
-from deepval.perception.reported.losses import (
-    area,
-    fit_calibration,
-    graded_scores,
-    precision_curve,
-)
+from deepval.perception.reported.detections import NEVER_RUN
 from driving import detections, random_boxes, truth
-from in_memory import read_dataset, read_detections
 from reference import ap_swap as slow
-from reference import matching as slow_matching
-from shared import shared_data
 from whole_sets import average_precision
 
 BOX, AWAY, GROUND = (
@@ -223,28 +212,6 @@ def test_released_by_hand():
     assert found == pytest.approx([3 / 4])
 
 
-def test_every_frame_has_a_context_of_its_own_among_the_others():
-    drawn = list(contexts(1500, rng=np.random.default_rng(1)))
-    assert {len(context) for context in drawn} == {1000}
-    assert all(
-        len(np.unique(context)) == 1000 and place not in context
-        for place, context in enumerate(drawn)
-    )
-    assert {int(context.max()) for context in drawn} | {
-        int(context.min()) for context in drawn
-    } >= {0, 1499}
-    again = list(contexts(1500, rng=np.random.default_rng(1)))
-    assert all(
-        np.array_equal(one, other) for one, other in zip(drawn, again, strict=True)
-    )
-    assert not np.array_equal(drawn[0], drawn[1])
-    few = [
-        sorted(context.tolist())
-        for context in contexts(3, rng=np.random.default_rng(0))
-    ]
-    assert few == [[1, 2], [0, 2], [0, 1]]
-
-
 def test_by_hand():
     weak = graded([[(0.9, True)], [(0.8, False)], [(0.7, True)]], [1, 1, 1])
     strong = graded([[(0.9, True)], [(0.8, True)], []], [1, 1, 1])
@@ -274,46 +241,6 @@ def test_oric_by_hand():
     )
 
 
-def test_a_swap_without_effect_is_worth_exactly_nothing():
-    rng = np.random.default_rng(2)
-    weak = [[*random_list(rng, most=8), (0.25, True)] for _ in range(200)]
-    objects = [rights(frame) for frame in weak]
-    useless = [[*frame, (0.0, False)] for frame in weak]
-    nudged = [
-        [
-            (0.2500001 if score == 0.25 and place == 7 else score, right)
-            for score, right in frame
-        ]
-        for place, frame in enumerate(weak)
-    ]
-    for strong in ([frame[::-1] for frame in weak], useless):
-        assert (ap_swap(graded(weak, objects), graded(strong, objects)) == 0).all()
-    found = ap_swap(graded(weak, objects), graded(nudged, objects))
-    assert (np.delete(found, 7) == 0).all()
-    context = np.arange(0, 200, 3)
-    assert (
-        contextual_gains(
-            graded(weak, objects), graded(useless, objects), context=context
-        )
-        == 0
-    ).all()
-    same = graded([frame[::-1] for frame in weak], objects)
-    assert (
-        released_gains(
-            graded(weak, objects), same, rng=np.random.default_rng(0), size=50
-        )
-        == 0
-    ).all()
-
-
-def test_one_frame_alone_is_the_difference_of_its_two_precisions():
-    weak, strong = [[(0.5, True), (0.6, False)]], [[(0.5, True), (0.4, False)]]
-    assert ap_swap(graded(weak, [2]), graded(strong, [2])) == pytest.approx(
-        [1 / 2 - 1 / 4]
-    )
-    assert np.isnan(ap_swap(graded([[]], [0]), graded([[(0.5, False)]], [0]))).all()
-
-
 lists = st.lists(
     st.tuples(st.sampled_from([0.3, 0.4, 0.5, 0.8]), st.booleans()), max_size=4
 )
@@ -339,16 +266,6 @@ def test_laws(frames, seed):
     np.testing.assert_array_equal(ap_swap(*stretched), found)
     perfect = graded([[(0.9, True)] * int(count) for count in objects], objects)
     assert (ap_swap(one, perfect) >= -1e-12).all()
-
-
-def test_the_context_is_drawn_without_replacement_and_by_its_seed():
-    drawn = context_sample(5000, rng=np.random.default_rng(3))
-    assert len(np.unique(drawn)) == 1000
-    np.testing.assert_array_equal(
-        drawn, context_sample(5000, rng=np.random.default_rng(3))
-    )
-    assert not np.array_equal(drawn, context_sample(5000, rng=np.random.default_rng(4)))
-    assert context_sample(7, rng=np.random.default_rng(0)).tolist() == list(range(7))
 
 
 def random_unit(rng, frames, *, unit):
@@ -451,102 +368,3 @@ def test_what_cannot_be_graded_is_refused():
     assert one.right.tolist() == [False]
     with pytest.raises(InputError, match="grade them together"):
         ap_swap(one, graded([[]], [1]))
-
-
-@pytest.fixture(scope="module")
-def kitti():
-    return read_dataset("kitti", shared_data("kitti_tracking"))
-
-
-def kitti_mode(kitti, name, **source):
-    path = shared_data("kitti_tracking", "detections", f"{name}.parquet")
-    return read_detections(path, kitti.scenes, source=Source(**source))
-
-
-def slowly_graded(found, reference, frame):
-    """A frame's counted detections as (score, right), and its judged objects, by slow
-    matching.
-    """
-    at, of, judged = (
-        np.flatnonzero(found.frame == frame),
-        np.flatnonzero(reference.frame == frame),
-        reference.judged(),
-    )
-    dets = [(str(found.cls[i]), found.box_px[i].tolist()) for i in at]
-    refs = [
-        (str(reference.cls[i]), reference.box_px[i].tolist()) for i in of if judged[i]
-    ]
-    out = [
-        (str(reference.cls[i]), reference.box_px[i].tolist())
-        for i in of
-        if not judged[i]
-    ]
-    regions = reference.ignored_box_px[reference.ignored_frame == frame].tolist()
-    right = slow_matching.greedy(dets, found.score[at].tolist(), refs)
-    kept = [
-        i
-        for i, det in enumerate(dets)
-        if right[i] or not slow_matching.excused(det, out, regions)
-    ]
-    return [(float(found.score[at][i]), right[i]) for i in kept], len(refs)
-
-
-@pytest.mark.shared
-def test_yolov8s_320_to_640_equals_the_slow_twin(kitti):
-    marks = [scene.has_image for scene in kitti.scenes]
-    pictured = {scene.unit: scene.has_image for scene in kitti.scenes}
-    weak, strong = (
-        kitti_mode(kitti, f"yolov8s_{size}", frames_run=pictured).above(0.3)
-        for size in (320, 640)
-    )
-    units = [place for place, mark in enumerate(marks) if mark.any()]
-    truths, frames = [kitti.truths[i] for i in units], [marks[i] for i in units]
-    found = ap_swap(
-        *(
-            graded_units([m[t.unit] for t in truths], truths, frames)
-            for m in (weak, strong)
-        )
-    )
-    listed = [
-        [
-            slowly_graded(mode[t.unit], t, frame)
-            for t, mark in zip(truths, frames, strict=True)
-            for frame in np.flatnonzero(mark)
-        ]
-        for mode in (weak, strong)
-    ]
-    objects = sum(count for _, count in listed[0])
-    expected = slow.ap_swap(*([rows for rows, _ in mode] for mode in listed), objects)
-    assert (len(found), objects > 100) == (97, True)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-    assert (found > 0).sum() > 20
-
-
-@pytest.mark.shared
-def test_ciwt_to_rrc_equals_sorting_again(kitti):
-    weak = kitti_mode(kitti, "CIWT", scores="raw").where(
-        lambda found: found.cls == "Car"
-    )
-    fitted = fit_calibration(
-        [graded_scores(weak[t.unit], t) for t in kitti.truths], "CIWT"
-    )
-    weak = replace(
-        weak,
-        units={
-            unit: calibrate(reported, fitted) for unit, reported in weak.units.items()
-        },
-    ).above(0.3)
-    strong = kitti_mode(kitti, "RRC", scores="probabilities").above(0.3)
-    one, other = (
-        graded_units([m[t.unit] for t in kitti.truths], kitti.truths)
-        for m in (weak, strong)
-    )
-    found, total = ap_swap(one, other), int(one.objects.sum())
-    base = area(precision_curve(one.score, one.right), total, rule="all-point")
-    for frame in np.random.default_rng(0).choice(len(found), 60, replace=False):
-        kept, put = one.frame != frame, other.frame == frame
-        score = np.concatenate([one.score[kept], other.score[put]])
-        right = np.concatenate([one.right[kept], other.right[put]])
-        change = area(precision_curve(score, right), total, rule="all-point") - base
-        assert found[frame] == pytest.approx(len(found) * change, rel=1e-9, abs=1e-9)
-    assert len(found) == 8008

@@ -15,25 +15,21 @@ from deepval.cells.build import built
 from deepval.cells.folder import read_cell
 from deepval.cells.spec import specs
 from deepval.cells.thresholds import count_matched_point, count_matched_specs
-from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.perception.modes import (
     EveryReference,
     Nothing,
     Profiled,
-    built_in_mode,
-    conditions_through,
     visible_to_camera,
 )
 from deepval.perception.placing import Tracks
-from deepval.perception.profile import Conditions, logit, read_profile
+from deepval.perception.profile import logit, read_profile
 from deepval.perception.reported.score_thresholds import GRID, count_matching_point
 from driving import camera, detections, scene, truth
 from in_memory import Recording
 from kitti_files import write_kitti
 from observed_recall import observed_tracks
-from shared import shared_data
 
 KITTI = ("build", "--dataset", "kitti", "--root", "kitti_tracking")
 CAMERA = replace(camera(), width_px=1242, height_px=375)
@@ -129,33 +125,6 @@ def test_a_profile_sees_what_a_camera_can_see():
     assert "Traffic_cone" not in report.cls
 
 
-def test_a_longer_lens_shows_fewer_phantoms_and_larger_ones():
-    usual = Conditions(phantoms=1.3, phantom_size=0.9)
-    lens = replace(CAMERA, fx_px=721.5, fy_px=721.5)
-    assert conditions_through(lens, usual) == usual
-    longer = replace(lens, fx_px=1443.0, fy_px=1443.0)
-    assert conditions_through(longer, usual) == Conditions(
-        phantoms=0.65, phantom_size=1.8
-    )
-    wider = replace(longer, width_px=2484)
-    assert conditions_through(wider, usual) == Conditions(
-        phantoms=1.3, phantom_size=1.8
-    )
-
-
-def test_names():
-    assert built_in_mode("none") == Nothing()
-    assert built_in_mode("none-camera") == Nothing(all_around=False)
-    assert built_in_mode("reference") == EveryReference()
-    assert built_in_mode("profile-448", seed=3) == Profiled(448, 3)
-    assert [
-        built_in_mode(name)
-        for name in ("profile-", "profile-0320", "profile-x", "RRC", "None")
-    ] == [None] * 5
-    with pytest.raises(InputError, match="size must lie in 160 to 1280 px; found 90"):
-        built_in_mode("profile-90")
-
-
 def test_what_a_mode_reports_is_part_of_a_cells_id():
     made = [
         mode.definition
@@ -227,63 +196,6 @@ def test_a_cell_of_modes_without_a_file_and_its_command(
     assert ("--seed 3" in command) is ("--seed 3" in words)
     call(*shlex.split(command)[1:])
     assert read_cell(Path("again") / f"braking-{geometry}").id == cell.id
-
-
-def test_the_reference_loses_least_and_its_evidence_is_perfect(files):
-    call(
-        *KITTI,
-        "--mode",
-        "none",
-        "--mode",
-        "reference",
-        "--geometry",
-        "tracks",
-        "--out",
-        "out",
-    )
-    cell = read_cell("out/braking-tracks")
-    assert (cell.table.decision_values >= 0).all()
-    assert cell.table.affected
-    (spec,) = specs(
-        sources.from_files(
-            Kitti("kitti_tracking"),
-            [sources.ModeFile(n, None) for n in cell.spec.order],
-        )
-    )
-    (again,) = built([spec])
-    np.testing.assert_array_equal(again.evidence["full_E3"], 0.0)
-    np.testing.assert_array_equal(again.evidence["cheap_E1"], 1.0)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (
-            "--mode none --mode RRC",
-            "--mode of a data set on disk must be NAME=DETECTIONS, or a mode without "
-            "a file: none, none-camera, reference, profile-320, profile-640 (or "
-            "another size); found 'RRC'.",
-        ),
-        (
-            "--mode profile-90 --mode profile-320",
-            "size must lie in 160 to 1280 px; found 90",
-        ),
-        (
-            "--mode none --mode reference --seed 1",
-            "--seed changes nothing with --dataset kitti",
-        ),
-        ("--mode none --mode none", "Modes need different names"),
-        ("--mode profile-320 --mode profile-640 --seed -1", "--seed must be 0 or more"),
-        (
-            "--mode none --mode reference --scores-are reference=raw",
-            "mode reference has probabilities for scores",
-        ),
-    ],
-)
-def test_what_is_no_mode(files, words, sentence):
-    with pytest.raises(InputError) as told:
-        call(*KITTI, *words.split(), "--out", "out")
-    assert sentence in str(told.value)
 
 
 def test_count_matched_thresholds():
@@ -373,13 +285,3 @@ def test_what_is_kept_of_the_tracks_by_range():
     )[1]
     assert (without.kept, without.false_positives) == (some.kept, 0)
     assert some.false_positives > 0
-
-
-@pytest.mark.shared
-def test_the_profile_on_real_labels_finds_more_at_the_larger_size():
-    road, reference = Kitti(shared_data("kitti_tracking")).read_unit("0013")
-    sizes = [
-        int((Profiled(size).detections(road, reference).score >= 0.25).sum())
-        for size in (320, 640)
-    ]
-    assert sizes[1] > 1.2 * sizes[0]

@@ -6,15 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from deepval.errors import InputError, InputWarning
-from deepval.geometry.classes import (
-    CLASSES,
-    HEIGHT_M,
-    KITTI_CLASSES,
-    LENGTH_M,
-    lookup,
-    super_class,
-)
-from deepval.perception.reported.cache import FrameRecord
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import (
     DONE,
@@ -28,10 +19,8 @@ from deepval.perception.reported.detections import (
     coverage,
 )
 from deepval.perception.reported.losses import fit_calibration, graded_scores
-from deepval.perception.running.decoding import FrameDetections
 from driving import detections, scene, truth
 from in_memory import DetectionSet, read_detections
-from whole_sets import write_unit
 
 SCENES = [scene(3, unit="0000"), scene(2, unit="0001")]
 COLUMNS = {
@@ -72,20 +61,6 @@ def test_parquet_is_mapped_sorted_and_cleaned(tmp_path):
     assert len(found["0001"]) == 0
     assert len(found) == 2
     assert found["0000"].run.all()
-
-
-def test_parquet_metadata_say_what_was_run(tmp_path):
-    meta = {
-        "frames_run": json.dumps({"0000": ["000000", "000002"]}),
-        "frames_failed": json.dumps({"0001": [1]}),
-    }
-    columns = {name: values[:2] for name, values in COLUMNS.items()}
-    found = read_detections(
-        parquet(tmp_path / "m.parquet", columns, scores="raw", mode="x", **meta), SCENES
-    )
-    assert (found.mode, found.scores) == ("x", "raw")
-    assert found["0000"].status.tolist() == [DONE, NEVER_RUN, DONE]
-    assert found["0001"].status.tolist() == [NEVER_RUN, FAILED]
 
 
 def test_counts_of_processed_frames_serve_where_they_are_unambiguous(tmp_path):
@@ -217,95 +192,6 @@ def test_nuscenes_results_have_cuboids_in_the_world_frame(tmp_path):
         read_detections(tmp_path / "n.json", [SCENES[0]])
 
 
-def test_nuscenes_results_keep_all_ten_classes(tmp_path):
-    names = [
-        "car",
-        "truck",
-        "bus",
-        "trailer",
-        "construction_vehicle",
-        "pedestrian",
-        "motorcycle",
-        "bicycle",
-        "traffic_cone",
-        "barrier",
-    ]
-    row = {
-        "translation": [10.0, 20.0, 1.0],
-        "size": [1.9, 4.6, 1.5],
-        "rotation": [1, 0, 0, 0],
-        "detection_score": 0.7,
-    }
-    listed = [{**row, "detection_name": name} for name in names]
-    (tmp_path / "n.json").write_text(json.dumps({"results": {"000001": listed}}))
-    found = read_detections(tmp_path / "n.json", [SCENES[0]])
-    assert dict(found.dropped) == {"degenerate": 0, "class": 0}
-    cls = found["0000"].cls
-    assert cls[-2:].tolist() == ["Traffic_cone", "Barrier"]
-    assert super_class(cls).tolist() == ["vehicle"] * 5 + [
-        "person",
-        "cyclist",
-        "cyclist",
-        "static",
-        "static",
-    ]
-    assert lookup(cls, HEIGHT_M)[-2:].tolist() == [1.06, 0.98]
-    assert lookup(cls, LENGTH_M)[-2:].tolist() == [0.4, 0.5]
-
-
-def test_barriers_and_cones_are_no_classes_of_kitti(tmp_path):
-    path = parquet(
-        tmp_path / "m.parquet",
-        COLUMNS | {"cls": ["Barrier", "car", "traffic_cone", "Van"]},
-    )
-    assert read_detections(path, SCENES).dropped["class"] == 2
-    assert tuple(KITTI_CLASSES)[:-1] == CLASSES
-    assert len(CLASSES) == 9
-
-
-def test_files_that_cannot_be_read_are_named(tmp_path):
-    for name, text, match in [
-        ("a.parquet", "x", "must be a complete Parquet file"),
-        ("a.json", "{", "must be a JSON file; "),
-        ("b.json", "{}", "must be a list"),
-        ("a.xml", "x", "must be .parquet"),
-    ]:
-        (tmp_path / name).write_text(text)
-        with pytest.raises(InputError, match=match):
-            read_detections(tmp_path / name, SCENES)
-    with pytest.raises(InputError, match="nothing there"):
-        read_detections(tmp_path / "none.parquet", SCENES)
-    with pytest.raises(InputError, match="lacks cls"):
-        read_detections(
-            parquet(
-                tmp_path / "c.parquet", {k: v for k, v in COLUMNS.items() if k != "cls"}
-            ),
-            SCENES,
-        )
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"seq": ["7", "7", "7", "7"]}, "must hold units of the data set"),
-        ({"frame": [2, 0, 1, 3]}, None),
-        ({"frame": [3, 0, 1, 1]}, "frames must be those of unit 0000"),
-        (
-            {"score": [5.0, 0.9, 0.4, 0.3]},
-            r"declare them as raw \(--scores-are NAME=raw\)",
-        ),
-        ({"score": [float("nan"), 0.9, 0.4, 0.3]}, "some without"),
-    ],
-)
-def test_rows_that_do_not_fit_are_an_error(tmp_path, change, match):
-    path = parquet(tmp_path / "m.parquet", COLUMNS | change)
-    if match is None:
-        assert len(read_detections(path, SCENES)) == 2
-        return
-    with pytest.raises(InputError, match=match):
-        read_detections(path, SCENES)
-
-
 CUBOIDS = {
     "h": [1.5] * 4,
     "w": [1.6] * 4,
@@ -329,33 +215,12 @@ CUBOIDS = {
             r"frame numbers must be whole; .* has nan in row 2 \(0000/nan\)",
         ),
         (
-            {"frame": [2.0, 0.0, 1.0, 1e300]},
-            r"frame numbers must be whole; .* has 1e\+300 in row 4",
-        ),
-        (
             {"track_id": [1.0, 2.5, 3.0, 4.0]},
             r"track ids must be whole numbers; .* has 2\.5 in row 2 \(0000/0\)",
         ),
         (
-            {"track_id": [1.0, 2.0, 3.0, None]},
-            r"track ids must be whole numbers; .* has nan in row 4 \(0000/1\)",
-        ),
-        (
             {"x2": [9.0, np.inf, 9.0, 3.0]},
             r"boxes must be finite .* has 1, 0, inf, 9 in row 2 \(0000/0\)",
-        ),
-        (
-            {"y1": [-np.inf, 0.0, 0.0, 0.0]},
-            r"boxes must be finite .* has 0, -inf, 9, 9 in row 1 \(0000/2\)",
-        ),
-        ({"x2": [9.0, 1e308, 9.0, 3.0]}, r"within 1e\+06 px; .* in row 2 \(0000/0\)"),
-        (
-            {"x1": [0.0, 1.0, 2.0, None]},
-            r"boxes must be finite .* has nan, 0, 3, 9 in row 4 \(0000/1\)",
-        ),
-        (
-            {name: [None, 1.0, 2.0, 3.0] for name in ("x1", "y1", "x2", "y2")},
-            r"has nan, nan, nan, nan in row 1",
         ),
         (
             {"score": [0.5, 0.9, np.inf, 0.3]},
@@ -364,10 +229,6 @@ CUBOIDS = {
         (
             CUBOIDS | {"Z": [20.0, np.inf, 20.0, 20.0]},
             r"cuboids must be finite .* inf, .* in row 2 \(0000/0\)",
-        ),
-        (
-            CUBOIDS | {"ry": [0.1, 0.1, 0.1, None]},
-            r"cuboids must be finite .* nan in row 4 \(0000/1\)",
         ),
         (
             {"x1": ["a", "b", "c", "d"]},
@@ -381,109 +242,6 @@ def test_numbers_that_cannot_be_meant_are_refused_with_row_and_id(
     path = parquet(tmp_path / "m.parquet", COLUMNS | change)
     with pytest.raises(InputError, match=match):
         read_detections(path, SCENES, source=Source(scores="raw"))
-
-
-def test_whole_numbers_may_be_written_with_a_point(tmp_path):
-    path = parquet(
-        tmp_path / "m.parquet",
-        COLUMNS | {"frame": [2.0, 0.0, 1.0, 1.0], "track_id": [4.0, 3.0, 2.0, 1.0]},
-    )
-    found = read_detections(path, SCENES)["0000"]
-    assert found.frame.tolist() == [0, 2]
-    assert found.track.tolist() == [3, 4]
-    assert (found.frame.dtype, found.track.dtype) == (np.dtype(int), np.dtype(int))
-
-
-def test_boxes_may_be_unknown_where_there_are_cuboids(tmp_path):
-    blank = {name: [None] * 4 for name in ("x1", "y1", "x2", "y2")}
-    path = parquet(
-        tmp_path / "m.parquet",
-        COLUMNS | CUBOIDS | {k: pa.array(v, pa.float64()) for k, v in blank.items()},
-    )
-    assert np.isnan(read_detections(path, SCENES)["0000"].box_px).all()
-
-
-@pytest.mark.parametrize(
-    ("place", "word", "match"),
-    [
-        (0, "1.5", r"frame numbers must be whole; .* has 1\.5 in row 3 \(0000/1\.5\)"),
-        (
-            1,
-            "7.5",
-            r"track ids must be whole numbers; .* has 7\.5 in row 3 \(0000/1\.0\)",
-        ),
-        (8, "inf", r"boxes must be finite .* has 1, 2, inf, 40 in row 3"),
-        (7, "nan", r"boxes must be finite .* has 1, nan, 30, 40 in row 3"),
-        (15, "1e300", r"cuboids must be finite .* in row 3"),
-        (17, "-inf", r"scores must be finite; .* has -inf in row 3"),
-    ],
-)
-def test_kitti_text_is_refused_with_the_line_of_its_file(tmp_path, place, word, match):
-    words = kitti_line(1, score=0.5).split()
-    words[place] = word
-    (tmp_path / "0000.txt").write_text(
-        kitti_line(0, score=0.5) + "\n" + " ".join(words) + "\n"
-    )
-    with pytest.raises(InputError, match=match):
-        read_detections(tmp_path, SCENES, source=Source(scores="raw"))
-
-
-def test_json_results_are_refused_with_row_and_id(tmp_path):
-    row = {
-        "image_id": "0000/000002",
-        "category_id": 3,
-        "bbox": [1, 2, float("inf"), 20],
-        "score": 0.5,
-    }
-    (tmp_path / "r.json").write_text(json.dumps([row]))
-    with pytest.raises(
-        InputError,
-        match=r"boxes must be finite .* has 1, 2, inf, 22 in row 1 \(0000/000002\)",
-    ):
-        read_detections(tmp_path / "r.json", SCENES)
-    row = {
-        "translation": [10.0, 20.0, 1.0],
-        "size": [1.9, 4.6, 1.5],
-        "rotation": [1, 0, 0, 0],
-        "velocity": [1.0, 2.0],
-        "detection_name": "car",
-        "detection_score": 0.7,
-    }
-    for change, match in (
-        (
-            {"translation": [np.nan, 20.0, 1.0]},
-            r"cuboids must be finite .* in row 1 \(000001\)",
-        ),
-        (
-            {"size": [1.9, np.inf, 1.5]},
-            r"cuboids must be finite .* in row 1 \(000001\)",
-        ),
-        (
-            {"velocity": [1e308, 2.0]},
-            r"velocities must be at most 200 m/s; .* has 1e\+308, 2 in row 1",
-        ),
-        ({"velocity": [np.nan, np.nan]}, None),
-    ):
-        (tmp_path / "n.json").write_text(
-            json.dumps({"results": {"000001": [row | change]}})
-        )
-        if match is None:
-            assert len(read_detections(tmp_path / "n.json", SCENES[:1])) == 1
-            continue
-        with pytest.raises(InputError, match=match):
-            read_detections(tmp_path / "n.json", SCENES[:1])
-
-
-def test_scores_are_what_the_source_says(tmp_path):
-    path = parquet(tmp_path / "m.parquet")
-    assert (
-        read_detections(path, SCENES, source=Source(scores="raw", mode="r")).mode == "r"
-    )
-    assert np.isnan(
-        read_detections(path, SCENES, source=Source(scores="none"))["0000"].score
-    ).all()
-    mapped = read_detections(path, SCENES, source=Source(classes={"dog": "Misc"}))
-    assert mapped["0001"].cls.tolist() == ["Misc"]
 
 
 def test_thresholds_classes_and_units():
@@ -567,24 +325,3 @@ def test_calibration_gives_the_share_that_was_right():
             fit_calibration(unscored, "m")
     steep = Calibration(np.array([0.0, 1.0]), np.array([0.25, 0.75]))
     assert calibrate(found, steep).score.tolist() == [0.25, 0.75, 0.75, 0.75]
-
-
-def test_the_cache_of_a_detector_is_read_with_what_failed(tmp_path):
-    boxes = FrameDetections(
-        boxes_px=np.array([[1, 2, 30, 40]], dtype=np.float32),
-        scores=np.array([0.5], dtype=np.float32),
-        classes=np.array(["car"]),
-    )
-    records = [
-        FrameRecord(0, "a", "0", (9, 9), boxes),
-        FrameRecord(2, "b", None, None, None, "broken"),
-    ]
-    write_unit(tmp_path, "fast", unit="0000", records=records)
-    found = read_detections(tmp_path / "fast", SCENES)
-    assert (found.mode, found["0000"].cls.tolist(), found["0000"].box_px.tolist()) == (
-        "fast",
-        ["Car"],
-        [[1, 2, 30, 40]],
-    )
-    assert found["0000"].status.tolist() == [DONE, NEVER_RUN, FAILED]
-    assert found["0001"].status.tolist() == [NEVER_RUN, NEVER_RUN]

@@ -14,10 +14,7 @@ from deepval.perception.reported.losses import (
     precision_curve,
 )
 from deepval.perception.reported.score_thresholds import (
-    GRID,
-    STEPS,
     Rates,
-    best_threshold,
     own_scale_points,
     unit_counts,
 )
@@ -223,18 +220,6 @@ def test_average_precision_equals_its_slow_twin(scores):
     assert frames >= 1000
 
 
-def test_equal_scores_are_one_point_and_order_does_not_matter():
-    reference = truth([(0, "Car", 1, 0, BOX, GROUND, 0.0)])
-    rows = [(0, "Car", 0.5, *AWAY), (0, "Car", 0.5, *BOX)]
-    for order in (rows, rows[::-1]):
-        assert (
-            average_precision([detections(order)], [reference], rule="all-point") == 0.5
-        )
-    close = [(0, "Car", 0.5, 0, 0, 40, 30), (0, "Car", 0.5, *BOX)]
-    for order in (close, close[::-1]):
-        assert grade(detections(order), reference).right.sum() == 1
-
-
 def test_undefined_and_empty_average_precision():
     assert np.isnan(average_precision([detections([])], [truth([])]))
     reference = truth(
@@ -249,12 +234,6 @@ def test_undefined_and_empty_average_precision():
     assert by_class == [1, 0]
     with pytest.raises(InputError, match="needs scores"):
         average_precision([detections([(0, "Car", float("nan"), *BOX)])], [reference])
-
-
-def test_recall_thresholds_are_reached_without_rounding():
-    right = np.ones(29, dtype=bool)
-    curve = precision_curve(np.linspace(1, 0.5, 29), right)
-    assert area(curve, 100) == pytest.approx(30 / 101)
 
 
 def test_operating_points_count_like_matching_at_each_threshold():
@@ -313,10 +292,3 @@ def test_ties_of_operating_points():
     empty = made_up([0] * 4, [0] * 4, [0] * 4, [1] * 4)
     assert np.isnan(empty.precision).all()
     assert operating_points(cheap, empty)["S3"].full is None
-
-
-def test_grids_and_tuned_thresholds():
-    assert (GRID[0], GRID[-1], len(GRID)) == (0.10, 0.95, 86)
-    assert len(STEPS) == len(set(STEPS)) == 5
-    assert best_threshold(lambda threshold: abs(threshold - 0.4)) == (0.4, 0.0)
-    assert best_threshold(lambda threshold: 3.0).threshold == 0.10

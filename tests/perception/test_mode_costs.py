@@ -18,7 +18,6 @@ from deepval.perception.running.detector import DetectorConfig, load_detector
 from deepval.perception.running.mode_costs import (
     cost_entry,
     gpu_ms,
-    gpu_times_ms,
     measure_mode,
 )
 from sensor_files import RAPL, XAVIER, FakeNvml, hwmon_tree, write_tree
@@ -162,39 +161,6 @@ def test_rails_of_a_board_are_sampled_while_latency_is_measured(
     assert cost.energy.idle_mw["mj_gpu"] == pytest.approx(3000, rel=0.01)
 
 
-def test_a_machine_without_sensor_or_provider_is_refused_before_any_work(
-    tmp_path, monkeypatch, images, weights
-):
-    command = [
-        "perceive",
-        images,
-        "-w",
-        weights,
-        "--size",
-        64,
-        "--out",
-        tmp_path / "cache",
-    ]
-    monkeypatch.setattr(run_models, "_pictures", None)
-    monkeypatch.setattr(run_models, "rails", partial(rails, tmp_path))
-    sentence = commands.refusal(*command, "--energy")
-    assert sentence.startswith("Energy needs a sensor, and this machine shows none")
-    assert "--samples is 0: take 1 or more" in commands.refusal(
-        *command, "--energy", "--samples", 0
-    )
-    assert "and is tensorrt: install the build" in commands.refusal(
-        *command, "--provider", "tensorrt", "--fp16"
-    )
-    assert (
-        "settings of TensorRT, and the provider is CPUExecutionProvider"
-        in commands.refusal(*command, "--fp16")
-    )
-    assert "settings of TensorRT" in commands.refusal(
-        *command, "--engine-cache", tmp_path / "engines"
-    )
-    assert not (tmp_path / "cache").exists()
-
-
 def test_options_of_tensorrt_reach_the_session(tmp_path, monkeypatch, weights):
     onnxruntime = onnx_model.vision("onnxruntime")
     opened, real = [], onnxruntime.InferenceSession
@@ -221,23 +187,6 @@ def test_options_of_tensorrt_reach_the_session(tmp_path, monkeypatch, weights):
     assert opened[1:] == [[TENSORRT]]
 
 
-def test_precision_binds_a_cache_and_the_folder_of_engines_does_not(weights):
-    from deepval.perception.running.perceive import _recipe
-
-    plain = load_detector(weights)
-
-    def recipe(**changes):
-        config = DetectorConfig(provider=TENSORRT, **changes)
-        return _recipe(
-            detector.Detector(plain.model, plain.style, plain.names, config),
-            weights,
-            "0",
-        )
-
-    assert recipe() == recipe(engine_cache="engines")
-    assert recipe(fp16=True) == recipe() | {"fp16": True}
-
-
 def event(cat: str, name: str, ts: int, dur: int) -> dict[str, object]:
     """An event of ONNX Runtime's profiler."""
     return {
@@ -250,21 +199,6 @@ def event(cat: str, name: str, ts: int, dur: int) -> dict[str, object]:
         "name": name,
         "args": {},
     }
-
-
-def test_gpu_work_belongs_to_the_call_that_began_before_it():
-    events = [
-        event("Kernel", "upload", 10, 9_000),
-        event("Session", "model_run", 100, 50),
-        event("Node", "conv_kernel_time", 110, 700),
-        event("Kernel", "conv", 120, 300),
-        event("Kernel", "late copy", 190, 200),
-        event("Session", "model_run", 200, 50),
-        event("Kernel", "conv", 200, 450),
-        event("Session", "model_run", 300, 50),
-    ]
-    assert gpu_times_ms(events) == [(300 + 200) / 1e3, 450 / 1e3, 0]
-    assert gpu_times_ms([one for one in events if one["cat"] != "Kernel"]) == []
 
 
 def test_gpu_time_is_the_median_of_the_recorded_calls(monkeypatch, weights, picture):

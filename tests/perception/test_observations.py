@@ -11,14 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepval.datasets.kitti import Kitti
 from deepval.datasets.logs.scenarionet import ScenarioNet
-from deepval.errors import InputError
 from deepval.geometry.boxes import iou
 from deepval.geometry.classes import (
     CLASSES,
     LENGTH_M,
-    SUPER_CLASS,
     WIDTH_M,
     super_class,
 )
@@ -28,7 +25,6 @@ from deepval.perception.placing import PLACINGS, Tracks, monocular_objects
 from deepval.perception.reported.detections import (
     Detections,
     ground_boxes,
-    has_ground_boxes,
 )
 from deepval.perception.reported.losses import (
     MOST_APART_M,
@@ -103,15 +99,6 @@ def test_a_mode_that_reports_everything_reproduces_the_reference(seed):
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("unit", ["0001", "0013"])
-def test_the_control_on_real_labels(unit):
-    road, reference = Kitti(shared_data("kitti_tracking")).read_unit(unit)
-    report = EveryReference().detections(road, reference)
-    for told in (report, as_camera(report)):
-        same(Tracks().place(told, road, reference), reference.objects)
-
-
-@pytest.mark.shared
 @pytest.mark.slow
 def test_the_control_on_every_state_of_the_logs():
     logs = ScenarioNet(shared_data("scenarionet_nuscenes_mini"))
@@ -126,27 +113,6 @@ def test_the_control_on_every_state_of_the_logs():
             same(PLACINGS[name].place(told, road, reference), reference.objects)
         states += len(road)
     assert states == 244
-
-
-def test_the_reference_as_cuboids_stands_where_the_reference_stands():
-    reference, road = random_truth(3), scene(4)
-    placed = PLACINGS["cuboids"].place(
-        EveryReference().detections(road, reference), road, reference
-    )
-    np.testing.assert_allclose(placed.corners_m, reference.objects.corners_m, atol=1e-9)
-    np.testing.assert_array_equal(placed.velocity_mps, reference.objects.velocity_mps)
-    still = replace(
-        reference,
-        objects=replace(
-            reference.objects, velocity_mps=np.full((len(reference), 2), np.nan)
-        ),
-    )
-    placed = PLACINGS["cuboids"].place(
-        EveryReference().detections(road, still), road, still
-    )
-    np.testing.assert_allclose(
-        placed.closing_mps, reference.objects.closing_mps, atol=1e-12
-    )
 
 
 def test_nothing_reported_leaves_what_is_static_and_what_no_camera_sees():
@@ -182,20 +148,6 @@ def observed(rows, placing=None):
     return (placing or Tracks()).place(
         detections(rows, 2), scene(2, speed_mps=8.0), truth(ROWS, 2)
     )
-
-
-def test_what_is_detected_keeps_its_logged_geometry():
-    rows = [(0, "Truck", 0.9, 605, 172, 703, 243), (1, "Car", 0.9, 100, 150, 200, 260)]
-    seen = observed(rows)
-    reference = truth(ROWS, 2).objects
-    # the pedestrian and the car of frame 1 are not detected
-    assert seen.track.tolist() == [7, 9, 8, -1]
-    assert seen.cls.tolist() == ["Car", "Traffic_cone", "Van", "Car"]
-    np.testing.assert_array_equal(seen.corners_m[:3], reference.corners_m[[0, 2, 4]])
-    np.testing.assert_array_equal(
-        seen.closing_mps[:3], reference.closing_mps[[0, 2, 4]]
-    )
-    assert len(observed(rows, PLACINGS["tracks-no-fp"])) == 3
 
 
 def test_a_false_positive_stands_on_the_road_with_its_class_size():
@@ -237,21 +189,6 @@ def test_what_makes_a_detection_a_track(row, found, strictly):
     for placing, answer in (("tracks", found), ("tracks-iou-05", strictly)):
         seen = observed([row], PLACINGS[placing])
         assert (7 in seen.track[seen.frame == 0]) is answer
-
-
-def test_a_detection_is_one_track_only_and_the_choice_has_the_largest_total_iou():
-    rows = [
-        (0, "Car", 1, 0, (100, 100, 200, 200), (10.0, 14.0, -1.0, 1.0), 0.0),
-        (0, "Car", 2, 0, (130, 100, 230, 200), (20.0, 24.0, -1.0, 1.0), 0.0),
-    ]
-    one = detections(
-        [(0, "Car", 0.9, 115, 100, 215, 200), (0, "Car", 0.4, 60, 100, 160, 200)], 1
-    )
-    seen = Tracks().place(one, scene(1), truth(rows, 1))
-    # greedily the first would take either and leave the second without
-    assert seen.track.tolist() == [1, 2]
-    seen = Tracks().place(one.where(np.array([True, False])), scene(1), truth(rows, 1))
-    assert len(seen) == 1
 
 
 @settings(deadline=None, max_examples=60)
@@ -448,24 +385,6 @@ def test_the_detection_behind_each_object(seed, persistent):
         assert (np.diff(behind[here][~first]) > 0).all()
 
 
-def test_a_source_with_neither_kind_of_box_is_refused():
-    report = replace(
-        solid([(0, "Car", 9, 0, 4, 2, 0)]), cuboid_m=None, velocity_mps=None
-    )
-    with pytest.raises(
-        InputError, match="needs an image box or a 3D box of every detection"
-    ):
-        Tracks().place(report, scene(1), truth(ROWS[:1], 1))
-    report = solid([(0, "Car", np.nan, 0, 4, 2, 0)])
-    with pytest.raises(InputError, match="the placing 'tracks' needs 3D boxes"):
-        Tracks().place(report, scene(1), truth(ROWS[:1], 1))
-
-
-def test_every_class_has_a_width():
-    assert LENGTH_M.keys() <= WIDTH_M.keys()
-    assert SUPER_CLASS.keys() <= WIDTH_M.keys()
-
-
 def test_an_empty_truth_and_an_empty_report():
     nothing, report = truth([], 2), detections([(1, "Car", 0.5, 1, 100, 90, 190)], 2)
     assert not len(Tracks().place(detections([], 2), scene(2), nothing))
@@ -500,12 +419,3 @@ def test_ground_losses_by_hand():
         True,
     ]
     assert not ground_matching(halted, reference, scene=road).missed[3:].any()
-
-
-def test_boxes_in_a_frame_that_the_scene_does_not_know():
-    report = solid([(0, "Car", 9, 0, 4, 2, 0)])
-    assert has_ground_boxes(report, scene(1))
-    assert has_ground_boxes(replace(report, cuboid_frame="front"), scene(1))
-    assert not has_ground_boxes(replace(report, cuboid_frame="world"), scene(1))
-    assert not has_ground_boxes(replace(report, cuboid_frame="image_00"), scene(1))
-    assert not has_ground_boxes(replace(report, cuboid_m=None), scene(1))

@@ -1,11 +1,8 @@
-import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 import tomllib
 from pathlib import Path
 
@@ -15,26 +12,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import commands
 import deepval
 import onnx_models
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError
 from deepval.metering.cost_cards import read_entries, write_entries
 from deepval.metering.timing import Timing
 from deepval.perception.reported import cache as store
-from deepval.perception.running import perceive as perceiving
 from deepval.perception.running.detector import (
     DetectorConfig,
     decode_image,
     detect,
     load_detector,
 )
-from deepval.perception.running.mode_costs import ModeCost, cost_entry, measure_mode
+from deepval.perception.running.mode_costs import ModeCost, cost_entry
 from deepval.perception.running.perceive import Progress, perceive, units_in_folder
 from deepval.workers import mapping
 from driving import scene
 from in_memory import read_detections
-from shared import shared_data
 
 SIZES = (64, 96)
 
@@ -99,14 +93,6 @@ def test_cache_holds_what_the_detector_finds(images, tmp_path, weights):
                 np.testing.assert_array_equal(held.boxes_px[rows], found.boxes_px)
                 np.testing.assert_array_equal(held.scores[rows], found.scores)
                 assert held.classes[rows].tolist() == found.classes.tolist()
-
-
-def test_files_have_the_columns_of_the_published_detections(images, tmp_path, weights):
-    run(images, tmp_path / "cache", weights)
-    schema = pq.read_schema(tmp_path / "cache" / "tiny-64" / "detections" / "a.parquet")
-    expected = ["seq: string", "frame: int32", "cls: string", "score: float"]
-    expected += [f"{corner}: float" for corner in ("x1", "y1", "x2", "y2")]
-    assert [f"{field.name}: {field.type}" for field in schema] == expected
 
 
 def test_empty_failed_and_never_run_frames_differ(tmp_path, weights):
@@ -192,22 +178,6 @@ def test_second_run_does_nothing_and_changes_no_byte(images, tmp_path, weights):
     assert snapshot(tmp_path / "cache") == before
 
 
-def test_progress_counts_every_frame_of_every_mode(images, tmp_path, weights):
-    steps: list[Progress] = []
-    run(
-        images,
-        tmp_path / "cache",
-        weights,
-        progress=steps.append,
-        latency_samples=3,
-        latency_warmup=1,
-    )
-    total = 5 * 2 + 3 * 2
-    assert [step.done for step in steps] == [*range(1, 11), 10 + 3, 10 + 6]
-    assert {step.total for step in steps} == {total}
-    assert [step.step for step in steps] == ["run"] * 10 + ["measure"] * 2
-
-
 def test_units_and_resolutions_may_come_later(images, tmp_path, weights):
     run(images, tmp_path / "whole", weights)
     units = units_in_folder(images)
@@ -215,24 +185,6 @@ def test_units_and_resolutions_may_come_later(images, tmp_path, weights):
     run({"a": units["a"]}, tmp_path / "parts", weights, sizes=[64, 96])
     run(units, tmp_path / "parts", weights, sizes=[64])
     assert snapshot(tmp_path / "parts") == snapshot(tmp_path / "whole")
-
-
-def test_manifest_says_what_was_done_with_what(images, tmp_path, weights):
-    manifest = json.loads(run(images, tmp_path / "cache", weights).manifest.read_text())
-    recipe = manifest["recipe"]
-    assert recipe["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
-    assert (recipe["style"], recipe["min_score"], recipe["names"]) == (
-        "yolov8",
-        0.1,
-        ["car", "person"],
-    )
-    assert list(manifest["modes"]) == ["tiny-64", "tiny-96"]
-    unit = manifest["modes"]["tiny-64"]["a"]
-    assert (unit["frames"], unit["failed"]) == (3, 0)
-    path = tmp_path / "cache" / "tiny-64" / "detections" / "a.parquet"
-    assert unit["boxes"] == pq.read_table(path).num_rows
-    assert unit["detections_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert str(tmp_path) not in json.dumps(manifest)
 
 
 def test_other_weights_or_config_are_refused(images, tmp_path, weights):
@@ -266,25 +218,6 @@ def test_other_images_are_refused(images, tmp_path, weights):
     ] == [1, 1]
     write_image(images / "b" / "000007.png", 7)
     with pytest.raises(InputError, match=r"Unit b .*first 7"):
-        run(images, tmp_path / "cache", weights)
-
-
-def test_damaged_files_are_noticed(images, tmp_path, weights):
-    run(images, tmp_path / "cache", weights)
-    detections = tmp_path / "cache" / "tiny-64" / "detections"
-    whole = (detections / "a.parquet").read_bytes()
-    (detections / "a.parquet").write_bytes((detections / "b.parquet").read_bytes())
-    with pytest.raises(InputError, match="does not fit"):
-        run(images, tmp_path / "cache", weights)
-    (detections / "a.parquet").write_bytes(whole[:50])
-    with pytest.raises(InputError, match=r"a\.parquet does not fit its hash"):
-        run(images, tmp_path / "cache", weights)
-    (detections / "a.parquet").unlink()
-    (detections / "a.parquet").mkdir()
-    with pytest.raises(
-        InputError,
-        match=r"a\.parquet: must be a file of the detection cache that can be read",
-    ):
         run(images, tmp_path / "cache", weights)
 
 
@@ -360,81 +293,12 @@ def test_a_cache_without_a_manifest_is_not_read(images, tmp_path, weights):
         store.read_mode(tmp_path / "cache", "tiny-64")
 
 
-def test_a_mode_that_finds_nothing_says_so(images, tmp_path, weights):
-    blind = onnx_models.yolov8(tmp_path / "blind.onnx", slope=0.01)
-    with pytest.warns(
-        InputWarning,
-        match="mode blind-64 finds no box in any of 5 images: check the style",
-    ):
-        result = run(images, tmp_path / "cache", blind, sizes=[64])
-    assert result.modes[0].boxes == 0
-    assert json.loads(result.manifest.read_text())["notes"] == [
-        store.silence("blind-64", 5)
-    ]
-    words = [
-        "perceive",
-        images,
-        "-w",
-        blind,
-        "--size",
-        64,
-        "--samples",
-        0,
-        "-o",
-        tmp_path / "cache",
-    ]
-    done = commands.run(*words, notes=True)
-    assert (done.code, done.err.strip()) == (
-        0,
-        f"deepval: note: {store.silence('blind-64', 5)}",
-    )
-    assert "notes" not in json.loads(
-        run(images, tmp_path / "seen", weights).manifest.read_text()
-    )
-
-
 def test_two_runs_cannot_share_a_cache(images, tmp_path, weights):
     with (
         store.lock(tmp_path / "cache"),
         pytest.raises(InputError, match="Another run is filling the cache"),
     ):
         run(images, tmp_path / "cache", weights)
-
-
-def test_places_that_cannot_be_written_to(images, tmp_path, weights):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cache must be a folder to write to"):
-        run(images, tmp_path / "file", weights)
-    with pytest.raises(
-        InputError, match=r"costs\.toml: must be a file that can be written"
-    ):
-        run(
-            images,
-            tmp_path / "cache",
-            weights,
-            costs=tmp_path / "file" / "costs.toml",
-            latency_samples=1,
-        )
-
-
-def test_unit_names_may_hold_any_sign(images, tmp_path, weights):
-    frames = units_in_folder(images)["a"]
-    run(
-        {"night/drive 1": frames, "..": frames, "_x": frames},
-        tmp_path / "cache",
-        weights,
-        sizes=[64],
-    )
-    assert store.units_in(tmp_path / "cache", "tiny-64") == (
-        "..",
-        "_x",
-        "night/drive 1",
-    )
-    assert set(store.read_mode(tmp_path / "cache", "tiny-64").run_seq) == {
-        "..",
-        "_x",
-        "night/drive 1",
-    }
 
 
 def test_mode_that_is_not_cached_is_named_with_those_that_are(
@@ -445,30 +309,6 @@ def test_mode_that_is_not_cached_is_named_with_those_that_are(
         InputError, match="no unit of mode tiny-64; its modes are: mine-64, mine-96"
     ):
         store.read_mode(tmp_path / "cache", "tiny-64")
-
-
-def test_folder_of_images_is_one_unit(tmp_path):
-    for name in ("000010.jpg", "000002.JPG", "7.png"):
-        write_image(tmp_path / "drive" / name, 1)
-    (tmp_path / "drive" / "notes.txt").write_text("x")
-    [(unit, frames)] = units_in_folder(tmp_path / "drive").items()
-    assert unit == "drive"
-    assert [(frame, path.name) for frame, path in frames] == [
-        (2, "000002.JPG"),
-        (7, "7.png"),
-        (10, "000010.jpg"),
-    ]
-
-
-def test_files_not_named_after_numbers_are_numbered_in_natural_order(tmp_path):
-    for name in ("shot10.png", "shot9.png", "shot9b.png"):
-        write_image(tmp_path / "u" / name, 1)
-    [frames] = units_in_folder(tmp_path).values()
-    assert [(frame, path.name) for frame, path in frames] == [
-        (0, "shot9.png"),
-        (1, "shot9b.png"),
-        (2, "shot10.png"),
-    ]
 
 
 def test_folders_without_a_clear_reading_are_refused(tmp_path, weights):
@@ -503,37 +343,6 @@ def test_requests_that_cannot_be_met_are_refused(images, tmp_path, weights):
     assert not (tmp_path / "cache").exists()
 
 
-def test_costs_have_every_stage(images, tmp_path, weights):
-    result = run(
-        images,
-        tmp_path / "cache",
-        weights,
-        sizes=(96, 64),
-        latency_samples=7,
-        latency_warmup=1,
-    )
-    assert result.costs == tmp_path / "cache" / "costs.toml"
-    modes = tomllib.loads(result.costs.read_text())["modes"]
-    assert list(modes) == ["tiny-64", "tiny-96"]
-    for mode, size in (("tiny-64", 64), ("tiny-96", 96)):
-        entry = modes[mode]
-        for stage in (
-            "",
-            "no_decode_",
-            "decode_",
-            "preprocess_",
-            "inference_",
-            "postprocess_",
-        ):
-            assert 0 < entry[f"{stage}ms"] <= entry[f"{stage}p95_ms"]
-        assert entry["no_decode_ms"] < entry["ms"]
-        assert (entry["samples"], entry["size"], entry["threads"]) == (7, size, 2)
-        assert entry["device"].endswith("CPUExecutionProvider")
-        assert (
-            entry["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
-        )
-
-
 def test_costs_are_medians_and_percentiles(weights):
     ten = np.arange(1.0, 11.0)
     stages = {
@@ -559,19 +368,6 @@ def test_costs_are_medians_and_percentiles(weights):
     assert entry["no_decode_ms"] == (2 + 3 + 4) * (5 + 6) / 2
     # Linear between the 9th and the 10th value: 1 + 0.95 * 9 = 9.55.
     assert entry["inference_p95_ms"] == pytest.approx(3 * 9.55, rel=1e-12)
-
-
-def test_latency_leaves_warmup_out_and_threads_as_they_were(weights):
-    threads = cv2.getNumThreads()
-    picture = cv2.imencode(".png", np.zeros((40, 60, 3), dtype=np.uint8))[1].tobytes()
-    timing, *_ = measure_mode(
-        load_detector(weights), [picture], size=64, samples=4, warmup=3
-    )
-    assert timing.calls == 4
-    assert list(timing.stages) == ["decode", "preprocess", "inference", "postprocess"]
-    assert cv2.getNumThreads() == threads
-    with pytest.raises(InputError, match="needs a stage and an item; found 4 and 0"):
-        measure_mode(load_detector(weights), [], size=64)
 
 
 def test_costs_file_keeps_what_it_says_and_is_measured_once(images, tmp_path, weights):
@@ -609,19 +405,6 @@ def test_costs_file_that_cannot_take_an_entry(tmp_path):
     path.write_text("[[")
     with pytest.raises(InputError, match="must be a TOML file"):
         read_entries(path, "modes")
-
-
-def test_latency_needs_a_readable_image(tmp_path, weights):
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "1.png").write_bytes(b"")
-    with pytest.raises(InputError, match="ask for 0 samples"):
-        run(
-            tmp_path / "images",
-            tmp_path / "cache",
-            weights,
-            on_error="record",
-            latency_samples=2,
-        )
 
 
 MORTAL = """
@@ -726,57 +509,6 @@ def test_killed_while_writing_it_ends_with_the_same_bytes(images, tmp_path, weig
     assert snapshot(cache) == snapshot(tmp_path / "whole")
 
 
-def test_killed_at_any_time_it_ends_with_the_same_bytes(images, tmp_path, weights):
-    run(images, tmp_path / "whole", weights)
-    cache, log = tmp_path / "killed", tmp_path / "log"
-    rng = np.random.default_rng(4)
-    kills = 0
-    for _ in range(5):
-        before = done_units(cache)
-        child = start_mortal(images, cache, weights, log=log, pause_s=0.01)
-        while not log.read_text() and child.poll() is None:
-            time.sleep(0.002)
-        time.sleep(float(rng.uniform(0.0, 0.08)))
-        child.kill()
-        kills += child.wait() == -signal.SIGKILL
-        assert not units_run(log) & before
-    assert kills == 5
-    run(images, cache, weights)
-    assert snapshot(cache) == snapshot(tmp_path / "whole")
-
-
-@pytest.mark.shared
-def test_real_images_through_the_cache_equal_the_published_detections(tmp_path):
-    folder = shared_data("kitti_tracking", "training", "image_02")
-    units = {
-        unit: frames
-        for unit, frames in units_in_folder(folder).items()
-        if unit in ("0001", "0016")
-    }
-    result = perceive(
-        units,
-        tmp_path,
-        weights=shared_data("weights", "yolov8s.onnx"),
-        sizes=[320, 384],
-        config=DetectorConfig(threads=1),
-        latency_samples=0,
-    )
-    for size in (320, 384):
-        held = store.read_mode(tmp_path, f"yolov8s-{size}")
-        table = pq.read_table(
-            shared_data("kitti_tracking", "detections", f"yolov8s_{size}.parquet")
-        ).to_pandas()
-        rows = table[table.seq.isin(["0001", "0016"])]
-        assert held.seq.tolist() == rows.seq.tolist()
-        assert held.frame.tolist() == rows.frame.tolist()
-        assert held.classes.tolist() == rows.cls.tolist()
-        np.testing.assert_allclose(held.scores, rows.score, atol=1e-3, rtol=0)
-        np.testing.assert_allclose(
-            held.boxes_px, rows[["x1", "y1", "x2", "y2"]], atol=0.01, rtol=0
-        )
-    assert [(mode.frames, mode.failed) for mode in result.modes] == [(6, 0), (6, 0)]
-
-
 @pytest.mark.parametrize("half", [False, True])
 def test_images_that_go_through_together_have_the_boxes_they_have_alone(
     images, tmp_path, half
@@ -806,87 +538,6 @@ def test_images_that_go_through_together_have_the_boxes_they_have_alone(
         assert {n: d for n, d in files.items() if n.endswith(".parquet")} == {
             n: d for n, d in alone.items() if n.endswith(".parquet")
         }
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_two_images_are_in_work_at_once_and_the_bytes_are_those_of_one_at_a_time(
-    images, tmp_path, weights, monkeypatch, threads
-):
-    for frame in range(6, 9):
-        write_image(images / "a" / f"{frame:06d}.png", 20 * frame)
-    busy, most, lock, both = 0, 0, threading.Lock(), threading.Barrier(2, timeout=60)
-    outputs_of = perceiving._outputs
-
-    def watched(*arguments):
-        nonlocal busy, most
-        with lock:
-            busy += 1
-            most = max(most, busy)
-        if threads > 1:
-            both.wait()  # passes only where a second image is in the network too
-        try:
-            return outputs_of(*arguments)
-        finally:
-            with lock:
-                busy -= 1
-
-    options = {"config": DetectorConfig(threads=threads), "sizes": (64,)}
-    with monkeypatch.context() as patched:
-        patched.setattr(perceiving, "_outputs", watched)
-        run({"a": units_in_folder(images)["a"]}, tmp_path / "two", weights, **options)
-    assert most == min(2, threads)
-    monkeypatch.setattr(perceiving, "IN_WORK", 1)
-    run({"a": units_in_folder(images)["a"]}, tmp_path / "one", weights, **options)
-    assert snapshot(tmp_path / "two") == snapshot(tmp_path / "one")
-
-
-def test_threads_sleep_in_a_run_and_spin_for_latencies(
-    images, tmp_path, weights, monkeypatch
-):
-    opened, load = [], load_detector
-
-    def watched(*arguments, **options):
-        opened.append(options.get("spinning", True))
-        return load(*arguments, **options)
-
-    monkeypatch.setattr(perceiving, "load_detector", watched)
-    perceiving._load.cache_clear()
-    run(images, tmp_path / "cache", weights, latency_samples=2)
-    assert opened == [False, True]
-    run(images, tmp_path / "cache", weights, latency_samples=2)
-    assert opened == [False, True]  # nothing is left to measure
-    entry = "session.intra_op.allow_spinning"
-    assert (
-        load(weights, spinning=False)
-        .model.session.get_session_options()
-        .get_session_config_entry(entry)
-        == "0"
-    )
-
-
-def test_a_model_that_cannot_take_several_images_says_so(images, tmp_path):
-    several = DetectorConfig(batch=2)
-    one = onnx_models.yolov8(
-        tmp_path / "one.onnx", input_shape=(1, 3, "height", "width")
-    )
-    with pytest.raises(
-        InputError,
-        match=r"one.onnx takes one image at a time; --batch is 2: leave --batch out",
-    ):
-        run(images, tmp_path / "cache", one, config=several)
-    mixing = onnx_models.yolov8(tmp_path / "mixing.onnx")
-    with pytest.raises(
-        InputError,
-        match=(
-            r"one row of output0 per image, and gives \(1, 6, 3\) "
-            r"for 2: leave --batch out"
-        ),
-    ):
-        run(images, tmp_path / "mixed", mixing, config=several)
-    with pytest.raises(
-        InputError, match="one image at a time are needed, and are 300, 2 and 0"
-    ):
-        DetectorConfig(batch=0)
 
 
 def test_workers_that_write_at_once_lose_nothing(images, tmp_path, weights):

@@ -4,12 +4,9 @@ tells what was measured.
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import norm
 
 from deepval.datasets.synthetic import SceneParts, WorldSettings, visible
@@ -21,9 +18,7 @@ from deepval.perception.profile import (
     logit,
     read_profile,
 )
-from deepval.perception.reported.losses import matching
 from deepval.perception.simulation import (
-    DOUBLE,
     OBJECT,
     PHANTOM,
     blend,
@@ -34,11 +29,9 @@ from deepval.perception.simulation import (
 )
 from detector_profile.check import goodness, goodness_lines
 from detector_profile.fit import (
-    both_below,
     fit_profile,
     fit_scores,
     streets,
-    toml,
     write_profile,
 )
 from detector_profile.outcomes import Specimen, all_outcomes
@@ -108,20 +101,6 @@ def test_a_profile_is_read_back_as_written(tmp_path):
     assert path.stat().st_size < 8000
 
 
-def test_numbers_keep_four_digits_and_text_is_quoted():
-    assert toml((1 / 3, 2.0)) == "[0.3333, 2.0]"
-    assert toml({"a": 'say "so"'}) == '{ a = "say \\"so\\"" }'
-
-
-def test_the_shipped_file_says_how_it_was_made():
-    source = (
-        Path(sys.modules["deepval.perception.profile"].__file__).parent
-        / "profiles"
-        / "yolov8s-kitti.toml"
-    )
-    assert "# Made by: python tools/fit_profile.py" in source.read_text()
-
-
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -158,46 +137,10 @@ def test_the_mean_passes_through_the_knots_and_goes_on_below_the_first():
     assert below == pytest.approx(scores.height_logit[0] - slope * np.log(2), rel=1e-9)
 
 
-def test_a_class_that_was_never_seen_takes_the_figure_of_car():
-    tram, cars = (
-        expected_logit(PROFILE, **kind([10.0, 40.0], cls=cls))
-        for cls in ("Tram", "Car")
-    )
-    np.testing.assert_array_equal(tram, cars)
-    assert "Tram" not in PROFILE.scores.class_logit
-
-
-@given(st.floats(2, 300), st.floats(1.0, 2.0), st.floats(0.1, 0.9))
-def test_taller_is_seen_more_often_and_hidden_less(height_px, factor, threshold):
-    low, high = detection_probability(
-        PROFILE, **kind([height_px, height_px * factor]), threshold=threshold
-    )
-    hidden = detection_probability(
-        PROFILE, **kind(height_px, occlusion=2), threshold=threshold
-    )[0]
-    sure = detection_probability(
-        PROFILE, **kind(height_px), threshold=min(threshold + 0.05, 0.94)
-    )[0]
-    assert 0 <= low <= high <= 1
-    assert hidden <= low
-    assert sure <= low
-
-
 def test_scores_and_latent_scores_are_inverse():
     latent = np.linspace(-4, 4, 9)
     np.testing.assert_allclose(
         logit(0.95 / (1 + np.exp(-latent)), top=0.95), latent, rtol=1e-9
-    )
-
-
-@pytest.mark.parametrize("correlation", [-0.6, 0.0, 0.3, 0.9])
-def test_both_below_the_median_has_the_textbook_probability(correlation):
-    zero, r = np.zeros(1), np.array([correlation])
-    assert both_below(zero, zero, r)[0] == pytest.approx(
-        1 / 4 + np.arcsin(correlation) / (2 * np.pi), rel=1e-6
-    )
-    assert both_below(np.array([9.0]), np.array([0.3]), r)[0] == pytest.approx(
-        0.61791142, rel=1e-6
     )
 
 
@@ -276,38 +219,6 @@ def test_one_draw_serves_all_modes_in_any_order(drives):
     assert not np.array_equal(forth[0].score, forth[2].score)
 
 
-def test_more_pixels_find_more_and_resolutions_between_lie_between(drives):
-    share = {}
-    for size in (320, 448, 640):
-        hit = judged = 0
-        for place, (drive, reference) in enumerate(drives):
-            found = simulate(
-                PROFILE,
-                drive,
-                truth=reference,
-                size=size,
-                rng=np.random.default_rng(place),
-            )
-            match = matching(found.where(found.score >= 0.25), reference)
-            hit += int((match.partner >= 0).sum())
-            judged += int(reference.judged().sum())
-        share[size] = hit / judged
-    assert share[320] + 0.05 < share[448] < share[640] - 0.03
-
-
-def test_detections_are_a_detectors(drives):
-    for drive, reference in drives[:4]:
-        found = simulate(
-            PROFILE, drive, truth=reference, size=640, rng=np.random.default_rng(1)
-        )
-        assert (found.score >= PROFILE.scores.floor).all()
-        assert (found.score <= PROFILE.scores.top).all()
-        assert (found.box_px >= 0).all()
-        assert (found.box_px <= [1242, 375, 1242, 375]).all()
-        assert (found.box_px[:, 2:] > found.box_px[:, :2]).all()
-        assert found.run.all()
-
-
 def test_an_empty_street_shows_phantoms_only_where_there_are_any():
     empty, drive = truth([], 40), scene(40, speed_mps=5.0)
     none = simulate(only(), drive, truth=empty, size=640, rng=np.random.default_rng(0))
@@ -370,47 +281,6 @@ def test_conditions_shift_hide_and_multiply():
     assert counts["busy"] > counts["plain"]
 
 
-def test_the_reported_class_of_a_track_does_not_flicker():
-    rows = [
-        (frame, "Misc", track, 0, (600, 150, 700, 230), (10, 13, -1, 1), 0.0)
-        for frame in range(20)
-        for track in range(30)
-    ]
-    things = draw(
-        only(), scene(20), truth=truth(rows, 20), rng=np.random.default_rng(0)
-    ).things
-    told = [
-        np.unique(things.reported[things.identity == who])
-        for who in np.unique(things.identity)
-    ]
-    assert all(len(names) == 1 for names in told)
-    assert {str(names[0]) for names in told} == set(PROFILE.confusion["Misc"])
-
-
-def test_doubles_lie_mostly_within_their_object():
-    rows = [
-        (0, "Car", track, 0, (600, 150, 700, 230), (10, 13, -1, 1), 0.0)
-        for track in range(500)
-    ]
-    drawn = draw(
-        only(doubles=2.0), scene(1), truth=truth(rows, 1), rng=np.random.default_rng(0)
-    )
-    assert np.bincount(drawn.things.kind, minlength=3).tolist() == [500, 500, 0]
-    assert drawn.things.kind[-1] == DOUBLE
-    found = detections_at(drawn, 640)
-    assert len(found) > 900
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 2**32 - 1))
-def test_inputs_are_not_modified(seed):
-    reference, drive = car(3), scene(3)
-    before = reference.box_px.copy()
-    reference.box_px.setflags(write=False)
-    simulate(PROFILE, drive, truth=reference, size=512, rng=np.random.default_rng(seed))
-    np.testing.assert_array_equal(reference.box_px, before)
-
-
 def test_a_fit_finds_the_profile_that_made_the_outcomes(drives):
     samples = []
     for place, (drive, reference) in enumerate(drives):
@@ -426,11 +296,6 @@ def test_a_fit_finds_the_profile_that_made_the_outcomes(drives):
     np.testing.assert_allclose(
         told, detection_probability(PROFILE, **heights), atol=0.2
     )
-
-
-def test_a_fit_without_samples_is_told():
-    with pytest.raises(InputError, match="needs matched outcomes"):
-        fit_profile([], name="none", fitted_on="nothing")
 
 
 @pytest.fixture(scope="module")

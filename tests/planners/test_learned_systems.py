@@ -3,11 +3,10 @@ weights that studies/train_planner.py trained.
 """
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import train_planner
 from commands import run
@@ -75,16 +74,6 @@ def test_a_plan_is_judged_by_where_the_vehicle_went(files):
     assert not ade.judged(scene, replace(truth, future=None)).any()
     assert ade.words(plans[0]).startswith(f"{plans[0, -1, 0]:.1f} m ahead in 4 s, ")
     assert len(ade.path_m(plans[0], 5.0)) == 1 + STEPS
-
-
-def test_a_plan_compared_with_itself_is_judged_everywhere(files):
-    scene, truth = Roads().read_unit("road-0")
-    (itself,) = learned_planners(["planner-self-ade"], **files)
-    assert itself.judged(scene, truth).all()
-    plans = itself.plan(truth.objects, scene)
-    assert (
-        itself.terms(plans, scene, truth, previous=plans)["displacement"] == 0
-    ).all()
 
 
 def test_a_system_is_its_files_by_their_hashes_and_not_by_their_place(files, tmp_path):
@@ -186,38 +175,6 @@ def test_straight_on_at_the_present_speed_is_the_trivial_predictor(files):
     assert not any(found.viable.values())
 
 
-def test_the_decisive_object_is_looked_for_near_the_way_only(files):
-    (rule,) = learned_planners(["planner-ade"], **files)
-    scene, truth = Roads().read_unit("road-0")
-    first, now = truth.objects.at(0), scene.part(slice(1))
-    crowd = replace(
-        first,
-        **{
-            f.name: np.concatenate([getattr(first, f.name)] * 20)
-            for f in fields(first)
-            if f.name != "frames"
-        },
-    )
-    crowd.corners_m[6:] += np.array([0.0, 30.0])
-    forward = rule.planner.forward
-    before = forward.runs
-    plan = rule.plan(crowd, now)[0]
-    assert len(rule.tried(crowd, plan)) == 6
-    assert set(rule.tried(crowd, plan).tolist()) == set(range(6))
-    rule.decisive(crowd, now, previous=plan[None])
-    assert forward.runs - before <= 2 + 2 * 6
-
-
-def test_building_again_gives_the_same_bytes(files, tmp_path):
-    for place in ("one", "two"):
-        rules = learned_planners(["planner-ade"], **files)
-        (cell,) = cells(material(), geometries=["cuboids"], systems=rules)
-        write(cell, tmp_path / place)
-    assert (tmp_path / "one" / "manifest.json").read_bytes() == (
-        tmp_path / "two" / "manifest.json"
-    ).read_bytes()
-
-
 @pytest.mark.parametrize("lacking", ["lane_map", "world_from_ego", "vehicle"])
 def test_a_scene_without_map_poses_or_size_of_the_vehicle_is_refused(lacking, files):
     scene, truth = Roads().read_unit("road-0")
@@ -306,56 +263,3 @@ def test_a_system_by_name_alone_is_told_what_it_lacks():
     for name in LEARNED:
         with pytest.raises(InputError, match=f"{name} needs its weights and masks"):
             specs(material(), systems=[name])
-
-
-class _More:
-    """What a file of weights must not make when it is read."""
-
-    def __reduce__(self):
-        return print, ("made",)
-
-
-def test_faulty_files_of_a_planner_are_told_by_the_command_and_nothing_is_written(
-    files, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    narrow = dict(small_weights().arrays)
-    narrow["final.weight"] = narrow["final.weight"][:1]
-    (tmp_path / "narrow.npz").write_bytes(npz_bytes(narrow))
-    torch.save({"trunk.conv1.weight": _More()}, tmp_path / "more.pt")
-    (tmp_path / "wide.npz").write_bytes(
-        npz_bytes({"masks": np.ones((STEPS, 64, 65), dtype=bool)})
-    )
-    for weights, masks, sentence in (
-        ("narrow.npz", files["masks"], "final.weight must have the shape"),
-        ("more.pt", files["masks"], "weights must be tensors by name and nothing else"),
-        (files["weights"], "wide.npz", "wide.npz"),
-    ):
-        words = (
-            "--mode",
-            "none",
-            "--mode",
-            "reference",
-            "--geometry",
-            "cuboids",
-            "--system",
-            "planner-ade",
-        )
-        done = run(
-            "build",
-            "--dataset",
-            "roads",
-            "--root",
-            "here",
-            *words,
-            "--weights",
-            weights,
-            "--masks",
-            masks,
-            "--out",
-            "cells",
-        )
-        assert done.code == 2
-        assert sentence in done.err
-        assert "made" not in done.out
-        assert not (tmp_path / "cells").exists()

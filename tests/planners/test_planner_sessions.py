@@ -85,16 +85,6 @@ def test_a_red_light_that_was_entered_stays_entered():
     assert session.collided == {"red_light_a1"}
 
 
-def test_idm_keeps_the_target_speed_of_its_first_plan():
-    session = Idm().session()
-    session.plan(situation(speed=20.0), others())
-    later = session.plan(situation(speed=13.0), others())
-    assert later.speed_mps.max() > 14.0
-    assert Idm().plan(situation(speed=13.0), others()).speed_mps.max() == pytest.approx(
-        13.0
-    )
-
-
 def test_a_planner_is_told_how_the_vehicle_that_it_drives_is_steered():
     planner = Cruise()
     driven = drive(planner, replay(y=0.8))

@@ -8,21 +8,16 @@ import sys
 import numpy as np
 import pytest
 import shapely
-from hypothesis import given
-from hypothesis import strategies as st
 
 from commands import PYTHON, run_process
 from deepval.errors import InputError, install_command
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import routes
 from deepval.planners.idm import Idm, Leader
-from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, EgoState
+from deepval.planners.observation import PEDESTRIAN, STATIC, VEHICLE, EgoState
 from deepval.planners.pdm_closed import PdmClosed, braking_mps, proposals_of
 from deepval.planners.roads import (
     LanePath,
-    Rectangles,
-    directions,
-    rectangles_overlap,
     roads_of,
 )
 from project import ROOT, SUPPORT
@@ -154,15 +149,6 @@ def test_nobody_is_at_fault_who_is_run_into_from_behind_or_stands():
     assert (standing.scores.no_collision == 1).all()
 
 
-def test_what_overlaps_the_ego_already_is_ignored():
-    here = situation(straight(), speed=5.0)
-    touching = others((VEHICLE, 14.0, 0.0, 0.0, 0.0, 0.0))
-    np.testing.assert_array_equal(
-        PdmClosed().plan(here, touching).speed_mps,
-        PdmClosed().plan(here, NOBODY).speed_mps,
-    )
-
-
 def test_leaving_the_road_scores_nothing_and_leaving_the_route_counts_as_oncoming():
     narrow = straight(half_m=1.2)
     judged = one(PdmClosed(), situation(narrow, speed=8.0), NOBODY)
@@ -192,21 +178,6 @@ def test_leaving_the_road_scores_nothing_and_leaving_the_route_counts_as_oncomin
         expected.append(1.0 if longest < 2 else 0.5 if longest < 6 else 0.0)
     np.testing.assert_array_equal(judged.scores.driving_direction, expected)
     assert set(expected) == {0.0, 0.5, 1.0}
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_rectangles_overlap_where_polygons_do(seed):
-    rng = np.random.default_rng(seed)
-    pairs = [
-        (rng.uniform(-3, 3, 2), rng.uniform(-4, 4), rng.uniform(0, 3, 2))
-        for _ in range(2)
-    ]
-    both = [
-        Rectangles(c[None], directions(np.array([h])), half[None])
-        for c, h, half in pairs
-    ]
-    polygons = [slow.rectangle(*c, h, *(2 * half)) for c, h, half in pairs]
-    assert rectangles_overlap(*both)[0] == polygons[0].intersects(polygons[1])
 
 
 # Red lights
@@ -257,11 +228,6 @@ def test_a_red_light_as_leader_writes_progress_and_nothing_else():
     np.testing.assert_allclose(leader[0, :, 2, 0], 10.6 + (60 - 13.844))
 
 
-def test_the_first_step_brakes_because_the_leader_of_index_1_is_at_0():
-    judged = one(PdmClosed(), situation(straight(), speed=8.0), NOBODY)
-    np.testing.assert_allclose(judged.motion.speed_mps[:, :, 1], 8.0 - 0.3)
-
-
 # Speeds
 
 
@@ -284,11 +250,6 @@ def test_speed_limits_are_targets(limit, idm_mps, pdm_mps):
         - ((1 + 1.5 * 3 + 3 * 3 / (2 * 3**0.5)) / (900 - 1 - 11.202 - 2.042)) ** 2
     )
     np.testing.assert_allclose(slower[1], 3 + 0.5 * gap, atol=1e-3)
-
-
-def test_who_is_faster_than_the_limit_may_stay_so_with_idm():
-    fast = Idm().plan(situation(straight(900, speed_limit_mps=6.0), speed=9.0), NOBODY)
-    assert (fast.speed_mps > 8.5).all()
 
 
 def test_pdm_speeds_fall_below_0_and_idm_s_do_not():
@@ -327,16 +288,6 @@ def test_the_brake_s_signed_speed():
     assert braking_mps(ego(0.3)) == pytest.approx(1.1 * (0.3 - 3.0))
     assert braking_mps(ego(0.1, 0.5)) == pytest.approx(-4 * 0.1 - 0.5)
     assert braking_mps(ego(0.0, -9.0)) == pytest.approx(2.40)
-
-
-def test_the_brake_acts_only_near_a_collision_and_slowly():
-    wall = others((VEHICLE, 18.0, 0.0, 0.0, 0.0, 0.0))
-    slowly = PdmClosed().plan(situation(straight(), speed=4.9), wall)
-    assert slowly.emergency_brake
-    np.testing.assert_allclose(
-        slowly.pose[:, 0], 10 + 1.1 * (4.9 - 4.05) * slowly.times_s
-    )
-    assert not PdmClosed().plan(situation(straight(), speed=5.1), wall).emergency_brake
 
 
 # Routes
@@ -402,19 +353,6 @@ def test_ways_through_roadblocks_of_several_lanes_are_the_shortest(seed):
             roads.block_of(routes.breadth_first_lanes(roads, route, second)[-1])
             == "rb_5"
         )
-
-
-def test_a_centreline_covers_thirty_roadblocks():
-    blocks = 40
-    chain = [
-        lane(str(n), (10 * n, 0), (10 * n + 10, 0), to=[str(n + 1)])
-        for n in range(blocks)
-    ]
-    roads, route = roads_of(road(*chain)), tuple(f"rb_{n}" for n in range(blocks))
-    assert len(routes.shortest_lanes(roads, route, 0)) == 30
-    assert len(routes.shortest_lanes(roads, route, 5)) == 30
-    assert len(routes.shortest_lanes(roads, route, 20)) == 20
-    assert len(routes.breadth_first_lanes(roads, route, 0)) == blocks
 
 
 def test_a_search_keeps_the_goal_met_first_and_the_parent_met_last():
@@ -551,21 +489,6 @@ def test_a_dead_end_is_a_stopped_lead_at_the_path_s_end(planner, x):
     assert np.isfinite(plan.pose).all()
     assert plan.pose[-1, 0] <= 200.0
     assert abs(plan.speed_mps[-1]) < 1.5
-
-
-@pytest.mark.parametrize("planner", PLANNERS, ids=["idm", "pdm"])
-def test_one_roadblock_is_a_route(planner):
-    plan = planner.plan(situation(straight(), route=("rb_a",), speed=2.0), NOBODY)
-    assert plan.pose[-1, 0] > 20
-
-
-def test_only_the_nearest_of_a_kind_are_kept():
-    crowd = others(
-        *[(PEDESTRIAN, 15.0 + 0.5 * n, 12.0, 0.0, 0.0, 0.0) for n in range(40)],
-        (BICYCLE, 70, 0, 0, 1, 0),
-    )
-    observation = one(PdmClosed(), situation(straight()), crowd).driver.observation
-    assert observation.id.tolist() == [f"n{n}" for n in range(25)]
 
 
 def test_paths_are_interpolated_between_vertices_and_held_to_their_ends():

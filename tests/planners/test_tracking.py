@@ -73,12 +73,6 @@ def test_a_straight_road_at_constant_speed_is_driven_exactly(heading):
     assert comfortable(states[None]).all()
 
 
-def test_speed_and_curvature_of_an_arc_are_found():
-    found = reference(road(np.full(40, 8.0), turn_per_m=0.02)[None])
-    np.testing.assert_allclose(found.speed_mps, 8.0, atol=1e-9)
-    np.testing.assert_allclose(found.curvature_per_m, 0.02, atol=1e-9)
-
-
 def test_the_quirk_of_the_speed_fit_pulls_accelerations_to_zero_rather_than_to_each_other():  # noqa: E501
     speeds = reference(road(2.0 + 0.3 * np.arange(40))[None]).speed_mps[0]
     bent = np.abs(np.diff(speeds, 2))

@@ -19,7 +19,7 @@ from deepval.cells.spec import specs
 from deepval.cells.stored_parts import PartStore, slots
 from deepval.errors import UnfinishedError
 from deepval.files.canonical import digest_of
-from deepval.files.writing import lock, npz_arrays, npz_bytes
+from deepval.files.writing import npz_arrays, npz_bytes
 from deepval.perception.reported.detection_files import open_detections
 from deepval.protocol.cell_builds import UNITS
 from kitti_files import UNITS as SEQUENCES
@@ -173,15 +173,6 @@ def test_detections_of_a_unit_and_pictures_are_looked_at_unit_by_unit(world, wor
     assert again == build(world, "anew")
 
 
-def test_units_come_and_go(world, worked):
-    fewer = build(world, "out", "--units", "0000,0001,0002")
-    worked.clear()
-    again = build(world, "out")
-    assert ("unit_parts", "0003") in worked
-    assert again == build(world, "anew")
-    assert build(world, "out", "--units", "0000,0001,0002") == fewer
-
-
 def test_what_is_damaged_is_made_anew(world, worked):
     whole = build(world, "out")
     worked.clear()
@@ -209,25 +200,6 @@ def _flip(path: Path) -> None:
         data.index(b'"part.npz"') + 14 if path.suffix == ".json" else len(data) // 2
     ] ^= 1
     path.write_bytes(bytes(data))
-
-
-def test_nothing_piles_up(world):
-    first = build(world, "out")
-    assert build(world, "out", "--threshold", "small=0.4").keys() != first.keys()
-    assert build(world, "out") == first
-    # While somebody else builds in the folder, nothing is removed; the next build does
-    # it.
-    left = next((world / "out" / UNITS).glob("*/*")) / ".part.npz.0123abcd.tmp"
-    with lock(world / "out" / UNITS):
-        more = build(world, "out", "--threshold", "small=0.4", "--geometry", "oracle")
-    assert first.keys() < more.keys()
-    for cell in (world / "out").glob("*-oracle"):
-        shutil.rmtree(cell)
-    left.write_bytes(b"a killed writer's")
-    left.with_name("kept.json").unlink()
-    for cell in (world / "out").glob("*-monocular"):
-        (cell / "values.parquet").unlink()
-    assert build(world, "out") == first
 
 
 class Memory(PartStore):

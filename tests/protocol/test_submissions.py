@@ -16,9 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import run
-from deepval.files.bounded import Limits
-from deepval.protocol import cards, submission_files
-from deepval.protocol import submission_files as score_files
 from deepval.protocol.cards import card_of
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import check, wanted
@@ -184,10 +181,6 @@ def test_a_handle_and_a_name_have_one_plain_spelling(entry, texts):
     ("entries", "said"),
     [
         ({"name": "=cmd()"}, "'name' must be text of at most 60"),
-        ({"name": "<script>alert(1)</script>"}, "'name' must be text of at most 60"),
-        ({"name": "../../etc"}, "'name' must be text of at most 60"),
-        ({"name": "Random"}, "be none of random"),
-        ({"handle": "Big Lab"}, "'handle' must be text of at most 39"),
         (
             {"inputs": ["ego", "reference"]},
             "declares 'reference', unknown before escalation",
@@ -196,16 +189,11 @@ def test_a_handle_and_a_name_have_one_plain_spelling(entry, texts):
         ({"inputs": "ego"}, "'inputs' must list"),
         ({"cells": ["../braking"]}, "'cells' must be a list"),
         ({"notes": "x" * 2001}, "at most 2,000 characters"),
-        ({"notes": "safe\u202etxt.exe"}, "without control characters"),
         ({"ndg": 0.99}, "found 'ndg' (results are computed, never reported)"),
         ({"costs": {}}, "'ms' is missing under [costs.jetson-agx-xavier]"),
         (
             {"costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": -1}}},
             "found -1",
-        ),
-        (
-            {"costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": True}}},
-            "found True",
         ),
         (
             {"costs": {"jetson-agx-xavier": {"ms": 1, "served": "single"}}},
@@ -220,38 +208,6 @@ def test_a_handle_and_a_name_have_one_plain_spelling(entry, texts):
 def test_card_faults(folder, cells, entries, said):
     write_card(folder, **entries)
     assert said in problem_of(folder, cells)
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"name = ", "must be a TOML file"),
-        (b"\xff\xfe", "must be a TOML file in UTF-8"),
-        (b"a = " + b"[" * 20_000, "must be a TOML file"),
-        (b"x = 1\n" * 20_000, "card.toml: may have 65,536 bytes; found 120,000"),
-    ],
-)
-def test_cards_that_are_no_cards(folder, cells, content, said):
-    (folder / "card.toml").write_bytes(content)
-    assert said in problem_of(folder, cells)
-
-
-def test_numbers_without_end_and_many_faults_stay_short(folder, cells):
-    (folder / "card.toml").write_text(
-        "name = 0x" + "f" * 30_000 + "\n" + "".join(f"k{i} = 1\n" for i in range(2000))
-    )
-    problems = check(folder, cells).problems
-    assert len(problems) == 50
-    assert max(map(len, problems)) < 300
-
-
-def test_without_costs_a_cell_needs_none(tmp_path):
-    write_cells(
-        tmp_path / "cells", scenes=5, frames=12, costs=None, systems=("braking",)
-    )
-    cells = read_cells(tmp_path / "cells")
-    folder = write_submission(tmp_path / "mine", cells, speed, costs={})
-    assert check(folder, cells).problems == ()
 
 
 class Trap:
@@ -380,11 +336,6 @@ def test_hostile_files_are_refused_and_nothing_runs(folder, cells, kind):
     assert not (folder.parent / "executed").exists()
 
 
-def test_the_trap_would_have_sprung(tmp_path):
-    pickle.loads(pickle.dumps(Trap(tmp_path / "executed")))
-    assert (tmp_path / "executed").exists()
-
-
 def test_a_cut_parquet_file_is_refused(folder, cells):
     cell = cells[FIRST]
     (folder / "scores" / f"{FIRST}.csv").unlink()
@@ -434,47 +385,10 @@ def test_links_devices_and_strangers_are_refused(folder, cells, tmp_path):
     assert "holds card.toml and scores/" in problem_of(folder, cells)
 
 
-def test_a_file_that_cannot_be_read_is_a_reason(folder, cells, monkeypatch):
-    def refuse(*_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("deepval.files.reading.os.open", refuse)
-    assert problem_of(folder, cells).endswith(
-        "must be a file that can be read; Permission denied."
-    )
-
-
 def test_too_many_files_are_not_even_listed(folder, cells):
     for number in range(201):
         (folder / "scores" / f"{number}.csv").touch()
     assert "may hold 200 files" in problem_of(folder, cells)
-
-
-def test_two_files_for_a_cell_and_none_at_all(folder, cells):
-    (folder / "scores" / f"{FIRST}.parquet").write_bytes(b"")
-    assert "must have one file; it has two" in problem_of(folder, cells)
-    for path in (folder / "scores").iterdir():
-        path.unlink()
-    assert "at least one cell must be scored" in problem_of(folder, cells)
-    (folder / "card.toml").unlink()
-    assert (
-        problem_of(folder, cells)
-        == "card.toml: every submission needs one; there is none."
-    )
-
-
-def test_every_problem_is_told_at_once(folder, cells):
-    write_card(folder, name="=1", inputs=["reference"])
-    for cell in cells.values():
-        write_rows(folder / "scores" / f"{cell.name}.csv", rows_of(cell)[1:])
-    assert len(check(folder, cells).problems) == 2 + len(cells)
-
-
-def test_a_last_line_without_an_end_is_a_remark(folder, cells):
-    path = folder / "scores" / f"{FIRST}.csv"
-    path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    (remark,) = check(folder, cells).submission.remarks
-    assert remark.startswith(f"scores/{FIRST}.csv: the last line has no end")
 
 
 def test_the_command_exits_2_with_one_sentence(folder, folder_of_cells, cells):
@@ -536,17 +450,3 @@ def test_the_page_on_submitting_is_right(folder_of_cells, tmp_path, monkeypatch)
     }
     test = doctest.DocTestParser().get_doctest(example, {}, "submit.md", None, None)
     assert doctest.DocTestRunner().run(test) == (0, 5)
-
-
-def test_the_page_names_the_limits_and_words_of_the_code():
-    page = (ROOT / "docs" / "submit.md").read_text(encoding="utf-8")
-    limits = (
-        score_files.LARGEST_FILE,
-        score_files.LONGEST_ID,
-        submission_files.MOST_FILES,
-        cards.LARGEST_CARD,
-    )
-    assert limits == (64 * 2**20, 200, 200, 64 * 2**10)
-    assert (cards.DEEPEST, Limits()) == (16, Limits(2 * 2**30, 60, 600))
-    for word in (*cards.ENTRIES[:2], *cards.DEPLOYABLE, *cards.DIAGNOSTIC):
-        assert f"`{word}`" in page

@@ -15,9 +15,7 @@ import pytest
 import doc_blocks
 import track_trees
 from commands import MODULE, SCRIPT, run_process
-from deepval.protocol.tracks import read_cells
 from project import ROOT
-from protocol_worlds import PAID, noisy, write_submission
 
 SMALL = " --analysis signs --workers 1"
 KITTI = "kitti-yolov8s-320-yolov8s-640-monocular-braking"
@@ -96,17 +94,6 @@ def test_the_page_runs_from_nothing_to_the_reports(ran):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("track", ["core", "external"])
-def test_a_second_run_comes_from_the_cache_with_the_same_bytes(ran, track):
-    home, _ = ran
-    again = shell(
-        f"deepval reproduce {track} --data data --out again-{track}{SMALL}", home
-    )
-    assert " 0 frames to run" in again
-    assert reports(home, f"again-{track}") == reports(home, track)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("track", "begun"),
     [
@@ -175,33 +162,6 @@ def test_the_listed_commands_run_in_a_shell_and_build_the_same_cells(ran, tmp_pa
 
 
 @pytest.mark.long
-def test_a_leaderboard_lists_such_cells_as_local(ran):
-    home, _ = ran
-    cells = read_cells(home / "deepval-work" / "cells")
-    (paid,) = PAID.values()
-    costs = {cell.profile: paid for cell in cells.values()}
-    write_submission(home / "submissions" / "mine", cells, noisy(0), costs=costs)
-    shell(
-        "deepval leaderboard submissions --cells deepval-work/cells "
-        "--draws 10 --out board",
-        home,
-    )
-    board = json.loads((home / "board" / "leaderboard.json").read_text())
-    assert {cell["track"] for cell in board["cells"].values()} == {"local"}
-    because = {
-        reason
-        for cell in board["cells"].values()
-        for reason in cell["unlike"]["because"]
-    }
-    assert len(because) == 2
-    assert all("publishes no hashes" in reason for reason in because)
-    assert (
-        "Local cells, never official"
-        in (home / "board" / "leaderboard.html").read_text()
-    )
-
-
-@pytest.mark.long
 def test_frames_and_units_without_pictures_are_left_out_and_counted(ran, tmp_path):
     home, _ = ran
     shutil.copytree(
@@ -226,28 +186,3 @@ def test_frames_and_units_without_pictures_are_left_out_and_counted(ran, tmp_pat
     (same,) = (tmp_path / "deepval-work" / "cells").iterdir()
     (built,) = (tmp_path / "cells").glob("*/*/manifest.json")
     assert json.loads(built.read_text())["id"] == same.name
-
-
-def test_nothing_to_run_is_an_error_that_lists_what_is_missing(tmp_path):
-    (tmp_path / "data").mkdir()
-    done = run_process("reproduce", "core", "--data", "data", cwd=tmp_path)
-    assert done.code == 2
-    assert "every cell lacks something" in done.err
-    assert "weights/yolov8s.onnx" in done.err.replace("\n", "")
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
-
-
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [
-        (("reproduce", "cor"), "core"),
-        (("cells", "extrenal"), "external"),
-        (("reproduce", KITTI.replace("braking", "breaking")), KITTI),
-        (("analyse", "signs", NUPLAN.replace("scalar", "skalar")), NUPLAN),
-    ],
-)
-def test_a_wrong_name_gets_a_suggestion(tmp_path, words, meant):
-    (tmp_path / "data").mkdir()
-    done = run_process(*words, "--data", "data", cwd=tmp_path)
-    assert done.code == 2
-    assert f"did you mean '{meant}'?" in " ".join(done.err.split())

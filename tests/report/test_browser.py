@@ -1149,7 +1149,7 @@ def test_the_next_command_runs_where_evaluate_ran(browser, cells, tmp_path):
     lines = [f"q{i},d{i // 10},{rng.random() + 1},{rng.random()}" for i in range(80)]
     (tmp_path / "my files").mkdir()
     (tmp_path / "my files/pair.csv").write_text(
-        "\n".join(["input,drive,loss_small,loss_large", *lines]) + "\n"
+        "\n".join(["input,unit,loss_small,loss_large", *lines]) + "\n"
     )
     scores = [f"q{i},{rng.random()}" for i in range(80)]
     (tmp_path / "my files/length.csv").write_text(
@@ -1167,8 +1167,6 @@ def test_the_next_command_runs_where_evaluate_ran(browser, cells, tmp_path):
                 "my files/pair.csv",
                 "-s",
                 "my files/length.csv",
-                "--column",
-                "unit=drive",
             ),
             "my files/pair.csv",
         ),
@@ -1177,8 +1175,6 @@ def test_the_next_command_runs_where_evaluate_ran(browser, cells, tmp_path):
                 "my files/pair.csv",
                 "-s",
                 "mine=my files/length.csv",
-                "--column",
-                "unit=drive",
             ),
             "my files/pair.csv",
         ),

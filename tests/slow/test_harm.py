@@ -8,15 +8,12 @@ are enough for the calibration and a new one, else with it.
 
 import math
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from deepval.judging.priced_policies import harm_shares, safe_threshold
 from deepval.judging.streaming import FrozenThreshold
-
-sys.path.insert(0, str(Path(__file__).parent))
 from intervals import SIZES, SPREADS, World
 
 pytestmark = pytest.mark.slow

@@ -2,17 +2,12 @@
 docs/statistics.md says of it.
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import deepval
-from deepval.judging.pairs import basis
-
-sys.path.insert(0, str(Path(__file__).parent))
 import intervals
+from deepval.judging.pairs import basis
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:The last mode")]
 

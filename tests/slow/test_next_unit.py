@@ -9,19 +9,16 @@ docs/guarantees.md.
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+import intervals
 from deepval.judging.extras.units import jackknife
 from deepval.judging.intervals import second_opinion
 from deepval.tables.scores import align_all
 from deepval.tables.values import read_values
 from shared import shared_data
-
-sys.path.insert(0, str(Path(__file__).parent))
-import intervals
 
 pytestmark = pytest.mark.slow
 REPLICATIONS, DRAWS, NEW = 400, 300, 10

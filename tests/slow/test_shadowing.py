@@ -2,12 +2,8 @@
 as the page says.
 """
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import shadowing
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

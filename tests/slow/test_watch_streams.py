@@ -4,9 +4,9 @@ docs/guarantees.md states.
 
 import numpy as np
 import pytest
-from watch_streams import NEVER, Oracle, Pools, delays, false_alarms, watched
 
 from deepval.judging.watching import HORIZON, RISK
+from watch_streams import NEVER, Oracle, Pools, delays, false_alarms, watched
 
 pytestmark = pytest.mark.slow
 

@@ -68,8 +68,6 @@ POOLED = (*CORE, *(name for name in HELD_OUT if "pdm-closed" in name))
 UNSCORED = "nuplan idm-safety tracks"
 SCORED = tuple(name for name in HELD_OUT if name != UNSCORED)
 """Thirteen cells."""
-CHOSEN = (*CORE, "nuplan pdm-closed-scalar tracks")
-"""Eleven cells on which winners are chosen on validation units."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.allocators.pixel import BLOCKS, CHANNELS
 from deepval.arrays import Bool, Float
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
@@ -163,18 +162,6 @@ def read_kitti(
     those of `Kitti`.
     """
     return read_units(Kitti(root, **options), units)
-
-
-def pixel_parameters() -> int:
-    """Number of trained parameters: convolutions, scale and shift of each of their
-    channels, and the head.
-    """
-    layers = [layer for block in BLOCKS for layer in block.convolutions]
-    taps = [
-        outputs * inputs * rows * columns
-        for outputs, inputs, rows, columns in (la.weight_shape for la in layers)
-    ]
-    return sum(taps) + sum(2 * layer.outputs for layer in layers) + CHANNELS + 1
 
 
 def standings(

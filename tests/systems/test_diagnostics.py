@@ -6,10 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from commands import PYTHON, run_process
 from deepval.allocators.models import Boosting
-from deepval.cells.build import cells
 from deepval.diagnostics import (
-    DIAGNOSTICS,
-    Diagnostic,
     Evidence,
     MultiMetric,
     PerceptionGain,
@@ -19,13 +16,11 @@ from deepval.diagnostics import (
 )
 from deepval.errors import InputError
 from deepval.perception.reported.detections import NEVER_RUN
-from deepval.perception.reported.losses import LOSSES
 from deepval.systems import SYSTEMS
 from driving import detections, objects, scene, truth
 from evidence_worlds import evidence_of, material_of, shared_of
 from in_memory import DetectionSet, Recording
 from whole_sets import outcomes
-from worlds import quietly
 
 
 @pytest.fixture(autouse=True)
@@ -86,17 +81,6 @@ def test_by_hand():
     expected["E8"] = 1 / (1 + 10) + np.exp(-12 / 20)
     for name, gain in expected.items():
         assert PerceptionGain(name).scores(made) == pytest.approx([gain, 0])
-
-
-def test_every_diagnostic_says_that_it_is_one():
-    assert set(DIAGNOSTICS) == {
-        "reference-criticality",
-        "multi-metric",
-        *(f"gain-{name}" for name in LOSSES),
-    }
-    for signal in DIAGNOSTICS.values():
-        assert isinstance(signal, Diagnostic)
-        assert signal.kind == "diagnostic"
 
 
 def random_evidence(rng, *, units=6, frames=30, rows=None, noise=0.1):
@@ -163,23 +147,6 @@ def test_out_of_fold_means_that_a_units_own_values_do_not_enter():
     assert model.scores(made).tobytes() == before.tobytes()
 
 
-def test_folds_move_whole_units_in_the_order_of_their_names():
-    made = random_evidence(np.random.default_rng(3), units=5, frames=2)
-    assert unit_folds(made.table, 3).tolist() == [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]
-    assert unit_folds(made.restrict(["0001", "0004"]).table, 5).tolist() == [0, 0, 1, 1]
-
-
-def test_scores_follow_the_order_of_the_inputs():
-    rows = np.random.default_rng(4).permutation(6 * 30)
-    one, other = (
-        random_evidence(np.random.default_rng(5), rows=order) for order in (None, rows)
-    )
-    for signal in (ReferenceCriticality(), *(PerceptionGain(name) for name in LOSSES)):
-        np.testing.assert_array_equal(signal.scores(one)[rows], signal.scores(other))
-    model = MultiMetric(folds=2, learner=Boosting(trees=10, least_per_leaf=10))
-    np.testing.assert_allclose(model.scores(one)[rows], model.scores(other), rtol=1e-6)
-
-
 def test_reference_criticality_is_what_the_braking_controller_is_judged_by():
     dataset, blind = near_and_far().source, [objects([], 2)]
     found = outcomes(
@@ -225,49 +192,3 @@ def test_the_module_loads_without_scikit_learn():
         "sys.exit(bool({'sklearn', 'scipy'} & set(sys.modules)))"
     )
     assert run_process(code, program=PYTHON).code == 0
-
-
-def test_modes_without_image_boxes_are_matched_on_the_ground_though_some_unit_is_empty():  # noqa: E501
-    """A unit without detections does not tell whether its mode gives image boxes: the
-    other units do.
-    """
-    units = ("0000", "0001", "0002")
-    dataset = Recording(
-        "made-up",
-        tuple(scene(2, unit=unit) for unit in units),
-        tuple(truth([], 2, unit=unit) for unit in units),
-    )
-    solid = [(0, "Car", 0.9, *[np.nan] * 4)]
-    for silent in units:
-        found = {
-            unit: detections([] if unit == silent else solid, 2, unit=unit)
-            for unit in units
-        }
-        cuboids = {
-            unit: replace(
-                part,
-                cuboid_m=np.tile([10.0, 0, 0, 4, 2, 1.5, 0], (len(part), 1)),
-                cuboid_frame="ego",
-            )
-            for unit, part in found.items()
-        }
-        (cell,) = quietly(
-            list, cells(material(dataset, cuboids, cuboids), geometries=("cuboids",))
-        )
-        on_ground = [
-            f"{end}_{name}"
-            for end in ("cheap", "full")
-            for name in ("E1", "E2", "E3", "E4", "E7", "E8")
-        ]
-        assert list(cell.evidence) == ["reference_required_mps2", *on_ground]
-        invented = [
-            float(name == f"{unit}/000000" and unit != silent)
-            for name in cell.table.input
-            for unit in [name[:4]]
-        ]
-        assert (
-            cell.evidence["cheap_E2"].tolist()
-            == cell.evidence["full_E3"].tolist()
-            == invented
-        )
-        assert set(cell.table.attributes) == {"ego_speed_mps", "cheap_boxes"}

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepval.cells.build import built
 from deepval.cells.spec import Material, ModeSpec, specs
-from deepval.cells.unit import unit_parts
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE, Vehicle
 from deepval.planners.observation import (
@@ -26,7 +24,7 @@ from deepval.planners.observation import (
 )
 from deepval.planners.pdm_closed import PdmClosed
 from deepval.systems.driving import AHEAD_S, Driving, pose_terms
-from deepval.systems.outcomes import branches, reweight
+from deepval.systems.outcomes import reweight
 from deepval.systems.system import constants, settable, with_constants
 from driving import Lidar, known, scene
 from roads import (
@@ -40,7 +38,7 @@ from roads import (
     road,
     things,
 )
-from whole_sets import outcomes, viability
+from whole_sets import outcomes
 
 SAFETY = Driving(Stopper())
 SCALAR = replace(SAFETY, deviation_weight=0.1)
@@ -294,109 +292,6 @@ def material(units=None):
 
 def wanted(*systems):
     return specs(material(), geometries=["cuboids"], systems=list(systems))
-
-
-def test_cells_that_differ_in_weights_are_planned_once():
-    unit = next(
-        unit for unit in Roads().unit_ids() if unit not in wanted(SAFETY)[0].roles.test
-    )
-    one = unit_parts(wanted(SAFETY), unit)
-    once = len(Stopper.made)
-    assert 0 < once <= 2 * FRAMES
-    two = unit_parts(wanted(SAFETY, SCALAR), unit)
-    assert len(Stopper.made) == 2 * once
-    np.testing.assert_array_equal(one[0].outcomes.loss, two[0].outcomes.loss)
-    alone = unit_parts(wanted(SCALAR)[:1], unit)[0].outcomes
-    np.testing.assert_array_equal(alone.loss, two[1].outcomes.loss)
-    assert [part.outcomes.system for part in two] == [SAFETY, SCALAR]
-    other = Driving(Stopper(half_width_m=1.0))
-    Stopper.made.clear()
-    unit_parts(wanted(SAFETY, other), unit)
-    assert len(Stopper.made) == 2 * once
-
-
-def test_other_placings_and_persistence_are_planned_apart():
-    spec = wanted(SAFETY)[0]
-    unit = next(unit for unit in spec.units if unit not in spec.roles.test)
-    unit_parts([spec], unit)
-    once = len(Stopper.made)
-    unit_parts([spec, replace(spec, persistence=True)], unit)
-    assert len(Stopper.made) > 2 * once
-
-
-def test_modes_that_perceive_the_same_are_planned_for_once():
-    seen, drive = things([(1, 20, 0, 0, "Car")]), road()
-    made = branches(SAFETY, drive, {"a": seen, "b": seen, "c": things([])})
-    assert len(Stopper.made) == FRAMES + 1
-    np.testing.assert_array_equal(made.plans["a"], made.plans["b"])
-    for mode, objects in (("a", seen), ("c", things([]))):
-        np.testing.assert_array_equal(made.plans[mode], SAFETY.plan(objects, drive))
-    assert np.isnan(made.before[0]).all()
-
-
-def test_a_built_cell_has_both_losses(tmp_path):
-    safety, scalar = built(wanted(SAFETY, SCALAR))
-    assert len(safety.table) == 6 * (FRAMES - 1)
-    assert (safety.table.losses <= scalar.table.losses).all()
-    assert safety.id != scalar.id
-    assert safety.table.summary().affected > 0
-
-
-def test_viability_against_constant_velocity():
-    units = [Roads().read_unit(unit) for unit in Roads().unit_ids()]
-    scenes, truths = [drive for drive, _ in units], [truth for _, truth in units]
-    perceived = {"blind": [things([])] * 6, "all": [truth.objects for truth in truths]}
-    found = outcomes(SCALAR, scenes, truths, perceived=perceived)
-    check = viability(found, scenes, truths)
-    assert check.trivial == "constant velocity"
-    # What sees nothing drives straight on, as the trivial predictor does.
-    assert check.loss["blind"] == pytest.approx(check.trivial_loss)
-    assert check.viable == {"blind": False, "all": True}
-
-
-def test_the_decisive_object_is_looked_for_near_the_way_only():
-    crowd = [(0, 30.0 + i, 12.0 + 3 * i, 0.0, "Car") for i in range(40)]
-    busy = things(
-        [
-            *crowd[:20],
-            (0, 18.0, 0.3, 0.0, "Car"),
-            *crowd[20:],
-            (0, 26.0, 0.0, 0.0, "Car"),
-        ],
-        1,
-    )
-    now, before = road(1), np.full((1, 8, 4), np.nan)
-    assert SAFETY.decisive(busy, now, previous=before) == 20
-    assert len(Stopper.made) <= 2 + 2 * 6
-    assert SAFETY.decisive(things(crowd, 1), now, previous=before) is None
-    assert SAFETY.decisive(things([], 1), now, previous=before) is None
-    # Two at the same place: neither is needed, the first is enough.
-    twins = things([(0, 18.0, 0.0, 0.0, "Car"), (0, 18.0, 0.0, 0.0, "Car")], 1)
-    assert SAFETY.decisive(twins, now, previous=before) == 0
-
-
-def test_plans_in_words():
-    def plan(*, x=32.0, turn=0.0, speed=8.0):
-        return np.column_stack(
-            [
-                np.linspace(x / 8, x, 8),
-                np.zeros(8),
-                np.linspace(0, turn, 8),
-                np.full(8, speed),
-            ]
-        )
-
-    assert SAFETY.words(plan()) == "straight on, 8.0 m/s after 4 s"
-    assert SAFETY.words(plan(turn=0.5)) == "bends left, 8.0 m/s after 4 s"
-    assert SAFETY.words(plan(turn=-0.5)) == "bends right, 8.0 m/s after 4 s"
-    assert SAFETY.words(plan(x=12.0, speed=0.0)) == "stops after 12 m"
-    assert SAFETY.words(plan(x=0.1, speed=0.0)) == "stands still"
-    assert (
-        SAFETY.words(plan(x=-4.6, speed=-1.2))
-        == "emergency brake, 4.6 m back after 4 s"
-    )
-    np.testing.assert_allclose(SAFETY.path_m(plan(), 8.0)[[0, 8]], [(0, 0), (32, 0)])
-    np.testing.assert_allclose(SAFETY.poses(plan(turn=0.5))[-1], [4.0, 32.0, 0.0, 0.5])
 
 
 def test_constants_of_the_planner_are_set_by_name():

@@ -79,10 +79,3 @@ def test_a_rule_acts_and_charges_as_its_system(name):
         difference,
         atol=1e-12,
     )
-
-
-def test_other_systems_have_no_rule():
-    assert [name for name, system in SYSTEMS.items() if system.rule is not None] == [
-        "braking",
-        "receding-horizon",
-    ]

@@ -5,16 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepval.diagnostics import Evidence
 from deepval.errors import InputError
 from deepval.fit_targets import (
     TARGETS,
-    ApSwap,
     Binary,
     Cdf,
-    Gain,
     Identity,
-    OricReleased,
     OricReward,
     Rank,
     SignedCdf,
@@ -29,8 +25,6 @@ from deepval.perception.reported.ap_swap import (
     join_units,
     released_gains,
 )
-from deepval.perception.reported.detections import calibrate
-from deepval.perception.reported.losses import fit_calibration, graded_scores
 from driving import detections, random_boxes, scene, truth
 from evidence_worlds import evidence_of, material_of, shared_of
 from in_memory import DetectionSet, Recording, read_units
@@ -86,11 +80,6 @@ def drives(rng):
     return material_of(dataset, reports, threshold=0.25)
 
 
-def evidence(rng, **options):
-    """Evidence with made-up losses on `drives`."""
-    return evidence_of(drives(rng), losses_of(rng), **options)
-
-
 def losses_of(rng):
     return rng.integers(0, 4, (len(UNITS) * FRAMES, 2)).astype(float)
 
@@ -113,13 +102,6 @@ def test_signed_cdf_by_hand():
         -0 / 3,
         -3 / 3,
     ]
-
-
-def test_a_sign_that_no_fit_value_has_is_undefined():
-    fitted = SignedCdf().fit(np.array([1.0, 0.0]))
-    assert fitted.apply(np.array([1.0, 0.0])).tolist() == [1, 0]
-    assert np.isnan(fitted.apply(np.array([-1.0]))).all()
-    assert np.isnan(SignedCdf().fit(np.array([-1.0])).apply(np.array([2.0]))).all()
 
 
 def test_rank_cdf_and_binary_by_hand():
@@ -173,44 +155,6 @@ def test_a_transform_needs_finite_values(values):
         Cdf().fit(np.array(values, dtype=float))
 
 
-def test_the_table_of_targets():
-    made = evidence(np.random.default_rng(1))
-    for name, target in TARGETS.items():
-        found = labels(name, made)
-        again = labels(target, made)
-        assert found.values.tobytes() == again.values.tobytes()
-        assert found.values.shape == (len(made.table),)
-        assert np.isfinite(found.values).all()
-        assert (
-            target.classifies
-            == name.endswith("binary")
-            == (set(found.values) <= {0.0, 1.0} and "cdf" not in name)
-        )
-        assert len(np.unique(found.objective)) > 2
-    for objective in (
-        "gain-E1",
-        "gain-E5",
-        "gain-E8",
-        "oric",
-        "oric-released",
-        "ap-swap",
-    ):
-        raw = labels(objective, made)
-        np.testing.assert_array_equal(raw.values, raw.objective)
-        np.testing.assert_array_equal(
-            labels(f"{objective}-binary", made).values, raw.values > 0
-        )
-        np.testing.assert_array_equal(
-            labels(f"{objective}-cdf", made).fitted.reference, np.sort(raw.values)
-        )
-    np.testing.assert_array_equal(
-        labels("value", made).values, made.table.decision_values
-    )
-    np.testing.assert_array_equal(
-        labels("value-binary", made).values, made.table.decision_values > 0
-    )
-
-
 def test_published_objectives_are_those_of_the_kernels():
     found = drives(np.random.default_rng(2))
     made = evidence_of(found, losses_of(np.random.default_rng(2)))
@@ -237,17 +181,6 @@ def graded(found):
     """Both modes' detections as a build grades them, all units as one list."""
     pairs = [part.graded for part in shared_of(found, fit=found.units).parts]
     return [join_units(list(end)) for end in zip(*pairs, strict=True)]
-
-
-def test_labels_follow_the_order_of_the_inputs():
-    rows = np.random.default_rng(3).permutation(len(UNITS) * FRAMES)
-    one, other = (
-        evidence(np.random.default_rng(4), rows=order) for order in (None, rows)
-    )
-    for name in TARGETS:
-        np.testing.assert_array_equal(
-            labels(name, one).values[rows], labels(name, other).values
-        )
 
 
 def test_nothing_of_other_units_enters():
@@ -283,79 +216,6 @@ def test_nothing_of_other_units_enters():
     assert not np.array_equal(
         labels("ap-swap", fit).values, labels("ap-swap", made).values[: 2 * FRAMES]
     )
-
-
-def test_targets_that_cannot_be_made_are_refused():
-    found, losses = (
-        drives(np.random.default_rng(6)),
-        losses_of(np.random.default_rng(6)),
-    )
-    weak, strong = (mode.reader.report for mode in found.modes)
-    made = evidence_of(found, losses)
-    with pytest.raises(InputError, match="one of value, value-binary"):
-        labels("velue", made)
-    for modes in (
-        (replace(weak, scores="none"), strong),
-        (weak, replace(strong, scores="none")),
-    ):
-        unscored = evidence_of(material_of(found.source, modes), losses)
-        for name in ("oric", "ap-swap-cdf"):
-            with pytest.raises(
-                InputError,
-                match=(
-                    r"has no column '\w+': its modes have no probabilities or image "
-                    r"boxes to compute it from"
-                ),
-            ):
-                labels(name, unscored)
-    with pytest.raises(InputError, match="found losses only"):
-        labels("gain-E1", Evidence(made.table))
-    assert len(labels("value-signed-cdf", Evidence(made.table)).values) == len(
-        made.table
-    )
-    with pytest.raises(InputError, match="perception loss must be one of E1"):
-        Gain("E9")
-    empty = replace(
-        found.source, truths=tuple(truth([], FRAMES, unit=unit) for unit in UNITS)
-    )
-    nothing = material_of(empty, (weak, strong), threshold=0.25)
-    with pytest.raises(InputError, match="needs a reference object"):
-        evidence_of(nothing, losses)
-    with pytest.raises(InputError, match="needs a reference object"):
-        ApSwap().frame_values(*graded(nothing))
-    for objective in (OricReward(), OricReleased()):
-        assert (objective.frame_values(*graded(nothing)) == 0).all()
-
-
-def test_raw_scores_are_graded_by_the_probabilities_they_stand_for():
-    found, losses = (
-        drives(np.random.default_rng(8)),
-        losses_of(np.random.default_rng(8)),
-    )
-    weak, strong = (mode.reader.report for mode in found.modes)
-    for modes in (
-        (replace(weak, scores="raw"), strong),
-        (weak, replace(strong, scores="raw")),
-    ):
-        raw = next(mode for mode in modes if mode.scores == "raw")
-        fit = UNITS[:2]
-        graded = [
-            graded_scores(raw[t.unit], t) for t in found.source.truths if t.unit in fit
-        ]
-        fitted = fit_calibration(graded, raw.mode)
-        units = {
-            unit: calibrate(reported, fitted) for unit, reported in raw.units.items()
-        }
-        known = replace(raw, scores="probabilities", units=units)
-        expected = [known if mode is raw else mode for mode in modes]
-        one, other = (
-            evidence_of(material_of(found.source, each), losses, fit=fit)
-            for each in (modes, expected)
-        )
-        for name in ("ap_swap", "oric_reward", "oric_released"):
-            np.testing.assert_array_equal(one.columns[name], other.columns[name])
-            assert np.isfinite(one.columns[name][: 2 * FRAMES]).all()
-            assert np.isnan(one.columns[name][2 * FRAMES :]).all()
 
 
 def test_the_arbiter_takes_the_largest_expected_gain_at_each_share():

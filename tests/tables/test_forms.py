@@ -1,15 +1,13 @@
 """Files as they come: other names of columns, other separators, decimal commas, a
-column per model.
+column per model; `import` writes ours of them, and the others say so.
 """
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import deepval
 from commands import call, refusal, run
-from deepval.errors import InputWarning
-from deepval.tables.scores import align
+from deepval.errors import InputError
 
 OURS = pd.DataFrame(
     {
@@ -25,7 +23,6 @@ THEIRS = {
     "loss_small": "err_s",
     "loss_large": "err_l",
 }
-WORDS = [word for name, own in THEIRS.items() for word in ("--column", f"{name}={own}")]
 
 
 @pytest.fixture(autouse=True)
@@ -37,125 +34,57 @@ def folder(tmp_path, monkeypatch):
     theirs.to_csv("semicolons.csv", index=False, sep=";", decimal=",")
     theirs.to_csv("tabs.csv", index=False, sep="\t")
     theirs.to_parquet("theirs.parquet")
+    theirs.to_json("theirs.jsonl", orient="records", lines=True)
     scores = pd.DataFrame({"frame": OURS["input"], "conf": [0.4, 0.3, 0.2, 0.1]})
     scores.to_csv("scores.csv", index=False, sep=";", decimal=",")
-    scores.set_axis(["input", "score"], axis=1).to_csv("own.csv", index=False)
     return tmp_path
 
 
 @pytest.mark.parametrize(
-    ("file", "form"),
-    [
-        ("theirs.csv", {}),
-        ("theirs.parquet", {}),
-        ("semicolons.csv", {"sep": ";", "decimal": ","}),
-        ("tabs.csv", {"sep": "\t"}),
-        # no semicolon in its header: commas and points
-        ("theirs.csv", {"sep": ";", "decimal": ","}),
-    ],
+    "file",
+    ["theirs.csv", "theirs.parquet", "theirs.jsonl", "semicolons.csv", "tabs.csv"],
 )
-def test_every_form_is_the_same_table(file, form):
-    expected = deepval.read_values("ours.csv")
-    table = deepval.read_values(file, columns=THEIRS, **form)
-    assert table.modes == ("small", "large")
-    assert table.digest == expected.digest
+def test_every_form_is_imported_as_the_same_table(file):
+    words = ("--id", "frame", "--unit", "drive", "--loss", "err_l,err_s")
+    call("import", file, *words, "--modes", "err_s,err_l", "-o", "values.csv")
+    table = deepval.read_values("values.csv")
+    ours = deepval.read_values("ours.csv")
+    assert table.modes == ("err_s", "err_l")
+    assert table.losses.tolist() == ours.losses.tolist()
+    assert list(table.unit_ids[table.unit]) == OURS["unit"].tolist()
+    assert table.input.tolist() == ours.input.tolist()
 
 
-def test_frames_are_renamed_too():
-    table = deepval.read_values(OURS.rename(columns=THEIRS), columns=THEIRS)
-    assert table.digest == deepval.read_values(OURS).digest
+def test_our_own_columns_are_imported_as_they_are():
+    call("import", "ours.csv", "--modes", "small,large", "-o", "again.csv")
+    ours, again = deepval.read_values("ours.csv"), deepval.read_values("again.csv")
+    assert ours.digest == again.digest
 
 
-@pytest.mark.parametrize("command", ["evaluate", "threshold"])
-def test_commands_read_values_and_scores_of_another_form(command):
-    words = (
-        *WORDS,
-        "--column",
-        "score=conf",
-        "--sep",
-        ";",
-        "--decimal",
-        ",",
-        "--draws",
-        "0",
-        "--json",
-    )
-    plain = (command, "ours.csv", "-s", "mine=own.csv", "--draws", "0", "--json")
-    done = run(command, "semicolons.csv", "-s", "mine=scores.csv", *words, notes=True)
-    assert done == run(*plain, notes=True)
-    assert (done.code, '"mine"' in done.out) == (0, True)
+@pytest.mark.filterwarnings("ignore::deepval.InputWarning")
+def test_scores_of_other_names_come_along(folder):
+    words = ("--id", "frame", "--unit", "drive", "--loss", "err_s,err_l")
+    words += ("--score", "scores.csv", "--scores-out", "out")
+    call("import", "semicolons.csv", *words, "-o", "values.csv")
+    written = pd.read_parquet(folder / "out" / "scores.parquet")
+    assert written.to_dict("list") == {
+        "input": ["1", "2", "3", "4"],
+        "score": [0.4, 0.3, 0.2, 0.1],
+    }
+    assert run("evaluate", "values.csv", "-s", "out/scores.parquet").code == 0
 
 
-def test_compare_reads_two_forms_of_scores_at_once():
-    words = (*WORDS, "--sep", ";", "--decimal", ",", "--draws", "0", "--alpha", "0.5")
-    assert "own against" in call(
-        "compare", "semicolons.csv", "own.csv", "other=own.csv", *words
-    )
+@pytest.mark.parametrize("command", ["evaluate", "threshold", "report"])
+@pytest.mark.parametrize("file", ["theirs.csv", "semicolons.csv", "tabs.csv"])
+def test_files_of_another_form_are_not_judged(command, file):
+    assert "deepval import" in refusal(command, file)
 
 
-def test_a_column_per_model_needs_neither_units_nor_ids(tmp_path):
-    pd.DataFrame(
-        {"small": [1, 0, 0, 1], "large": [1, 1, 0, 0], "doubt": [1, 4, 3, 2]}
-    ).to_csv("wide.csv", index=False)
-    with pytest.warns(InputWarning, match="'unit'"):
-        table = deepval.read_values("wide.csv", rewards=["small", "large"])
-    assert table.losses.tolist() == [[-1, -1], [0, -1], [0, 0], [-1, 0]]
-    assert (len(table.unit_ids), table.input.tolist()) == (4, [0, 1, 2, 3])
-    form = deepval.tables.columns.Form({"score": "doubt"}, rewards=("small", "large"))
-    assert align(table, "doubt", "wide.csv", form).values.tolist() == [1, 4, 3, 2]
-    done = run(
-        "evaluate",
-        "wide.csv",
-        "--rewards",
-        "small,large",
-        "-s",
-        "wide.csv",
-        "--column",
-        "score=doubt",
-        "--alpha",
-        "0.25",
-        "--draws",
-        "0",
-        "--format",
-        "csv",
-        notes=True,
-    )
-    assert (done.code, "every row is its own unit" in done.err, "wide" in done.out) == (
-        0,
-        True,
-        True,
-    )
-    swapped = deepval.read_values(
-        OURS, columns={"unit": "unit"}, losses=["loss_large", "loss_small"]
-    )
-    assert np.array_equal(
-        swapped.decision_values, OURS["loss_large"] - OURS["loss_small"]
-    )
+def test_files_of_another_form_are_not_read_by_python_either():
+    with pytest.raises(InputError, match="`deepval import` reads other names"):
+        deepval.read_values("theirs.csv")
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("semicolons.csv",), "--sep"),
-        (("tabs.csv",), "--sep tab reads it."),
-        (("theirs.csv",), "--losses"),
-        (("theirs.csv", "--losses", "err_s,err_x"), "'err_x'"),
-        (("theirs.csv", *WORDS[2:]), "--column"),
-        (("ours.csv", "--column", "unit=drivee"), "'drivee'"),
-        (("ours.csv", "--column", "order=loss_small", "--column", "unit"), "--column"),
-        (("ours.csv", "--column", "unit=input", "--losses", "loss_small"), "'input'"),
-        (("ours.csv", "--losses", "loss_small"), "losses of a"),
-        (("ours.csv", "--losses", "a,b", "--rewards", "a,b"), "--losses"),
-        (("ours.csv", "--sep", ";;"), "--sep"),
-        (("ours.csv", "--decimal", ";"), "--decimal"),
-        (("ours.csv", "--column", "score=conf"), "'conf'"),
-    ],
-)
-def test_errors_name_the_option(words, sentence):
-    assert sentence in refusal("evaluate", words[0], "-s", "own.csv", *words[1:])
-
-
-def test_tables_in_pieces_have_our_columns():
-    assert "must have our columns" in refusal(
-        "evaluate", "theirs.parquet", "-s", "own.csv", *WORDS, "--memory", "0"
-    )
+def test_options_that_left_are_unknown():
+    for option in ("--column", "--losses", "--rewards", "--sep", "--decimal"):
+        assert "has no option" in refusal("evaluate", "ours.csv", option, "x")

@@ -3,17 +3,20 @@ model is right, told everywhere.
 """
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 
 import deepval
+from commands import refusal, run
 from deepval.errors import InputError, InputWarning
+from deepval.tables.logs.importing import values_from_log as estimates_from_log
 from deepval.tables.off_policy import METHODS, effective_inputs
-from deepval.tables.router_logs import values_from_log
 from worlds import judge, quietly
 
 MODES = ["small", "large"]
+values_from_log = partial(estimates_from_log, least_runs=0)  # logs of a few rows
 
 
 def log_of(losses, chance, ran, *, units=None, **more):
@@ -223,3 +226,45 @@ def test_clipping_is_told():
     )
     # rewards instead of losses
     quietly(values_from_log, GOOD | {"reward": [1, 2, 3]}, MODES)
+
+
+def service_log(runs, folder):
+    """A log of a service that drew a model for each request, large half the time; its
+    names are its own. Large is right where x is above 0.
+    """
+    rng = np.random.default_rng(7)
+    x, large = rng.normal(size=runs), np.arange(runs) % 2 == 0
+    right = np.where(large, x > 0, rng.random(runs) < 0.3)
+    lines = ["request,tenant,llm,verdict,chance,x,prompt"]
+    for i in range(runs):
+        name, verdict = MODES[int(large[i])], ["wrong", "right"][int(right[i])]
+        lines.append(f"{i:04d},t{i % 20},{name},{verdict},0.5,{x[i]},secret words")
+    (folder / "service.csv").write_text("\n".join(lines) + "\n")
+    words = ("import", folder / "service.csv", "-o", folder / "v.csv")
+    return *words, "--right", "verdict"
+
+
+def test_a_log_with_a_model_per_request_is_estimated_if_its_chances_are_known(
+    tmp_path,
+):
+    words = service_log(200, tmp_path)
+    assert "--propensity" in refusal(*words)
+    estimate = (*words, "--off-policy", "doubly-robust", "--modes", "small,large")
+    assert "--propensity" in refusal(*estimate)
+    done = run(*estimate, "--propensity", "chance", "--feature", "x", notes=True)
+    assert (done.code, "chance: probability" in done.out) == (0, True)
+    table = deepval.read_values(tmp_path / "v.csv")
+    assert list(table.input[:2]) == ["0000", "0001"]
+    assert table.losses.mean(axis=0) == pytest.approx([-0.3, -0.5], abs=0.15)
+    assert "secret" not in (tmp_path / "v.csv").read_text()
+    answer = " ".join(run("evaluate", tmp_path / "v.csv", notes=True).out.split())
+    assert "Effective inputs: small 100, large 100" in answer
+
+
+def test_estimates_on_too_few_runs_are_refused(tmp_path):
+    words = service_log(40, tmp_path)
+    options = ("--off-policy", "ipw", "--modes", "small,large", "--propensity")
+    sentence = refusal(*words, *options, "chance")
+    assert "30 effective runs" in sentence
+    assert "has 20.0" in sentence
+    assert not (tmp_path / "v.csv").exists()

@@ -45,8 +45,9 @@ def test_a_column_of_a_long_log_is_named_as_the_quality(tmp_path):
             file, models=["small", "big"], right="verdict"
         )
     # A score of a router beside it is no quality.
-    assert table.losses.tolist() == [[1, 0]] * 4
-    with pytest.raises(InputError, match="'verdit' is needed"):
+    assert table.is_reward
+    assert (-table.losses).tolist() == [[0, 1]] * 4
+    with pytest.raises(InputError, match="'verdit'; did you mean 'verdict'"):
         deepval.import_router_log(file, models=["small", "big"], right="verdit")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.judging.evaluation import groups
+from deepval.judging.extras.groups import groups
 from reference import evaluation as slow
 from worlds import judge, random_losses, random_scores, random_units, table_of
 

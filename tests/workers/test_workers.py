@@ -8,19 +8,14 @@ import time
 import warnings
 from functools import partial
 
-import cv2
-import numpy as np
 import pytest
 
-import onnx_models
-from commands import PYTHON, refusal, run_process
 from deepval.errors import InputError, InputWarning
 from deepval.workers import mapping
 from worker_tasks import (
     always_killed,
     in_folder,
     killed_once,
-    process,
     refused,
     square,
     too_large,
@@ -35,26 +30,6 @@ def two():
     """Two processes, used by several tests: joblib uses its workers again."""
     with mapping(2) as running:
         yield running
-
-
-def test_results_come_in_the_order_of_the_items(two):
-    assert list(two(square, ITEMS)) == SQUARES
-    assert list(two(square, [])) == []
-    assert os.getpid() not in two(process, ITEMS)
-
-
-def test_one_worker_is_a_loop_and_starts_nothing():
-    code = """
-import sys
-from deepval.workers import mapping
-with mapping(1) as one:
-    assert one is map
-assert "joblib" not in sys.modules
-"""
-    done = run_process(code, program=PYTHON)
-    assert (done.code, done.err) == (0, "")
-    with mapping(1) as one:
-        assert list(one(process, ["0"])) == [os.getpid()]
 
 
 def test_a_cluster_needs_two_workers():
@@ -105,23 +80,6 @@ def test_paths_are_relative_to_the_folder_of_the_command(two, tmp_path, monkeypa
         (folder / "file").write_text(name, encoding="utf-8")
         monkeypatch.chdir(folder)
         assert list(two(in_folder, ["file", "file"])) == [name, name]
-
-
-def test_a_unit_is_refused_in_the_same_words_in_a_worker(tmp_path):
-    for number in range(4):
-        folder = tmp_path / "pictures" / f"unit-{number}"
-        folder.mkdir(parents=True)
-        cv2.imwrite(str(folder / "000000.png"), np.zeros((40, 60, 3), dtype=np.uint8))
-        if number in (1, 3):
-            (folder / "000001.png").write_bytes(b"no picture")
-    weights = onnx_models.yolov8(tmp_path / "tiny.onnx")
-    words = ("perceive", tmp_path / "pictures", "-w", weights, "--size", 64)
-    here, there = (
-        refusal(*words, "--out", tmp_path / str(workers), "--workers", workers)
-        for workers in (1, 2)
-    )
-    assert here == there
-    assert "frame 1 of unit unit-1" in here
 
 
 LINGERING = """

@@ -55,6 +55,7 @@ __all__ = [
     "own_allocator",
     "read_allocator",
     "recipe_by_name",
+    "typed_names",
 ]
 
 CAUTIOUS = Boosting(trees=40, depth=2, learning_rate=0.1, least_per_leaf=80, l2=10.0)
@@ -108,19 +109,45 @@ def recipe_by_name(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def check_recipes(names: Sequence[str]) -> Sequence[str]:
-    """The names, which must be those of recipes."""
+def check_recipes(words: Sequence[str]) -> list[str]:
+    """Names of recipes from the words that the user typed, which may be own code."""
+    names = typed_names(words)
     for name in names:
         recipe_by_name(name)
     return names
 
 
-def check_allocators(names: Sequence[str]) -> list[str]:
-    """Names of signals and recipes, with `all` written out.
+def typed_names(words: Sequence[str]) -> list[str]:
+    """Names of allocators from the words that the user typed; own code is loaded, and
+    its recipes can be found by their names from then on.
+    """
+    words_by_name: dict[str, str] = {}
+    for word in words:
+        name = word
+        if word not in (*SIGNALS, *RECIPES, EVERYTHING):
+            own = own_allocator(word)
+            name = word if own is None else own.name
+            if isinstance(own, Allocator):
+                raise InputError(
+                    f"{word}: needs no fit; `deepval score CELL {word}` writes its "
+                    "scores: name a recipe or an estimator here."
+                )
+        if words_by_name.setdefault(name, word) != word:
+            raise InputError(
+                f"Allocators need different names; {words_by_name[name]} and {word} "
+                f"are both called {name!r}: rename one."
+            )
+    return list(words_by_name)
+
+
+def check_allocators(typed: Sequence[str]) -> list[str]:
+    """Names of signals and recipes from the words that the user typed, with `all`
+    written out.
 
     Raises:
         InputError: A name is unknown.
     """
+    names = typed_names(typed)
     words = (*SIGNALS, *RECIPES)
     unknown = next((name for name in names if name not in (*words, EVERYTHING)), None)
     if unknown is not None:
@@ -146,9 +173,10 @@ def own_allocator(word: str) -> Allocator | Recipe | None:
     these. A recipe becomes a row of RECIPES while the command runs, so that its files
     can be read.
     """
-    value = plugins.find(word, "allocators")
-    if value is None:
+    own = plugins.find(word, "allocators")
+    if own is None:
         return None
+    value = own.value
     name = word.rpartition(":")[2]
     if isinstance(value, type) and issubclass(value, FittedAllocator):
         raise InputError(

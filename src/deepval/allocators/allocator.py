@@ -2,16 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, nan
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from deepval import plugins
 from deepval.arrays import Float, Int
-from deepval.errors import InputError, quote
+from deepval.errors import InputError, quote, reason
 from deepval.features import Glance, Sight
 from deepval.features.cheap import LEAST_PROBABILITY, total
 from deepval.features.glances import PLACE, required_mps2
@@ -174,7 +176,14 @@ class Allocator(ABC):
 
     def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time *mode"]:
         """The scores of a unit; by default frame by frame."""
-        scores = np.array([self.score_frame(seen) for seen in sight.glances], float)
+        frames = [self.score_frame(seen) for seen in sight.glances]
+        try:
+            scores = np.array(frames, float)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"{self.name}: the scores of frames must be numbers of 64 bits, as "
+                f"many for each; they are not ({reason(error)})."
+            ) from error
         return (
             scores.reshape(len(sight), len(self.modes) - 1) if self.per_mode else scores
         )
@@ -225,14 +234,27 @@ class OwnSignal(Signal):
     uses: frozenset[Part] = frozenset(get_args(Part)) - {"image"}
 
     def _of_frame(self, glance: Glance) -> float:
-        score = self.function(glance)
-        if not isinstance(score, Real | np.bool_) or isnan(score):
+        try:
+            score = self.function(glance)
+        except InputError:
+            raise
+        except Exception as error:
+            sentence = plugins.complaint(error)
+            if sentence is None:
+                sentence = f"{self.name} fails with {type(error).__name__}: "
+                sentence += f"{reason(error)}."
+            raise InputError(sentence) from error
+        value = nan
+        if isinstance(score, Real | np.bool_):
+            with suppress(OverflowError):
+                value = float(score)
+        if isnan(value):
             raise InputError(
                 f"{self.name}: the function must return a number for every frame; "
                 f"found {quote(score)}. Return float('-inf') for a frame that is to "
                 "be escalated last."
             )
-        return float(score)
+        return value
 
 
 @dataclass(frozen=True)

@@ -394,7 +394,15 @@ class Estimator(Model):
         filled = np.where(self.empty, 0.0, rows)
         with _own_estimator("scoring", filled):
             predictions = np.asarray(getattr(self.fitted, method)(filled), dtype=float)
-        predictions = predictions[:, -1] if predictions.ndim == 2 else predictions
+        if predictions.ndim == 2:
+            columns = predictions.shape[1]
+            # the probabilities of "no" and "yes"; other columns have no order
+            if columns != 1 and (method, columns) != ("predict_proba", 2):
+                raise InputError(
+                    "an estimator must predict one finite number per row; "
+                    f"{method} gives {columns}."
+                )
+            predictions = predictions[:, -1]
         if predictions.shape != (len(rows),) or not np.isfinite(predictions).all():
             raise InputError(
                 "an estimator must predict one finite number "

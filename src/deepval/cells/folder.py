@@ -34,12 +34,15 @@ from deepval.files.canonical import (
     Manifest,
     digest_of,
     json_text,
+    plain,
     read_manifest,
     sha256,
 )
+from deepval.files.reading import check_form
 from deepval.files.writing import lock, write_atomically
 from deepval.judging.cases import JudgedCell
-from deepval.systems import SYSTEMS
+from deepval.plugins import Code
+from deepval.systems import SYSTEMS, System
 from deepval.systems.outcomes import Outcomes
 from deepval.tables.columns import Columns, cell_columns, parquet_bytes
 from deepval.tables.costs import Costs, check_modes, costs_bytes
@@ -65,6 +68,10 @@ def write(
         "id": cell.id,
         "definition": cell.spec.definition,
     }
+    if cell.spec.code:
+        definition["code"] = plain(cell.spec.code)
+    if "system" in cell.spec.code:
+        definition["tolerance"] = cell.table.tolerance
     files = {
         "values.parquet": _values_file(cell.table),
         "terms.parquet": _terms_file(cell.outcomes),
@@ -166,7 +173,19 @@ class BuiltCell(JudgedCell):
     @cached_property
     def spec(self) -> CellSpec:
         """The cell's specification."""
-        return CellSpec.from_definition(self.definition, self.table.modes)
+        spec = CellSpec.from_definition(self.definition, self.table.modes)
+        if not self.code:
+            return spec
+        # a name that a user's own system has is not looked up among deepval's
+        rule = None if "system" in self.code else spec.rule
+        return replace(spec, code=self.code, rule=rule)
+
+    @cached_property
+    def code(self) -> Mapping[str, Code]:
+        """The user's own code behind the cell, by what it is: recorded, not loaded."""
+        return check_form(
+            dict[str, Code], self.manifest.code, f"the code of {self.folder}"
+        )
 
     @cached_property
     def table(self) -> ValueTable:
@@ -174,16 +193,19 @@ class BuiltCell(JudgedCell):
         table = read_values(
             cell_columns(self.manifest, "values.parquet"), costs=self._costs
         )
+        table = replace(table, nouns=("frame", self._unit_noun))
+        return replace(table, tolerance=self._tolerance)
+
+    @property
+    def _tolerance(self) -> float:
+        """Decision values up to this size count as no change."""
+        if self.manifest.tolerance is not None:
+            return self.manifest.tolerance
         # No error here for a manifest without a system: `spec` refuses it with a full
         # message.
         system = self.definition.get("system")
-        rule = (
-            SYSTEMS.get(str(system.get("name")))
-            if isinstance(system, Mapping)
-            else None
-        )
-        table = replace(table, nouns=("frame", self._unit_noun))
-        return table if rule is None else replace(table, tolerance=rule.tolerance)
+        name = str(system.get("name")) if isinstance(system, Mapping) else ""
+        return SYSTEMS[name].tolerance if name in SYSTEMS else System.tolerance
 
     @property
     def _unit_noun(self) -> str:

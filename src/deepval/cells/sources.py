@@ -9,11 +9,12 @@ file, to the folder of the data.
 import csv
 import io
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from deepval import plugins
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import (
     DEFAULT_MODES,
@@ -21,19 +22,29 @@ from deepval.cells.spec import (
     CellSpec,
     Material,
     ModeSpec,
+    changed_constants,
     specs,
 )
-from deepval.datasets import DATASETS, Dataset, open_dataset
+from deepval.datasets import DATASETS, Dataset, open_dataset, open_own
 from deepval.datasets.synthetic import MODES, Simulated, Synthetic, WorldSettings
-from deepval.errors import InputError, InputWarning, quote
+from deepval.errors import InputError, InputWarning, UnsuitableError, quote
 from deepval.files import reading
 from deepval.files.canonical import read_json, read_toml
-from deepval.perception.modes import BUILT_IN, NAMES, FileMode, Profiled, built_in_mode
+from deepval.perception.modes import (
+    BUILT_IN,
+    NAMES,
+    FileMode,
+    Profiled,
+    built_in_mode,
+    built_in_name,
+)
 from deepval.perception.reported.cache import units_in
 from deepval.perception.reported.detection_files import is_cache
 from deepval.perception.reported.detections import ScoreKind
-from deepval.systems import System
+from deepval.plugins import Code
+from deepval.systems import NamedSystem, System, named_own, own_system
 from deepval.systems.learned import learned_planners
+from deepval.systems.system import constants, with_constants
 from deepval.tables.costs import PROFILES, check_modes
 
 
@@ -65,17 +76,20 @@ class ModeFile:
 
 
 def from_files(
-    source: Dataset, files: Sequence[ModeFile], *, units: Sequence[str] | None = None
+    source: Dataset,
+    files: Sequence[ModeFile],
+    *,
+    units: Sequence[str] | None = None,
+    code: Code | None = None,
 ) -> Material:
     """A data set on disk and its modes, cheap first, each from a file of detections or
-    built in.
+    built in; `code` is that of a data set of the user's own.
     """
     _refuse_repeated([file.name for file in files])
     source = source.for_units(units)
     chosen = source.select(units) if units is not None else _cached_units(source, files)
-    return Material(
-        source, tuple(_from_file(file, source, chosen) for file in files), chosen
-    )
+    modes = tuple(_from_file(file, source, chosen) for file in files)
+    return Material(source, modes, chosen, code=code)
 
 
 def _cached_units(source: Dataset, files: Sequence[ModeFile]) -> tuple[str, ...]:
@@ -196,6 +210,7 @@ def located(
     files: Mapping[str, Path] | None = None,
     maps: Path | None = None,
     planner: PlannerPaths | None = None,
+    code: Sequence[str] = (),
 ) -> CellSpec:
     """The cell's specification with its data set and modes at hand; InputError where
     they are not those of the build.
@@ -205,30 +220,28 @@ def located(
         root: Folder of the data set; the synthetic world needs none.
         files: File of each mode's detections; modes without a file need none.
         maps: Folder of lane maps, where the cell was built with one.
-        planner: Weights and masks of a learned planner that is to plan again; without
-            them, the specification can read the data and cannot plan.
+        planner: Weights and masks of a learned planner that is to plan again.
+        code: Words of the user's own code that may be loaded. A data set of the user's
+            own cannot be read without its word.
+
+    Without its planner or its code, a system cannot plan again; the specification can
+    still read the data.
     """
     spec = cell.spec
-    material = (
-        _synthetic(spec)
-        if spec.dataset == "synthetic"
-        else _from_files(cell, root, files or {}, maps)
+    if needs_files(cell):
+        material = _from_files(cell, root, files or {}, maps, code)
+    else:
+        material = _synthetic(spec)
+    rule = _system_again(cell, planner, code)
+    # Only the data are asked for here: the name of a system may be the user's own.
+    (local,) = specs(material, geometries=[spec.geometry], persistence=spec.persistence)
+    local = replace(
+        local,
+        system=spec.system,
+        constants=spec.constants if rule is None else constants(rule),
+        rule=rule,
+        code=spec.code,
     )
-    absent = spec.learned is not None and planner is None
-    system: str | System = spec.system
-    if spec.learned and planner:
-        (system,) = learned_planners(
-            [spec.learned], weights=planner.weights, masks=planner.masks
-        )
-    (local,) = specs(
-        material,
-        geometries=[spec.geometry],
-        systems=["braking" if absent else system],
-        persistence=spec.persistence,
-        changes=spec.set_constants(),
-    )
-    if absent:
-        local = replace(local, system=spec.system, constants=spec.constants, rule=None)
     if local.id != cell.id:
         differences = local.differences(spec) or ("its definition differs",)
         raise InputError(
@@ -238,8 +251,45 @@ def located(
     return local
 
 
+def check_confirmed(cells: Iterable[BuiltCell], words: Sequence[str]) -> None:
+    """Raise where the user confirmed code that none of the cells was built with."""
+    recorded = {code.name: code.word for cell in cells for code in cell.code.values()}
+    for word in words:
+        if plugins.code_name(word) not in recorded:
+            names = ", ".join(sorted(recorded.values())) or "none"
+            raise InputError(
+                f"--code must be code that the cells were built with ({names}); found "
+                f"{word!r}."
+            )
+
+
+def _system_again(
+    cell: BuiltCell, planner: PlannerPaths | None, words: Sequence[str]
+) -> System | None:
+    """The cell's downstream system, ready to plan; None where its files, its code or
+    this version of deepval cannot.
+    """
+    spec = cell.spec
+    if "system" in cell.code:
+        own = plugins.confirmed(cell.code["system"], words, "systems")
+        if own is None:
+            return None
+        system = named_own(own).system
+        return with_constants(system, changed_constants(system, spec.constants or {}))
+    if spec.learned is not None:
+        if planner is None:
+            return None
+        (learned,) = learned_planners(
+            [spec.learned], weights=planner.weights, masks=planner.masks
+        )
+        return learned
+    if spec.rule is None:
+        return None
+    return with_constants(spec.rule, spec.set_constants())
+
+
 def needs_files(cell: BuiltCell) -> bool:
-    """Whether the folder of the cell's data set must be passed to read it again."""
+    """Whether files or code of a data set are needed to read the cell's data again."""
     return cell.spec.dataset != "synthetic"
 
 
@@ -262,23 +312,42 @@ def _synthetic(spec: CellSpec) -> Material:
 
 
 def _from_files(
-    cell: BuiltCell, root: Path | None, files: Mapping[str, Path], maps: Path | None
+    cell: BuiltCell,
+    root: Path | None,
+    files: Mapping[str, Path],
+    maps: Path | None,
+    words: Sequence[str],
 ) -> Material:
     spec = cell.spec
-    if root is None:
-        raise InputError(
-            f"{cell.folder}: its data set must be read again: "
-            "give its folder with --root."
-        )
+    source = _dataset_again(cell, root, maps, words)
     named = [_mode_file(cell, mode, files) for mode in spec.modes]
-    source = open_dataset(
-        spec.dataset, root, **({} if maps is None else {"maps": maps})
-    )
     source = source.for_units(
         [name for item in spec.choices.values() for name in item.get("scenes", ())]
         or None
     )
     return replace(from_files(source, named, units=spec.units), left_out=spec.left_out)
+
+
+def _dataset_again(
+    cell: BuiltCell, root: Path | None, maps: Path | None, words: Sequence[str]
+) -> Dataset:
+    """The cell's data set, opened again."""
+    code = cell.code.get("dataset")
+    if code is not None:
+        own = plugins.confirmed(code, words, "datasets")
+        if own is None:
+            raise UnsuitableError(
+                f"{cell.folder}: its data set is your own code, which is read again "
+                f"when you confirm it: give --code {code.word}."
+            )
+        return open_own(own, root)
+    if root is None:
+        raise InputError(
+            f"{cell.folder}: its data set must be read again: "
+            "give its folder with --root."
+        )
+    options = {} if maps is None else {"maps": maps}
+    return open_dataset(cell.spec.dataset, root, **options)
 
 
 def _mode_file(cell: BuiltCell, mode: ModeSpec, files: Mapping[str, Path]) -> ModeFile:
@@ -294,6 +363,7 @@ def _mode_file(cell: BuiltCell, mode: ModeSpec, files: Mapping[str, Path]) -> Mo
         threshold=mode.threshold,
         scores=mode.made.get("scores"),
         classes=mode.classes,
+        like=built_in_name(mode.made) if built_in else None,
         seed=mode.made.get("seed", 0),
         frames_run=mode.made.get("frames_run"),
     )
@@ -368,35 +438,40 @@ class SearchFolders:
         return next((path for path in paths if reading.exists(path)), paths[0])
 
 
-def read_specification(path: Path, data: Path | None = None) -> list[BuildGroup]:
+def read_specification(
+    path: Path, data: Path | None = None, *, code: Sequence[str] = ()
+) -> list[BuildGroup]:
     """The cells that a file specifies: every combination of its geometries and systems,
     for each pair of modes.
+
+    Args:
+        path: The file.
+        data: Folder in which its files are searched for, too.
+        code: Words of the user's own code that the file may name.
     """
     fields = read_json(path) if path.suffix == ".json" else read_toml(path)
     try:
         return _cells(
             fields,
             SearchFolders((path.parent,) if data is None else (path.parent, data)),
+            code,
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _cells(fields: Mapping[str, Any], folders: SearchFolders) -> list[BuildGroup]:
+def _cells(
+    fields: Mapping[str, Any], folders: SearchFolders, words: Sequence[str]
+) -> list[BuildGroup]:
     _check_fields(fields, FIELDS, "a specification")
     for name in ("dataset", "geometry", "system"):
         if name not in fields:
             raise InputError(f"a specification must name its {name}; found none.")
-    if fields["dataset"] not in DATASETS:
-        raise InputError(
-            "a data set must "
-            f"be one of {', '.join(DATASETS)}; found {fields['dataset']!r}."
-        )
-    material = (
-        _world_material(fields)
-        if fields["dataset"] == "synthetic"
-        else _file_material(fields, folders)
-    )
+    if fields["dataset"] == "synthetic":
+        material = _world_material(fields)
+    else:
+        material = _file_material(fields, folders, words)
+    systems = [_specified_system(name, words) for name in _names(fields["system"])]
     costs = fields.get("costs")
     costs = (
         None
@@ -411,13 +486,50 @@ def _cells(fields: Mapping[str, Any], folders: SearchFolders) -> list[BuildGroup
         specs(
             pair,
             geometries=_names(fields["geometry"]),
-            systems=_names(fields["system"]),
+            systems=systems,
             persistence=fields.get("persistence", False),
             changes=fields.get("constants"),
         )
         for pair in _by_pair(material, fields.get("pairs"))
     ]
     return [BuildGroup(tuple(pair_specs), costs) for pair_specs in specs_by_pair]
+
+
+def _confirmed(word: str, words: Sequence[str], what: str) -> str:
+    """The word that the user typed for code that a specification names."""
+    typed = plugins.typed_word(word, words)
+    if typed is None:
+        raise InputError(
+            f"{what} {word} is your own code, which runs when you confirm it: give "
+            f"--code {word}."
+        )
+    return typed
+
+
+def _specified_system(name: str, words: Sequence[str]) -> str | NamedSystem:
+    if not plugins.names_code(name):
+        return name
+    return own_system(_confirmed(name, words, "the system")) or name
+
+
+def _specified_dataset(
+    fields: Mapping[str, Any], folders: SearchFolders, words: Sequence[str]
+) -> tuple[Dataset, Code | None]:
+    """The data set of a specification, and its code where it is the user's own."""
+    name = fields["dataset"]
+    root = folders.path(fields["root"]) if "root" in fields else None
+    if plugins.names_code(name):
+        own = plugins.find(_confirmed(name, words, "the data set"), "datasets")
+        assert own is not None
+        return open_own(own, root), own.code
+    if name not in DATASETS:
+        raise InputError(
+            f"a data set must be one of {', '.join(DATASETS)}; found {name!r}."
+        )
+    if root is None:
+        raise InputError(f"data set {name} needs root, the folder of its files.")
+    maps = {"maps": folders.path(fields["maps"])} if "maps" in fields else {}
+    return open_dataset(name, root, **maps), None
 
 
 def _by_pair(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
@@ -471,17 +583,15 @@ def _world_material(fields: Mapping[str, Any]) -> Material:
     )
 
 
-def _file_material(fields: Mapping[str, Any], folders: SearchFolders) -> Material:
+def _file_material(
+    fields: Mapping[str, Any], folders: SearchFolders, words: Sequence[str]
+) -> Material:
     _refuse_fields(fields, OF_THE_WORLD[1:], "a data set on disk")
-    if "root" not in fields or len(fields.get("modes", {})) < 2:
-        raise InputError(
-            f"data set {fields['dataset']} needs root, the folder of its files, and "
-            "two or more modes."
-        )
-    maps = {"maps": folders.path(fields["maps"])} if "maps" in fields else {}
-    source = open_dataset(fields["dataset"], folders.path(fields["root"]), **maps)
+    source, code = _specified_dataset(fields, folders, words)
+    if len(fields.get("modes", {})) < 2:
+        raise InputError(f"data set {fields['dataset']} needs two or more modes.")
     files = [_specified_mode(name, fields, folders) for name in fields["modes"]]
-    material = from_files(source, files, units=fields.get("units"))
+    material = from_files(source, files, units=fields.get("units"), code=code)
     if "left_out" not in fields:
         return material
     path, units = folders.path(fields["left_out"]), source.unit_ids()

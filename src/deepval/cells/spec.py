@@ -7,7 +7,7 @@ also has the data set and the reports on this machine.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePosixPath
 from shlex import quote as quoted
@@ -17,7 +17,7 @@ import numpy as np
 
 from deepval.arrays import Int
 from deepval.datasets import Dataset
-from deepval.errors import InputError, quote
+from deepval.errors import InputError, UnsuitableError, quote
 from deepval.files.canonical import (
     digest_of,
     file_digest,
@@ -28,7 +28,8 @@ from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import Detections, persistent
 from deepval.planners.neural.planner import GET
-from deepval.systems import LEARNED, SYSTEMS, System
+from deepval.plugins import Code
+from deepval.systems import LEARNED, SYSTEMS, NamedSystem, System
 from deepval.systems.learned import MARKS
 from deepval.systems.system import constants, settable, with_constants
 from deepval.tables.split import Split, split
@@ -106,6 +107,8 @@ class CellSpec:
         left_out: Numbers of frames that are perceived but are no inputs, by unit.
         choices: Parts of units that are read, by unit, where it is not all of their
             files.
+        code: The user's own code behind its "dataset" and its "system", where it is
+            not deepval's.
     """
 
     dataset: str
@@ -120,6 +123,7 @@ class CellSpec:
     rule: System | None = field(default=None, repr=False)
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
     choices: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    code: Mapping[str, Code] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.modes) < 2:
@@ -234,7 +238,9 @@ class CellSpec:
         if self.dataset == "synthetic":
             words += _synthetic_words(self.modes)
         else:
-            words.append(f"--dataset {self.dataset} --root {quoted(root)}")
+            own = self.code.get("dataset")
+            dataset = self.dataset if own is None else quoted(own.word)
+            words.append(f"--dataset {dataset} --root {quoted(root)}")
             words += [
                 f"--seed {seed}"
                 for seed in sorted(
@@ -269,6 +275,8 @@ class CellSpec:
         """
         if self.rule is None and self.learned is not None:
             return (f"--system {self.learned}", "--weights WEIGHTS", "--masks MASKS")
+        if "system" in self.code:
+            return (f"--system {quoted(self.code['system'].word)}",)
         return (
             (f"--system {self.system}",)
             if self.rule is None
@@ -295,12 +303,17 @@ class CellSpec:
         where it is not.
         """
         if self.rule is None and self.learned is not None:
-            raise InputError(
+            raise UnsuitableError(
                 f"{self.name}: the learned planner needs its files to plan again: "
                 "give --weights and --masks."
             )
+        if self.rule is None and "system" in self.code:
+            raise UnsuitableError(
+                f"{self.name}: its system is your own code, which plans again when "
+                f"you confirm it: give --code {self.code['system'].word}."
+            )
         if self.rule is None:
-            raise InputError(
+            raise UnsuitableError(
                 f"{self.name}: this version does not know the system {self.system}: "
                 "build the cell with it."
             )
@@ -317,16 +330,10 @@ class CellSpec:
 
     def set_constants(self) -> dict[str, float]:
         """Constants that differ from the system's defaults, by name."""
-        default, own = SYSTEMS.get(self.system), plain(self.constants or {})
-        if default is None:
+        default = SYSTEMS.get(self.system)
+        if default is None or "system" in self.code:
             return {}
-        changed = {}
-        for name, (holder, value) in settable(default).items():
-            current = own.get(name) if holder is None else own.get(holder, {}).get(name)
-            changed |= (
-                {name: current} if current != value and current is not None else {}
-            )
-        return changed
+        return changed_constants(default, self.constants or {})
 
     @cached_property
     def roles(self) -> Split:
@@ -373,21 +380,22 @@ class CellSpec:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """The material of cells: data set, units to read, modes (cheap first), and frames
-    by unit that are no inputs.
+    """The material of cells: data set, units to read, modes (cheap first), frames by
+    unit that are no inputs, and the code of a data set of the user's own.
     """
 
     source: Dataset
     modes: tuple[ModeSpec, ...]
     units: tuple[str, ...]
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    code: Code | None = None
 
 
 def specs(
     material: Material,
     *,
     geometries: Sequence[str] = ("monocular",),
-    systems: Sequence[str | System] = ("braking",),
+    systems: Sequence[str | System | NamedSystem] = ("braking",),
     persistence: bool = False,
     changes: Mapping[str, float] | None = None,
 ) -> list[CellSpec]:
@@ -396,7 +404,7 @@ def specs(
     Args:
         material: Data set and modes.
         geometries: How detections become objects: names in PLACINGS.
-        systems: Names of downstream systems, or systems.
+        systems: Names of downstream systems, or systems, all of different names.
         persistence: Whether a detection must persist over three frames to pass.
         changes: Constants to change, by name; each must be a constant of at least one
             of the systems.
@@ -416,11 +424,12 @@ def specs(
             raise InputError(
                 f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}."
             )
-    rules = [
-        (item, _system(item)) if isinstance(item, str) else (item.called, item)
-        for item in systems
-    ]
-    rules = _with_changes(rules, changes or {})
+    if len(set(geometries)) < len(geometries):
+        raise InputError("Geometries must be different; one is given twice.")
+    named = [_named(item) for item in systems]
+    _check_names(named)
+    rules = _with_changes(named, changes or {})
+    own = {} if material.code is None else {"dataset": material.code}
     return [
         CellSpec(
             dataset=source.name,
@@ -429,16 +438,53 @@ def specs(
             modes=material.modes,
             geometry=geometry,
             persistence=persistence,
-            system=name,
-            constants=constants(rule),
+            system=item.name,
+            constants=constants(item.system),
             source=source,
-            rule=rule,
+            rule=item.system,
             left_out=material.left_out,
             choices=choices,
+            code=own if item.code is None else {**own, "system": item.code},
         )
         for geometry in geometries
-        for name, rule in rules
+        for item in rules
     ]
+
+
+def _named(item: str | System | NamedSystem) -> NamedSystem:
+    if isinstance(item, NamedSystem):
+        return item
+    if isinstance(item, str):
+        return NamedSystem(item, _system(item))
+    return NamedSystem(item.called, item)
+
+
+def _check_names(systems: Sequence[NamedSystem]) -> None:
+    """Raise where two systems have one name: their cells would be one folder."""
+    first: dict[str, NamedSystem] = {}
+    for item in systems:
+        other = first.setdefault(item.name, item)
+        if other is item:
+            continue
+        words = [own.code.word for own in (other, item) if own.code is not None]
+        both = f" ({', '.join(words)})" if words else ""
+        raise InputError(
+            f"Downstream systems need different names; {item.name!r} is the name of "
+            f"two{both}: leave one out, or give it another field `name`."
+        )
+
+
+def changed_constants(default: System, current: Mapping[str, Any]) -> dict[str, float]:
+    """The constants that are single numbers and differ from those of a system, by
+    name.
+    """
+    own = plain(current)
+    changed = {}
+    for name, (holder, value) in settable(default).items():
+        number = own.get(name) if holder is None else own.get(holder, {}).get(name)
+        if number is not None and number != value:
+            changed[name] = number
+    return changed
 
 
 def _synthetic_words(modes: Sequence[ModeSpec]) -> list[str]:
@@ -508,32 +554,25 @@ def _phrase(value: Any) -> str:
 
 
 def _with_changes(
-    rules: Sequence[tuple[str, System]], changes: Mapping[str, float]
-) -> list[tuple[str, System]]:
+    systems: Sequence[NamedSystem], changes: Mapping[str, float]
+) -> list[NamedSystem]:
     """The systems with changed constants; each system takes the changes to its own
     constants.
     """
-    names_by_system = [{*settable(rule), *rule.also_called} for _, rule in rules]
+    names_by_system = [
+        {*settable(item.system), *item.system.also_called} for item in systems
+    ]
     all_names = sorted(set().union(*names_by_system))
     for constant in changes:
         if constant not in all_names:
             raise InputError(
                 f"A constant must be one of {', '.join(all_names)}; found {constant!r}."
             )
-    return [
-        (
-            name,
-            with_constants(
-                rule,
-                {
-                    constant: value
-                    for constant, value in changes.items()
-                    if constant in own
-                },
-            ),
-        )
-        for (name, rule), own in zip(rules, names_by_system, strict=True)
-    ]
+    changed = []
+    for item, own in zip(systems, names_by_system, strict=True):
+        applied = {name: value for name, value in changes.items() if name in own}
+        changed.append(replace(item, system=with_constants(item.system, applied)))
+    return changed
 
 
 def _system(name: str) -> System:

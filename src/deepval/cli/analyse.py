@@ -14,7 +14,13 @@ import typer
 
 from deepval.allocators import check_recipes
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
+from deepval.cells.sources import (
+    PlannerPaths,
+    check_confirmed,
+    is_specification,
+    located,
+    needs_files,
+)
 from deepval.cells.spec import CellSpec
 from deepval.cli import options
 from deepval.cli.commands import LOOK, lazy_group
@@ -80,6 +86,14 @@ class Cells(OptionGroup):
     ]
     data: DataFolder = None
     work: WorkFolder = WORK
+    code: Annotated[
+        list[str] | None,
+        option(
+            "--code",
+            "FILE.py:NAME of your own code that cells were built with or that "
+            "specifications name, to run it. Repeatable.",
+        ),
+    ] = None
     specs: dict[str, CellSpec] = field(default_factory=dict, init=False, repr=False)
 
     def by_path(self) -> dict[str, BuiltCell]:
@@ -113,7 +127,12 @@ class Cells(OptionGroup):
     def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
         with step_bar() as step:
             collected = find_cells(
-                names, data=self.data, work=self.work, watch=watch, step=step
+                names,
+                data=self.data,
+                work=self.work,
+                code=self.code or (),
+                watch=watch,
+                step=step,
             )
         self.specs.update(collected.specs)
         reasons = lists_by_key(
@@ -197,6 +216,8 @@ class ReadAgain(OptionGroup):
                 "--weights and --masks are of cells of the learned planner, and none "
                 "is given: leave them out."
             )
+        words = sources.code or []
+        check_confirmed(built.values(), words)
         files = options.named_files(self.mode, "Modes")
         built_specs = {
             name: cell_spec
@@ -207,11 +228,21 @@ class ReadAgain(OptionGroup):
             name: cell
             for name, cell in built.items()
             if name not in built_specs
-            and (all_needed or self.root is not None or not needs_files(cell))
+            and (
+                all_needed
+                or self.root is not None
+                or (words and "dataset" in cell.code)
+                or not needs_files(cell)
+            )
         }
         return built_specs | {
             name: located(
-                cell, root=self.root, files=files, maps=self.maps, planner=paths
+                cell,
+                root=self.root,
+                files=files,
+                maps=self.maps,
+                planner=paths,
+                code=words,
             )
             for name, cell in to_locate.items()
         }

@@ -23,7 +23,7 @@ from deepval.perception.modes import NAMES, built_in_mode
 from deepval.perception.placing import PLACINGS
 from deepval.planners.neural.planner import GET
 from deepval.protocol.cell_builds import current_cell, rebuild
-from deepval.systems import LEARNED, SYSTEMS, System, own_system
+from deepval.systems import LEARNED, SYSTEMS, NamedSystem, System, own_system
 from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
 from deepval.tables.values import ValueTable
@@ -348,7 +348,11 @@ def _material(
             modes, seed=start, threshold=least, classes=classes or None, units=units
         ), thresholds
     mode_files = [_mode_file(text, thresholds, kinds, classes, start) for text in modes]
-    return sources.from_files(files.open(), mode_files, units=units), thresholds
+    own = None if kind in DATASETS else plugins.find(kind, "datasets")
+    material = sources.from_files(
+        files.open(), mode_files, units=units, code=None if own is None else own.code
+    )
+    return material, thresholds
 
 
 def _count_matched(
@@ -381,7 +385,7 @@ def _class_names(dataset: str) -> tuple[str, ...]:
 
 def _rules(
     names: list[str], weights: Path | None, masks: Path | None
-) -> list[str | System]:
+) -> list[str | System | NamedSystem]:
     """Downstream systems: the learned planner's with its files, all others by name."""
     own = {
         name: own_system(name)

@@ -310,6 +310,11 @@ def run() -> None:
         message = plugins.complaint(error) or _machine_complaint(error)
         if message is None:
             raise
+    except SystemExit as end:
+        # the user's own code must not end a command as if it were done
+        message = plugins.complaint(end)
+        if message is None:
+            raise
     else:
         return
     finally:

@@ -18,17 +18,7 @@ if TYPE_CHECKING:
     from deepval.tables.scores import Scores
 
 Format = Literal["console", "csv", "markdown", "latex", "json"]
-KEPT = (
-    "costs",
-    "modes",
-    "units",
-    "missing",
-    "column",
-    "losses",
-    "rewards",
-    "sep",
-    "decimal",
-)
+KEPT = ("costs", "modes", "units", "missing")
 """Options that other commands on the same files need too."""
 
 
@@ -41,6 +31,9 @@ def evaluate(
     budgets: options.ChargedBudgets = options.CHARGED_DEFAULTS,
     draws: options.DrawOptions = options.DRAWS_DEFAULTS,
     own: Annotated[tuple[str, ...], Parameter(group=options.SUBJECT)] = (),
+    keep: Annotated[str | None, Parameter(group=options.BUDGETS)] = None,
+    at_least: Annotated[str | None, Parameter(group=options.BUDGETS)] = None,
+    table_by: options.TableBy = (),
     calibrate: options.Calibration = None,
     by: Annotated[tuple[str, ...], Parameter(group=options.TABLES)] = (),
     memory: Annotated[str | None, Parameter(group=options.SUBJECT)] = None,
@@ -77,6 +70,10 @@ def evaluate(
     Args:
         own: Your own allocators: only these are recommended, others are compared.
             Repeatable. Default: all.
+        keep: Name the cheapest option that is shown to keep this share of the dearest
+            mode's quality, such as 99%; of losses, of what it gains.
+        at_least: The same for a quality per input, such as 0.83, or for that of a mode:
+            MODE or MODE-1pt (a point is 0.01).
         by: Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there.
             Repeatable.
         memory: Memory limit, such as 1.5GB; larger Parquet files are read in pieces. 0:
@@ -121,15 +118,7 @@ def evaluate(
         check_writable(out)
 
     files = options.named_files(scores)
-    form_of_files = subject.form
     table_on_disk = on_disk(values, files, memory)
-    if table_on_disk is not None and form_of_files.names(
-        scores=False
-    ) | form_of_files.names(scores=True):
-        raise InputError(
-            f"{values}: a table that is read in pieces must have our columns "
-            f"({table_on_disk.why}): rename them in the file, or give more --memory."
-        )
 
     note = None
     if table_on_disk is None:
@@ -159,6 +148,9 @@ def evaluate(
         "calibration": calibration_units,
         "by": by,
         "own": own,
+        "table_by": table_by,
+        "keep": keep,
+        "at_least": at_least,
         "missing": subject.missing,
         "missing_costs": case.missing_costs(
             scored, levels, requested=bool(budgets.budget)

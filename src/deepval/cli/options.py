@@ -21,7 +21,6 @@ from deepval.files import reading
 if TYPE_CHECKING:
     from deepval.judging.allowances import Budget
     from deepval.judging.cases import EvaluationData
-    from deepval.tables.columns import Form
     from deepval.tables.scores import Scores
 
 MOST_DRAWS = 10_000_000
@@ -30,7 +29,7 @@ LONGEST_NUMBER = 20
 
 ARGUMENTS = "Arguments"
 SUBJECT = "What is judged"
-FILES = "Files of another form"
+COLUMNS = "Columns of the log"
 BUDGETS = "Budgets"
 INTERVALS = "Intervals"
 TABLES = "Further tables"
@@ -40,7 +39,7 @@ OUTPUT = "Output"
 HEADINGS = (
     ARGUMENTS,
     SUBJECT,
-    FILES,
+    COLUMNS,
     BUDGETS,
     INTERVALS,
     TABLES,
@@ -101,6 +100,16 @@ ScoreFiles = Annotated[
             "Scores files with columns input, score: -s a.csv b.csv, or NAME=FILE. "
             "Repeatable. For a cell also names of files in its folder scores; default: "
             "all of them."
+        ),
+    ),
+]
+TableBy = Annotated[
+    tuple[str, ...],
+    Parameter(
+        group=SUBJECT,
+        help=(
+            "Also judge a table that names a mode for each value of this column (task, "
+            "tenant, unit), chosen out of fold. Repeatable."
         ),
     ),
 ]
@@ -244,8 +253,7 @@ class ChargedBudgets(Budgets):
 @Parameter(name="*")
 @dataclass(frozen=True)
 class SubjectOptions:
-    """The costs, modes, units and inputs that are judged, and how their files differ
-    from ours.
+    """The costs, modes, units and inputs that are judged.
 
     Attributes:
         costs: Costs of modes and allocators: a .toml file or a profile
@@ -256,13 +264,6 @@ class SubjectOptions:
             validation, train, fit or all. Default: test, or all if no scores were
             fitted.
         missing: Inputs without a score: error, or worst (ranked last).
-        column: OURS=YOURS: your name of a column, such as unit=drive or score=conf.
-            Repeatable.
-        losses: Columns of losses that are named after the modes, cheap first:
-            small,large.
-        rewards: The same with rewards, such as 1 for a right answer and 0.
-        sep: Sign between cells, or tab; files without it have commas.
-        decimal: Decimal sign of files with --sep.
         cheap_always_runs: The cheap output is needed on every input, so that running
             another mode alone saves nothing.
     """
@@ -271,38 +272,14 @@ class SubjectOptions:
     modes: Annotated[str | None, Parameter(group=SUBJECT)] = None
     units: Annotated[str | None, Parameter(group=SUBJECT)] = None
     missing: Annotated[Missing, Parameter(group=SUBJECT)] = "error"
-    column: Annotated[tuple[str, ...], Parameter(group=FILES)] = ()
-    losses: Annotated[str | None, Parameter(group=FILES)] = None
-    rewards: Annotated[str | None, Parameter(group=FILES)] = None
-    sep: Annotated[str, Parameter(group=FILES)] = ","
-    decimal: Annotated[str, Parameter(group=FILES)] = "."
     cheap_always_runs: Annotated[bool, Parameter(group=SUBJECT)] = False
-
-    @property
-    def form(self) -> "Form":
-        """How the columns and signs of the files differ from ours."""
-        from deepval.tables.columns import TAB, Form
-
-        columns = {}
-        for text in self.column:
-            ours, _, yours = text.partition("=")
-            columns[ours] = yours
-        if not all(columns.values()) or len(columns) < len(self.column):
-            raise InputError(
-                "--column must be OURS=YOURS, "
-                f"each once; found {' '.join(self.column)!r}."
-            )
-        sep = TAB if self.sep in ("tab", "\\t") else self.sep
-        losses = name_list(self.losses) or ()
-        rewards = name_list(self.rewards) or ()
-        return Form(columns, sep, self.decimal, losses, rewards)
 
     def case(self, values: Path) -> "EvaluationData":
         """The cell or values file with these costs and modes."""
         from deepval.judging.cases import read_evaluation_data
 
         case = read_evaluation_data(
-            values, costs=self.costs, modes=name_list(self.modes), form=self.form
+            values, costs=self.costs, modes=name_list(self.modes)
         )
         if not self.cheap_always_runs:
             return case

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from deepval.cli import options, terminal
+from deepval.cli.table_routers import TABLE_DEFAULTS, TableOptions, write_table
 from deepval.cli.terminal import say
 from deepval.errors import InputError, few
 
 if TYPE_CHECKING:
     from deepval.judging.cases import EvaluationData
     from deepval.results import Answer
+    from deepval.tables.logs.roles import NamedColumns
     from deepval.tables.scores import Scores
+    from deepval.tables.values import ValueTable
 
 Policy = Literal[
     "best",
@@ -30,6 +33,7 @@ Policy = Literal[
     "conformal-harm",
 ]
 Method = Literal["doubly-robust", "ipw", "self-normalised"]
+Repeat = Literal["first", "mean", "trial"]
 """Words that an option takes; the library has the same ones (tests/cli)."""
 
 
@@ -47,6 +51,7 @@ class CalibratedSubject(options.SubjectOptions):
 
 CALIBRATED_DEFAULTS = CalibratedSubject()
 CERTIFICATE = "--harm-at-most"
+VALUES = Path("values.parquet")
 DENIED = 3
 """Exit code where the answer is not to run the router."""
 
@@ -57,6 +62,7 @@ def threshold(
     *,
     scores: options.ScoreFiles = (),
     subject: CalibratedSubject = CALIBRATED_DEFAULTS,
+    groups: TableOptions = TABLE_DEFAULTS,
     calibrate: options.Calibration = None,
     alpha: Annotated[
         float, Parameter(validator=options.Between(), group=options.BUDGETS)
@@ -84,7 +90,8 @@ def threshold(
     must not choose. Where it is `do not run`, nothing is written: exit code 3. The
     policy is replayed in time order on the calibration units (a cell's validation
     units, or all units of a values file); rate, gain and interval are those of the
-    replay. `deepval.Router.load` reads the file.
+    replay. `deepval.Router.load` reads the file. With --table-by it is a table with a
+    mode for each group, which `deepval.TableRouter.load` reads.
 
     Example: deepval threshold values.csv -s mine.csv --alpha 0.2 --out router.json
 
@@ -110,18 +117,36 @@ def threshold(
     from deepval.report.tables import threshold_table
     from deepval.report.tables.certificate import certificate_table
 
+    charged = _charged(alpha, budget, rails, skipping=skipping)
     if out is not None:
         check_writable(out)
-    if bound is not None and harm is None:
-        raise InputError(
-            "--bound applies only to --harm-at-most: give it too, or leave --bound out."
+    _check_bound(bound, harm)
+    if groups != TABLE_DEFAULTS:
+        stated_others = {
+            "--scores": bool(scores),
+            "--base": base is not None,
+            "--policy": policy != "best",
+            CERTIFICATE: harm is not None,
+            "--one-stream": one_stream,
+        }
+        groups.check([name for name, is_stated in stated_others.items() if is_stated])
+        case = subject.case(values)
+        is_written = write_table(
+            case,
+            charged.first(case, {}),
+            groups,
+            calibration=case.units(
+                options.unit_list(calibrate, case.roles), usual="validation"
+            ),
+            draws=draws,
+            force=force,
+            out=out,
+            json=json,
         )
+        return DENIED * (not is_written)
     case, scored = _calibrated(subject, values, scores)
     ((name, own),) = scored.items()
-    stated = () if budget is None else (budget,)
-    level = options.ChargedBudgets((alpha,), stated, rails, skipping).first(
-        case, scored
-    )
+    level = charged.first(case, scored)
     calibration = case.units(
         options.unit_list(calibrate, case.roles), usual="validation"
     )
@@ -192,6 +217,26 @@ def threshold(
         runs = routing.policy_name.replace(" ", "-")
         say(f"\n{out}: {name} under {runs} answers {reached}; {streams}.")
     return 0
+
+
+def _check_bound(bound: str | None, harm: str | None) -> None:
+    """Raise where a bound is stated for no certificate."""
+    if bound is not None and harm is None:
+        raise InputError(
+            "--bound applies only to --harm-at-most: give it too, or leave --bound out."
+        )
+
+
+def _charged(
+    alpha: float,
+    budget: options.BudgetKind | None,
+    rails: options.RailsName | None,
+    *,
+    skipping: bool,
+) -> options.ChargedBudgets:
+    """The one budget of a router, and how it charges."""
+    stated = () if budget is None else (budget,)
+    return options.ChargedBudgets((alpha,), stated, rails, skipping)
 
 
 def _calibrated(
@@ -340,17 +385,77 @@ def shadow(
     )
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class LogColumns:
+    """Columns of a log by role; what is left out is taken by its usual name.
+
+    Attributes:
+        id: Column of ids of the inputs (request_id, prompt_id, ...).
+        model: Column of models, in a log with a row per run.
+        right: Column of quality: right or wrong (0/1, true/false, correct/wrong) or how
+            good (0 to 1, 85 %). With a column per model: small,large.
+        reward: The same, of any size.
+        loss: The same, lower is better.
+        cost: Column of prices in dollars. With a column per model, small_cost or
+            cost_small beside small is found.
+        unit: Column of units: tenants, users, documents. Default: the usual names, else
+            each input.
+        order: Column of times: numbers, seconds or milliseconds since 1970, ISO 8601.
+        group: Column of groups of inputs, which is kept. Repeatable.
+        score: Column of a router's score, which is kept, or a scores file, or
+            prompt_length. Repeatable.
+        propensity: Column with the probability of the model that ran.
+    """
+
+    id: Annotated[str | None, Parameter(group=options.COLUMNS)] = None
+    model: Annotated[str | None, Parameter(group=options.COLUMNS)] = None
+    right: Annotated[str | None, Parameter(group=options.COLUMNS)] = None
+    reward: Annotated[str | None, Parameter(group=options.COLUMNS)] = None
+    loss: Annotated[str | None, Parameter(group=options.COLUMNS)] = None
+    cost: Annotated[str | None, Parameter(group=options.COLUMNS)] = None
+    unit: Annotated[str | None, Parameter(group=options.COLUMNS)] = None
+    order: Annotated[str | None, Parameter(group=options.COLUMNS)] = None
+    group: Annotated[tuple[str, ...], Parameter(group=options.COLUMNS)] = ()
+    score: Annotated[tuple[str, ...], Parameter(group=options.COLUMNS)] = ()
+    propensity: Annotated[str | None, Parameter(group=options.COLUMNS)] = None
+
+    def named(self, modes: str | None) -> "NamedColumns":
+        """The columns as the library takes them."""
+        from deepval.tables.logs.roles import NamedColumns
+
+        return NamedColumns(
+            id=self.id,
+            model=self.model,
+            right=options.name_list(self.right) or (),
+            reward=options.name_list(self.reward) or (),
+            loss=options.name_list(self.loss) or (),
+            cost=self.cost,
+            unit=self.unit,
+            order=self.order,
+            propensity=self.propensity,
+            group=self.group,
+            score=self.score,
+            modes=options.name_list(modes),
+        )
+
+
+COLUMNS_DEFAULTS = LogColumns()
+
+
 def import_log(
-    log: Path,
+    log: tuple[Path, ...],
     /,
     *,
-    out: Annotated[Path, Parameter(alias="-o")],
+    out: Annotated[Path, Parameter(alias="-o", group=options.OUTPUT)] = VALUES,
+    columns: LogColumns = COLUMNS_DEFAULTS,
     modes: str | None = None,
-    unit: str | None = None,
-    right: str | None = None,
+    repeat: Repeat | None = None,
+    quality: Path | None = None,
+    hash_ids: bool = False,
     prices: Path | None = None,
     dataset: str | None = None,
-    scores_out: Path | None = None,
+    scores_out: Annotated[Path | None, Parameter(group=options.OUTPUT)] = None,
     best: Annotated[
         float | None, Parameter(validator=options.Between(-1e12, 1e12))
     ] = None,
@@ -359,44 +464,44 @@ def import_log(
     clip: Annotated[float | None, Parameter(validator=options.Between(0, 1))] = None,
     json: options.Json = False,
 ) -> None:
-    """Turn a public table of models into a values file.
+    """Turn a log of models into a values file.
 
-    The file has a loss and a cost per input and model, and further columns of the
-    inputs. The format is recognised by its columns. With --off-policy the losses of
-    modes that did not run are estimates, and every result notes it.
+    The file has a reward or loss and a price per input and model, units, times and
+    groups; prompts, answers and all other columns stay out. What each column was taken
+    for is printed. Public tables and the logs of RouterArena, Inspect, LiteLLM,
+    Langfuse, OpenTelemetry and the vLLM semantic router are recognised. With
+    --off-policy the values of modes that did not run are estimates, and every result
+    notes it.
 
-    Example: deepval import routerbench_0shot.parquet --modes
-    mixtral-8x7b-chat,gpt-4-1106-preview -o values.parquet
+    Example: deepval import requests.csv --right correct --unit tenant -o values.parquet
 
     Args:
-        log: A table (.csv, .parquet, .json, .jsonl) in the format of RouterBench,
-            RouteLLM, RouterDC, RouterArena, LLMRouterBench, FrugalML or NAVSIM, or a
-            folder of LLMRouterBench's results.
+        log: Logs (.csv, .parquet, .json, .jsonl, .eval) with a row per run of a model,
+            or a column per model, or folders of them.
         out: The values file to write: .parquet or .csv.
-        modes: Models to keep, cheap first: small,large. Default: all, by rising cost.
-        unit: Column with the units. Default: the log, group or data set; else each row.
-        right: Column that says whether an answer is right (0/1, true/false,
-            correct/wrong) or how good it is (0 to 1, 85 %).
+        modes: Models to keep, cheap first: small,large. Default: all, by mean price,
+            else by mean quality.
+        repeat: Which run counts where a model ran more than once on an input: the
+            first, their mean, or each as a trial (columns reward_MODE@1, @2, ...).
+        quality: File with quality by id (columns id, correct or score), for a log
+            without.
+        hash_ids: Write digests of ids and units: SHA-256, 16 digits.
         prices: CSV with dataset, model, cost_per_10k. Default: the one beside LOG, if
             it lists its models.
         dataset: Data set of LOG in that CSV. Default: the one that LOG's name contains.
-        scores_out: Folder to write a scores file per attribute to: low confidence,
-            prompt length, ...
-        best: Highest possible quality: loss = best - quality. Default: 1.
-        off_policy: For a log with one mode per input (unit, input, mode, loss,
-            propensity): how to estimate the other losses.
-        feature: Column that predicts losses, for doubly-robust. Repeatable.
+        scores_out: Folder to write a scores file per score to.
+        best: Highest possible quality: loss = best - quality. Default: rewards; for
+            public tables 1.
+        off_policy: For a log with one model per input and its propensity: how to
+            estimate the others.
+        feature: Column that predicts values, for doubly-robust. Repeatable.
         clip: Raise smaller propensities to this value; adds bias.
     """
     from deepval.files.writing import check_writable
-    from deepval.report.text_tables import quantity
-    from deepval.tables.router_logs import (
-        import_router_log,
-        values_from_log,
-        write_scores,
-        write_values,
-    )
+    from deepval.tables.logs.importing import read_estimates, read_import
+    from deepval.tables.logs.writing import check_name, write_scores, write_values
 
+    check_name(out)
     check_writable(out)
     if scores_out is not None:
         check_writable(scores_out, folder=True)
@@ -406,65 +511,90 @@ def import_log(
             "give it too, or leave them out."
         )
     if off_policy is None:
-        names = options.name_list(modes)
-        table = import_router_log(
+        imported = read_import(
             log,
-            models=names,
-            unit=unit,
+            columns.named(modes),
             best=best,
             prices=prices,
             dataset=dataset,
-            right=right,
+            quality=quality,
+            repeat=repeat,
+            hash_ids=hash_ids,
         )
     else:
-        if modes is None or any(
-            value is not None for value in (unit, right, best, prices, dataset)
-        ):
+        others = (repeat, best, prices, dataset)
+        if modes is None or columns.score or any(o is not None for o in others):
             raise InputError(
-                "--off-policy needs --modes, cheap first, and takes no --unit, "
-                "--right, --best, --prices or --dataset."
+                "--off-policy needs --modes, cheap first, and takes no --score, "
+                "--repeat, --best, --prices or --dataset."
             )
-        names = options.name_list(modes) or []
-        table = values_from_log(
-            log, names, method=off_policy, features=feature, clip=clip
+        imported = read_estimates(
+            log,
+            columns.named(modes),
+            method=off_policy,
+            features=feature,
+            clip=clip,
+            quality=quality,
+            hash_ids=hash_ids,
         )
-    write_values(table, out)
+    table = imported.table
+    write_values(table, out, trials=imported.trials)
     score_files = [] if scores_out is None else write_scores(table, scores_out)
     if table.estimated is not None:
         say(f"deepval: note: {table.estimated}", err=True)
-    costs = table.input_costs.get("usd")
-    models = [
-        {
-            "mode": mode,
-            "mean_loss": float(table.losses[:, column].mean()),
-            "mean_usd": None if costs is None else float(costs[:, column].mean()),
-        }
-        for column, mode in enumerate(table.modes)
-    ]
     if json:
         content = {
             "values": str(out),
             "inputs": len(table),
             "units": len(table.unit_ids),
-            "models": models,
+            "models": _models(table),
+            "columns": imported.lines,
+            "estimated": table.estimated,
+            "scores": list(map(str, score_files)),
         }
-        terminal.print_json(
-            content
-            | {"estimated": table.estimated, "scores": list(map(str, score_files))}
-        )
+        terminal.print_json(content)
         return
-    say(
-        f"{out}: {quantity(len(table), 'input')} in "
-        f"{quantity(len(table.unit_ids), 'unit')}, models cheap first:"
-    )
-    for model in models:
-        price = "" if costs is None else f", {model['mean_usd']:.3g} USD per call"
-        say(f"  {model['mode']}: mean loss {model['mean_loss']:.4g}{price}")
+    for line in imported.lines:
+        say(line)
+    _say_models(table, out)
     for path in score_files:
         say(
             f"{path}: scores; check that a router has this number "
             "before it calls a model."
         )
+
+
+def _models(table: "ValueTable") -> list[dict[str, str | float | None]]:
+    """The mean loss or reward, and the mean price, of each model."""
+    costs = table.input_costs.get("usd")
+    measure = "mean_reward" if table.is_reward else "mean_loss"
+    models = []
+    for column, mode in enumerate(table.modes):
+        mean = float(table.losses[:, column].mean())
+        if table.is_reward:
+            mean = 0.0 - mean
+        price = None if costs is None else float(costs[:, column].mean())
+        models.append({"mode": mode, measure: mean, "mean_usd": price})
+    return models
+
+
+def _say_models(table: "ValueTable", out: Path) -> None:
+    """Print what a values file holds."""
+    from deepval.report.text_tables import quantity
+
+    say(
+        f"{out}: {quantity(len(table), 'input')} in "
+        f"{quantity(len(table.unit_ids), 'unit')}, models cheap first:"
+    )
+    for model in _models(table):
+        price = ""
+        if model["mean_usd"] is not None:
+            price = f", {model['mean_usd']:.3g} USD per call"
+        if table.is_reward:
+            quality = f"mean reward {model['mean_reward']:.4g}"
+        else:
+            quality = f"mean loss {model['mean_loss']:.4g}"
+        say(f"  {model['mode']}: {quality}{price}")
 
 
 globals()["import"] = import_log  # the name of the command is a Python keyword

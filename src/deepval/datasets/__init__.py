@@ -13,6 +13,7 @@ from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.datasets.nuscenes import NuScenes
 from deepval.datasets.synthetic import Synthetic
 from deepval.errors import InputError
+from deepval.plugins import OwnCode
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "kitti": Kitti,
@@ -22,7 +23,7 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "synthetic": Synthetic,
 }
 
-__all__ = ["DATASETS", "Dataset", "open_dataset", "own_dataset"]
+__all__ = ["DATASETS", "Dataset", "open_dataset", "open_own", "own_dataset"]
 
 
 def open_dataset(name: str, root: Any = None, **options: Any) -> Dataset:
@@ -44,10 +45,14 @@ def own_dataset(word: str, root: Any = None) -> Dataset | None:
     """The data set that a typed word names, as code or as an installed package's name;
     None for any other word.
     """
-    value = plugins.find(word, "datasets")
-    if value is None:
-        return None
-    opened = plugins.create(word, value, *(() if root is None else (root,)))
+    own = plugins.find(word, "datasets")
+    return None if own is None else open_own(own, root)
+
+
+def open_own(own: OwnCode, root: Any = None) -> Dataset:
+    """The data set of the user's own code."""
+    word = own.code.word
+    opened = plugins.create(word, own.value, *(() if root is None else (root,)))
     source = plugins.checked(
         word, opened, Dataset, "a data set (deepval.datasets.Dataset)"
     )

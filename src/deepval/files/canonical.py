@@ -256,12 +256,17 @@ class Manifest:
         id: The cell's id.
         definition: All settings and digests that determine the cell.
         files: SHA-256 of every file of the cell by name.
+        code: The user's own code behind the cell, by what it is (system, dataset): the
+            word that named it and the SHA-256 of its file. Nothing loads it unasked.
+        tolerance: Decision values up to this size count as no change.
     """
 
     folder: Path
     id: str
     definition: Mapping[str, Any] = field(repr=False)
     files: Mapping[str, str] = field(repr=False)
+    code: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    tolerance: float | None = field(default=None, repr=False)
 
     def content(self, name: str) -> bytes:
         """Content of a file of the cell, checked against its hash."""
@@ -357,4 +362,8 @@ def _read_manifest(folder: Path) -> Manifest:
     parts = [content[name] for name in ("id", "definition", "files")]
     for part, form in zip(parts, (str, dict[str, Any], dict[str, str]), strict=True):
         check_form(form, part, "a part of it")
-    return Manifest(folder, *parts)
+    code = check_form(dict[str, Any], content.get("code", {}), "its code")
+    tolerance = check_form(float | None, content.get("tolerance"), "its tolerance")
+    if tolerance is not None and not tolerance >= 0:
+        raise InputError(f"its tolerance must be 0 or more; found {tolerance:g}")
+    return Manifest(folder, *parts, code=code, tolerance=tolerance)

@@ -217,16 +217,43 @@ MOST_PIXELS = 2**26
 """Largest number of pixels of a decoded picture: 8,192 x 8,192."""
 
 
+PNG = b"\x89PNG\r\n\x1a\n"
+"""The first bytes of a PNG file."""
+
+
 def check_pixels(data: bytes, source: object) -> None:
-    """Raise where a picture has more than MOST_PIXELS pixels; data that is no picture
-    is left to the decoder.
+    """Raise where a decoder would need more memory than a picture of MOST_PIXELS
+    pixels; data that is no picture is left to the decoder.
     """
+    fault = picture_fault(data)
+    if fault is not None:
+        raise InputError(f"{source}: must be a picture that can be decoded; {fault}.")
+
+
+def picture_fault(data: bytes) -> str | None:
+    """The reason why a picture must not be decoded, by its header; None for others."""
     size = size_px(data)
     if size is not None and size[0] * size[1] > MOST_PIXELS:
-        raise InputError(
-            f"{source}: a picture may have {MOST_PIXELS:,} pixels; it has {size[0]:,} "
-            f"x {size[1]:,}: make it smaller."
+        return (
+            f"it has {size[0]:,} x {size[1]:,} pixels, and at most {MOST_PIXELS:,} "
+            "are decoded"
         )
+    if data.startswith(PNG) and not _holds_its_chunks(data):
+        return "the PNG file is truncated, or a length in it is wrong"
+    return None
+
+
+def _holds_its_chunks(data: bytes) -> bool:
+    """Whether every chunk of a PNG file ends within the file: OpenCV allocates a chunk
+    before it looks for its bytes.
+    """
+    at = len(PNG)
+    while at + 8 <= len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] == b"IEND":
+            return True
+        at += 12 + length  # length, kind and checksum take four bytes each
+    return at == len(data)
 
 
 def picture(path: Path) -> Shaped[np.ndarray, "height width 3"]:

@@ -58,9 +58,12 @@ def rotations(
     quaternion: Float[np.ndarray, "*batch 4"],
 ) -> Float[np.ndarray, "*batch 3 3"]:
     """Rotation matrices of quaternions of any length but 0."""
-    w, x, y, z = np.moveaxis(
-        quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True), -1, 0
-    )
+    # The squares of very long ones would overflow, and of very short ones vanish. A
+    # power of two as the scale leaves every digit of the others as it is.
+    _, exponent = np.frexp(np.abs(quaternion).max(axis=-1, keepdims=True))
+    scaled = np.ldexp(quaternion, -exponent)
+    unit = scaled / np.linalg.norm(scaled, axis=-1, keepdims=True)
+    w, x, y, z = np.moveaxis(unit, -1, 0)
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],

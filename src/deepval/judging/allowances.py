@@ -22,7 +22,7 @@ from deepval.checks import share_of_inputs
 from deepval.errors import InputError, quote
 from deepval.results import BudgetKey, Reason
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.scores import Kind, Scores
+from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable, capacity, quota
 
 Accounting = Literal["cascade", "skipping"]
@@ -491,7 +491,7 @@ def free_of_charge(
 
 
 def charging(
-    kinds: Mapping[str, Kind],
+    kinds: Mapping[str, str],
     allowances: Sequence[Allowance],
     missing_costs: MissingCosts,
 ) -> list[Allowance]:
@@ -521,7 +521,7 @@ def charging(
     return list(allowances)
 
 
-def _unpriced(kinds: Mapping[str, Kind], allowed: Allowance) -> dict[str, Reason]:
+def _unpriced(kinds: Mapping[str, str], allowed: Allowance) -> dict[str, Reason]:
     """Allocators for which a budget has no cost to charge, with the reasons."""
     if allowed.costs is None:
         return {}

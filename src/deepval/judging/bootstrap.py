@@ -19,6 +19,7 @@ import numpy as np
 from deepval.arrays import Counts, Float, InputFloats, PerResample, PerUnit
 from deepval.judging.draws import Draws, make_draws
 from deepval.progress import Watch, unwatched
+from deepval.tables.costs import Convention
 from deepval.tables.values import ValueTable, is_right_or_wrong
 
 LEAVE_OUT_UP_TO = 100
@@ -227,6 +228,17 @@ class Bootstrap(Totals):
             return np.stack([np.zeros(len(self.inputs)), self.full_gain])
         values = self.table.mode_values
         return np.stack([self.totals(value) for value in values.T])
+
+    @cached_property
+    def total_costs(self) -> dict[Convention, Float[np.ndarray, "mode resample"]]:
+        """What each mode costs on all inputs of every resample, by convention.
+
+        Only where inputs have costs of their own.
+        """
+        return {
+            convention: np.stack([self.totals(cost) for cost in costs.T])
+            for convention, costs in self.table.input_costs.items()
+        }
 
     def totals(self, amount: InputFloats) -> PerResample:
         """The sum of an amount over the inputs of every resample."""

@@ -38,7 +38,7 @@ from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.results import Result
 from deepval.tables.chunks import OnDisk, Parts
-from deepval.tables.columns import OURS, Columns, Form, parquet_files
+from deepval.tables.columns import Columns, parquet_files
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import Kind, Missing, Scores, align_all, kind_of
 from deepval.tables.split import ROLES, Split, units_of
@@ -192,14 +192,12 @@ class EvaluationData:
         cell: The cell; None for a values file.
         own_costs: Whether the costs are those in the cell's folder, not those of a file
             from the caller.
-        form: How the user's files differ from ours.
     """
 
     source: Path
     table: ValueTable
     cell: JudgedCell | None = None
     own_costs: bool = False
-    form: Form = OURS
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -332,7 +330,7 @@ class EvaluationData:
                 f"{self.source}: at least one scores file must be given to judge; "
                 "found none: give -s."
             )
-        aligned = align_all(self.table, files, self.form)
+        aligned = align_all(self.table, files)
         return {item.name: item for item in aligned}
 
     def _score_files(self, named: Mapping[str, Path]) -> dict[str, Path]:
@@ -430,7 +428,9 @@ class EvaluationData:
         measured budget was requested.
         """
         costs = self.table.costs
-        units = {one.convention for one in budgets if one.convention is not None}
+        units: set[Convention] = {
+            one.convention for one in budgets if one.convention is not None
+        }
         charged = costs is not None and any(
             _has_cost(costs, item, unit) for item in scores.values() for unit in units
         )
@@ -468,7 +468,6 @@ def read_evaluation_data(
     *,
     costs: Path | None = None,
     modes: Sequence[str] | None = None,
-    form: Form = OURS,
 ) -> EvaluationData:
     """The cell in a folder, or the losses in one or several values files; with these
     costs and modes, if any.
@@ -476,24 +475,26 @@ def read_evaluation_data(
     if reading.is_folder(source) and (
         reading.exists(source / MANIFEST) or not parquet_files(source)
     ):
-        unused = [name for name in form.names(scores=False) if name != "input"]
-        if unused:
-            raise InputError(
-                f"{source}: a cell has our columns, so {unused[0]!r} cannot be read "
-                "from another one."
-            )
         cell = view("cell", source)
         table = cell.listed if modes is None else cell.listed.with_modes(modes)
         table = table if costs is None else replace(table, costs=Costs.of(costs))
-        return EvaluationData(source, table, cell, own_costs=costs is None, form=form)
+        return EvaluationData(source, table, cell, own_costs=costs is None)
     if not source.suffix and not reading.exists(source):
         raise InputError(
             f"{source}: must be a values file (.csv, .parquet) or a cell's folder; "
             "there is neither."
         )
-    return EvaluationData(
-        source, read_values(source, costs=costs, modes=modes, **vars(form)), form=form
-    )
+    try:
+        table = read_values(source, costs=costs, modes=modes)
+    except InputError as error:
+        # The readers of logs are loaded only where one is needed.
+        from deepval.tables.logs.advice import import_advice
+
+        advice = import_advice(source)
+        if advice is not None:
+            raise InputError(advice) from error
+        raise
+    return EvaluationData(source, table)
 
 
 def head_of(files: OnDisk, costs: Path | None = None) -> EvaluationData:

@@ -21,6 +21,8 @@ from deepval.judging.bootstrap import LEAVE_OUT_UP_TO, Gains, Totals
 from deepval.judging.differences import has_large_prize, ndg
 from deepval.judging.evaluation import evaluate
 from deepval.judging.extras.planning import units_to_resolve
+from deepval.judging.extras.setting import concentration
+from deepval.judging.extras.units import FEWEST_UNITS
 from deepval.judging.intervals import LEVEL, spreads
 from deepval.judging.pairs import Contender, basis
 from deepval.progress import Watch, unwatched

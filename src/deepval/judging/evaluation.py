@@ -30,6 +30,7 @@ from deepval.judging.allowances import (
     cost_figures,
     free_of_charge,
 )
+from deepval.judging.answers.as_good import as_good
 from deepval.judging.answers.blind import always_modes
 from deepval.judging.answers.told import own_of
 from deepval.judging.bootstrap import Bootstrap, Cap
@@ -40,6 +41,7 @@ from deepval.judging.extras.recovery import Fresh
 from deepval.judging.extras.setting import setting
 from deepval.judging.extras.table_notes import table_notes
 from deepval.judging.extras.units import unit_parts
+from deepval.judging.group_tables import GroupTable, table_name
 from deepval.judging.judgement import Contest, judge
 from deepval.judging.pairs import Contender, contenders_of, samples_of
 from deepval.judging.policies import Policy, Ranking
@@ -85,6 +87,9 @@ def evaluate(
     calibration: Sequence[str] | int | None = None,
     by: str | Sequence[str] = (),
     own: str | Sequence[str] = (),
+    table_by: str | Sequence[str] = (),
+    keep: float | str | None = None,
+    at_least: float | str | None = None,
     missing: Missing = "error",
     missing_costs: MissingCosts = "error",
     simultaneous_intervals: bool = False,
@@ -117,6 +122,12 @@ def evaluate(
             judged, with the same draws.
         own: Your own allocators, beside which others are only compared: one of these is
             the candidate of every answer. All allocators where none is named.
+        table_by: Columns by which tables choose a mode for each group: an allocator
+            each, named `table by COLUMN` and judged out of fold.
+        keep: Share of the quality of the dearest mode, such as 0.99 or "99%": the
+            result then names the cheapest option that is shown to keep it.
+        at_least: The same for a quality per input (0.83), or for that of a mode
+            ("gpt-4", "gpt-4-1pt").
         missing: Whether an input without a score is an error or ranked last ("worst").
         missing_costs: Whether an allocator without a cost is an error under a measured
             budget, or gets rows without a verdict that give the reason ("list").
@@ -160,7 +171,8 @@ def evaluate(
     'better'
     """
     columns = checks.texts(by, "by")
-    own_names = own_of(own, scores)
+    by_groups = checks.texts(table_by, "table_by")
+    own_names = own_of(own, scores, [table_name(name) for name in by_groups])
     checks.word(missing_costs, get_args(MissingCosts), "missing_costs")
     points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
     at_once = checks.flag(simultaneous_intervals, "simultaneous_intervals")
@@ -174,6 +186,9 @@ def evaluate(
             "by (--by)": columns,
             "calibration (--calibrate)": calibration,
             "curve_points (--curve)": points,
+            "table_by (--table-by)": by_groups,
+            "keep (--keep)": keep is not None,
+            "at_least (--at-least)": at_least is not None,
             "terms (--terms)": terms is not None,
             "weights (--weight)": weights,
         }
@@ -195,10 +210,20 @@ def evaluate(
         )
 
     # Losses and scores: aligned once, then the judged and the calibration part of them.
+    # Draws and means are over the judged part alone.
     whole, parts = _read_table(table, modes, terms, weights)
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
     judged_scores = [on_part(judged_on, one, whole, missing) for one in aligned]
+    calibrated: tuple[ValueTable, list[Scores]] | None = None
+    if calibrated_on is not None:
+        # A choice has no threshold that could be calibrated.
+        on_calibration = [
+            on_part(calibrated_on, one, whole, missing, role=CALIBRATE)
+            for one in aligned
+            if not one.choice
+        ]
+        calibrated = (calibrated_on, on_calibration)
 
     # The path: resamples, allowances, and every policy under every allowance.
     drawn = make_draws(len(judged_on.unit_ids), draws, seed)
@@ -211,11 +236,22 @@ def evaluate(
     kinds = {one.name: one.kind for one in aligned}
     stated = charging(kinds, stated, missing_costs)
     fixed = always_modes(judged_on.modes)
-    contests = _contests(bootstrap, judged_scores, stated, fixed)
+    tables = [GroupTable.of(judged_on, column) for column in by_groups]
+    contests = _contests(bootstrap, judged_scores, stated, [*tables, *fixed])
 
     # What follows adds to the rows and changes none of them.
     is_estimated = judged_on.estimated is not None
     diagnostics = [one.name for one in judged_scores if one.kind == "diagnostic"]
+    kept = None
+    if keep is not None or at_least is not None:
+        kept = as_good(
+            bootstrap,
+            contests,
+            (keep, at_least),
+            columns=by_groups,
+            own=own_names,
+            never=diagnostics,
+        )
     additions = additions_of(
         bootstrap,
         contests,
@@ -230,16 +266,13 @@ def evaluate(
         sliced += _sliced(bootstrap, judged_scores, stated, column)
     # A choice is judged at its own spend; what follows is about rankings and prices.
     rankable = [one for one in judged_scores if not one.choice]
-    calibration_scores = None
-    if calibrated_on is not None:
-        calibration_scores = [
-            on_part(calibrated_on, one, whole, missing, role=CALIBRATE)
-            for one in aligned
-            if not one.choice
-        ]
-    streamed, caps = _streamed(
-        bootstrap, rankable, stated, calibration, calibrated_on, calibration_scores
+    folds = calibration if isinstance(calibration, int) else None
+    streamed, caps = _streamed(bootstrap, rankable, stated, calibrated or folds)
+    find_thresholds = partial(
+        _thresholds, bootstrap, rankable, stated, calibration=calibrated
     )
+
+    # Likely mistakes, as warnings and in the result.
     notes = [
         *_charged_nothing(free),
         *_idle_choices(judged_scores, contests),
@@ -249,12 +282,7 @@ def evaluate(
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)
-    calibrated = None
-    if calibrated_on is not None and calibration_scores is not None:
-        calibrated = (calibrated_on, calibration_scores)
-    find_thresholds = partial(
-        _thresholds, bootstrap, rankable, stated, calibration=calibrated
-    )
+
     rankings = _rankings(contests)
     contenders = contenders_of(rows, contests)
     return Result(
@@ -265,6 +293,7 @@ def evaluate(
         rows=rows,
         answers=additions.told.answers,
         effect=additions.told.effect,
+        keep=kept,
         slices=tuple(sliced),
         gaps=gaps(bootstrap, contests, caps),
         streams=tuple(one.row for one in streamed if isinstance(one.row, Stream)),
@@ -331,21 +360,17 @@ def _streamed(
     bootstrap: Bootstrap,
     scores: Sequence[Scores],
     stated: Sequence[Allowance],
-    calibration: Sequence[str] | int | None,
-    calibrated_on: ValueTable | None,
-    calibration_scores: Sequence[Scores] | None,
+    calibrated_on: tuple[ValueTable, Sequence[Scores]] | int | None,
 ) -> tuple[list[Contender], dict[tuple[str, BudgetKey], Cap]]:
-    """The causal policies of every ranking, and what the causal cap gains."""
-    if calibration is None:
+    """The causal policies of every ranking, and what the causal cap gains.
+
+    They are calibrated on other units, or on the other folds of the judged ones.
+    """
+    if calibrated_on is None:
         return [], {}
     from deepval.judging.stream_rows import streams
 
-    if calibrated_on is not None and calibration_scores is not None:
-        source = (calibrated_on, calibration_scores)
-        return streams(bootstrap, scores, stated, calibrated_on=source)
-    if isinstance(calibration, int):
-        return streams(bootstrap, scores, stated, calibrated_on=calibration)
-    return [], {}
+    return streams(bootstrap, scores, stated, calibrated_on=calibrated_on)
 
 
 def _curves(

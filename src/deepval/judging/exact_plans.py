@@ -18,6 +18,7 @@ from deepval.judging import fills, knapsack
 from deepval.judging.allowances import Allowance
 from deepval.judging.bootstrap import Bootstrap, Gains
 from deepval.judging.mode_plans import from_cheapest
+from deepval.judging.policies import total_prices
 from deepval.tables import keys
 from deepval.tables.costs import Convention
 from deepval.tables.values import ValueTable
@@ -174,6 +175,5 @@ def mean_costs(
         cost = integer_prices(allowance, table.modes).astype(np.float64)
         budget = integer_budgets(allowance, bootstrap) / inputs
         return np.broadcast_to(cost[:, None], (len(cost), len(inputs))), budget
-    prices = allowance.prices(table)
-    cost = np.stack([bootstrap.totals(price) / inputs for price in prices.T])
+    cost = total_prices(bootstrap, allowance) / inputs
     return cost, allowance.purses(table, bootstrap.counts) / inputs

@@ -76,7 +76,7 @@ def intervals_over(
 def intervals(bounds: RowBounds, scale: float = 1.0) -> list[Interval | None]:
     """The intervals of rows of bounds, as `interval` makes them."""
     is_negligible = np.abs(bounds) <= ROUNDING * scale
-    is_undefined = np.isnan(bounds).any(axis=1).tolist()
+    is_undefined = np.asarray(np.isnan(bounds).any(axis=1)).tolist()
     pairs = np.where(is_negligible, 0.0, bounds).tolist()
     return [
         None if is_none else Interval(low, high)

@@ -17,6 +17,7 @@ import numpy as np
 
 from deepval.arrays import (
     BudgetSums,
+    Float,
     InputFloats,
     PerResample,
     PerUnit,
@@ -24,7 +25,7 @@ from deepval.arrays import (
     Slots,
 )
 from deepval.judging import purses
-from deepval.judging.allowances import Allowance
+from deepval.judging.allowances import Allowance, above_cheap
 from deepval.judging.bootstrap import Bootstrap, Gains, gains_of_share
 from deepval.judging.highest import Highest, RankedScores, summed
 from deepval.judging.tie_expectations import SORT_UP_TO
@@ -236,12 +237,21 @@ class Random(Policy):
         return outcomes
 
 
+def total_prices(
+    bootstrap: Bootstrap, allowance: Allowance
+) -> Float[np.ndarray, "mode resample"]:
+    """Price of each mode on all inputs, where every input has costs of its own."""
+    assert allowance.convention is not None
+    costs = bootstrap.total_costs[allowance.convention]
+    return above_cheap(costs.T, allowance.accounting).T
+
+
 def random_share(bootstrap: Bootstrap, allowance: Allowance) -> PerResample:
     """The share of the inputs that an allowance pays for at random."""
     if allowance.per_input:
         table = bootstrap.table
         purse = allowance.purses(table, bootstrap.counts)
-        price = bootstrap.totals(allowance.prices(table)[:, -1])
+        price = total_prices(bootstrap, allowance)[-1]
         # A purse that holds the price of all inputs pays for all of them.
         share = np.ones(len(purse))
         return np.divide(purse, price, out=share, where=price > purse)
@@ -406,20 +416,28 @@ class Ranking(Buyer):
     ) -> list[Outcome]:
         """What it comes to under allowances that can pay for it."""
         own_costs = [allowance.cost_of(self.name) for allowance in allowances]
+        inputs = int(bootstrap.inputs[0])
+        slots: list[int | None] = []
+        for allowance, own_cost in zip(allowances, own_costs, strict=True):
+            number = None
+            if not allowance.per_input:
+                number = int(allowance.slots(inputs, own_cost))
+            slots.append(number)
         gains = self.gains(bootstrap, allowances, own_costs)
-        tied_shares = self._tied_shares(bootstrap, allowances, own_costs)
+        # Where nothing is selected there is nothing that ties could decide.
+        filled = [number for number in slots if number]
+        tied = dict(zip(filled, self.highest.tied_shares(filled), strict=True))
         outcomes = []
         for index, allowance in enumerate(allowances):
-            slots = None
-            if not allowance.per_input:
-                inputs = int(bootstrap.inputs[0])
-                slots = int(allowance.slots(inputs, own_costs[index]))
+            tied_share = tied.get(slots[index] or 0)
+            if allowance.per_input:
+                tied_share = self._tied_cost(bootstrap, allowance, own_costs[index])
             outcomes.append(
                 Outcome(
                     gains[index],
                     own_cost=allowance.charge(self.name),
-                    slots=slots,
-                    tied_share=tied_shares[index],
+                    slots=slots[index],
+                    tied_share=tied_share,
                 )
             )
         return outcomes
@@ -444,31 +462,14 @@ class Ranking(Buyer):
             purse=purse,
         )
 
-    def _tied_shares(
-        self,
-        bootstrap: Bootstrap,
-        allowances: Sequence[Allowance],
-        own_costs: Sequence[float],
-    ) -> list[float | None]:
-        """The share of each selection, or of its cost, that ties decide."""
-        shares: list[float | None] = [None] * len(allowances)
-        slots: dict[int, int] = {}
-        for index, allowance in enumerate(allowances):
-            if allowance.per_input:
-                table = bootstrap.table
-                price = allowance.prices(table)[:, -1]
-                purse = purse_of_sample(table, allowance, own_costs[index])
-                shares[index] = purses.tied_share(self._score, price, purse)
-                continue
-            inputs = int(bootstrap.inputs[0])
-            number = int(allowance.slots(inputs, own_costs[index]))
-            # Where nothing is selected there is nothing that ties could decide.
-            if number > 0:
-                slots[index] = number
-        shares_of_slots = self.highest.tied_shares(list(slots.values()))
-        for index, share in zip(slots, shares_of_slots, strict=True):
-            shares[index] = share
-        return shares
+    def _tied_cost(
+        self, bootstrap: Bootstrap, allowance: Allowance, own_cost: float
+    ) -> float:
+        """The share of the cost of a selection that ties decide."""
+        table = bootstrap.table
+        price = allowance.prices(table)[:, -1]
+        purse = purse_of_sample(table, allowance, own_cost)
+        return purses.tied_share(self._score, price, purse)
 
     def gain_by_unit(self, bootstrap: Bootstrap, allowance: Allowance) -> PerUnit:
         """Its gain in each unit of the sample."""

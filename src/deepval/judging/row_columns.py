@@ -12,7 +12,7 @@ resamples and the contests, and carried here as `Additions`.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deepval.judging.answers.told import Told, tell
 from deepval.judging.bootstrap import Bootstrap, Totals
@@ -27,6 +27,9 @@ from deepval.judging.extras.units import (
 from deepval.judging.intervals import Interval, bounds_of, estimate
 from deepval.judging.judgement import Contest, Judgement
 from deepval.results import Bounds, HalfWidth, Row, in_words
+
+if TYPE_CHECKING:
+    from deepval.judging.extras.simultaneous import Simultaneous
 
 
 @dataclass(frozen=True)

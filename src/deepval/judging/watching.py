@@ -27,7 +27,7 @@ from deepval.files.writing import file_path, write_atomically
 from deepval.judging.intervals import student_quantile
 from deepval.judging.streaming import FrozenThreshold
 from deepval.tables import columns
-from deepval.tables.router_logs import read_records
+from deepval.tables.logs.files import read_records
 from deepval.tables.values import loss_columns, refuse_large
 
 SCHEMA = "deepval-watch 1"

@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.errors import InputError
+from deepval.errors import UnsuitableError
 from deepval.geometry.boxes import (
     Best,
     best_partner,
@@ -119,7 +119,7 @@ def monocular_objects(
     boxes of other detections.
     """
     if np.isnan(detections.box_px).any():
-        raise InputError(
+        raise UnsuitableError(
             f"unit {detections.unit}: the monocular lift needs image boxes; this "
             "source has none."
         )
@@ -279,7 +279,7 @@ class Tracks(Placing):
             det, obj = image_pairs(used, truth, visible, least_iou=self.least_iou)
             corners_m = road_corners_m(used, scene, settings=self.settings)
         else:
-            raise InputError(
+            raise UnsuitableError(
                 f"unit {detections.unit}: the placing 'tracks' needs an image box or "
                 "a 3D box of every detection; this source has some with neither."
             )

@@ -137,7 +137,7 @@ def unit_store(root: Path) -> Iterator[UnitStore]:
             yield store
         except UnfinishedError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if not isinstance(error, InputError) and plugins.complaint(error) is None:
                 raise
             store.forget()
@@ -315,6 +315,7 @@ def find_cells(
     *,
     data: Path | None = None,
     work: Path = WORK,
+    code: Sequence[str] = (),
     watch: Watch = unwatched,
     step: Step | None = None,
 ) -> FoundCells:
@@ -326,10 +327,13 @@ def find_cells(
         data: Folder with kitti_tracking, nuscenes and so on, for tracks and
             specifications.
         work: Folder to build in.
+        code: Words of the user's own code that specifications may name.
         watch: Reports progress.
         step: Reports progress of detectors.
     """
-    sources = cell_sources(names, data=data, work=work, watch=watch, step=step)
+    sources = cell_sources(
+        names, data=data, work=work, code=code, watch=watch, step=step
+    )
     cells = {str(folder): read_cell(folder) for folder in sources.folders}
     cell_specs: dict[str, CellSpec] = {}
     for group in sources.groups:
@@ -343,6 +347,7 @@ def cell_sources(
     *,
     data: Path | None = None,
     work: Path = WORK,
+    code: Sequence[str] = (),
     map_units: Map = map,
     watch: Watch = unwatched,
     step: Step | None = None,
@@ -356,6 +361,7 @@ def cell_sources(
             manifest, tracks or their cells.
         data: Folder with kitti_tracking, nuscenes and so on.
         work: Folder in which the detections of local cells of tracks are made.
+        code: Words of the user's own code that specifications may name.
         map_units: How the units of detectors are mapped.
         watch: Reports progress.
         step: Reports progress of detectors.
@@ -375,7 +381,7 @@ def cell_sources(
         ):
             folders.append(path.parent)
         elif is_specification(path):
-            to_build += read_specification(path, data)
+            to_build += read_specification(path, data, code=code)
         elif reading.exists(path) and (name not in NAMES or _cells_in(path) != [path]):
             folders += _cells_in(path)
         elif cells := cells_named(name):

@@ -11,6 +11,7 @@ from deepval.report.text_tables import Column, Table, quantity, tabulate
 from deepval.results import (
     ALWAYS_MODE,
     SCALES,
+    TABLE_BY,
     Answer,
     BudgetKey,
     Effect,
@@ -21,6 +22,7 @@ from deepval.results import (
     shown_cost,
     without_unit,
 )
+from deepval.tables.off_policy import LIMITS
 
 PROSE = 80
 """Longest line of a sentence, on a wide terminal, too."""
@@ -39,7 +41,7 @@ class Typed:
     Attributes:
         values: The values file or cell.
         scores: Its scores files, by allocator: FILE or NAME=FILE.
-        options: Options that say how to read them, as --column=unit=drive.
+        options: Options that say how to read them, as --modes=small,large.
         has_prices: Whether the table has a price for each input: then budgets are of
             money unless others are stated.
     """
@@ -86,21 +88,28 @@ def answer_text(
 ) -> str:
     """The answer to the headline budget, the rows behind it, and the other budgets.
 
+    Where a floor was named, the answer to that comes before.
+
     Args:
         result: The result.
         width: Columns of the terminal.
         typed: What was typed, for the next command; without it there is none.
         highlight: The allocator whose row comes first, instead of the candidate's.
     """
+    above = []
+    if result.keep is not None:
+        above = _wrapped(result.keep.sentence, width)
+        above += [*_wrapped(f"Doubt: {result.keep.doubt}", width), ""]
     if result.effect is not None:
         lines = _lines_of_effect(result, result.effect, width)
     elif result.answers:
         lines = _lines_of_answer(result, result.answer(), width, highlight)
     else:
-        return "No allocator was judged.\n"
+        lines = ["No allocator was judged."]
+        return "\n".join(map(printable, [*above, *lines])) + "\n"
     if typed is not None:
         lines += _next_lines(result, typed, width)
-    return "\n".join(map(printable, lines)) + "\n"
+    return "\n".join(map(printable, [*above, *lines])) + "\n"
 
 
 def _lines_of_answer(
@@ -108,7 +117,7 @@ def _lines_of_answer(
 ) -> list[str]:
     lines = _wrapped(answer.sentence, width)
     lines += _wrapped(answer.hint or answer.instead, width)
-    lines += ["", *_wrapped(_judged_on(result), width)]
+    lines += ["", *_wrapped(_judged_on(result), width), *_basis(result, width)]
     lines += _table_lines(_rows_table(result, answer, highlight), width)
     if len(result.answers) > 1:
         lines += _wrapped(_budgets(result.answers), width)
@@ -117,6 +126,15 @@ def _lines_of_answer(
 
 def _table_lines(table: Table, width: int) -> tuple[str, ...]:
     return lay_out(table, width, has_rule=False).lines
+
+
+def _basis(result: Result, width: int) -> list[str]:
+    """What estimated values rest on; nothing where they were measured."""
+    for note in result.warnings:
+        basis, limits, _ = note.partition(LIMITS)
+        if limits:
+            return _wrapped(basis.strip(), width)
+    return []
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -255,6 +273,8 @@ def next_words(
     name = answer.on_top_score or answer.candidate or ""
     file = typed.scores.get(name)
     scores = [] if file is None else [f"-s {shlex.quote(file)}"]
+    if file is None and name.startswith(TABLE_BY):
+        scores = [f"--table-by {shlex.quote(name.removeprefix(TABLE_BY))}"]
     if answer.verdict == "run" or answer.on_top is not None:
         # A router is calibrated on other units than those that judge it.
         kept = [word for word in options if not word.startswith("--units=")]
@@ -308,7 +328,7 @@ def _lines_of_effect(result: Result, effect: Effect, width: int) -> list[str]:
     # What a router could gain comes last, where budgets are judged at all.
     for sentence in effect.sentences[:3]:
         lines += _wrapped(sentence, width)
-    lines += ["", *_wrapped(_judged_on(result), width)]
+    lines += ["", *_wrapped(_judged_on(result), width), *_basis(result, width)]
     # Among several modes, what each gives comes before where the dearest one does.
     if len(result.setting.modes) > 2 and result.answers:
         lines += _table_lines(_rows_table(result, result.answer(), None), width)

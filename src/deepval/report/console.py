@@ -82,10 +82,11 @@ def render_answer(
 
 
 def closing_sentences(result: Result) -> list[str]:
-    """The answer under every budget."""
+    """The answer about a floor, and that under every budget."""
+    about_floor = [] if result.keep is None else [result.keep.sentence]
     if result.effect is not None:
-        return list(result.effect.sentences)
-    return [answer.sentence for answer in result.answers]
+        return [*about_floor, *result.effect.sentences]
+    return [*about_floor, *(answer.sentence for answer in result.answers)]
 
 
 def render_tables(

@@ -23,6 +23,8 @@ ALWAYS = "always"
 """How reports name the row `all-full`."""
 ALWAYS_MODE = f"{ALWAYS} "
 """What the name of a row begins with that runs one mode on every input."""
+TABLE_BY = "table by "
+"""What the name of a row begins with that runs the mode of a group."""
 UNITS = {
     "ms": "ms",
     "mj": "mJ",
@@ -697,4 +699,85 @@ class Effect(Record):
     largest: str | None
     largest_share: float | None
     sentences: tuple[str, ...]
+    doubt: str
+
+
+@dataclass(frozen=True, eq=False)
+class KeepOption(Record):
+    """The cheapest option of one family that is shown to reach a floor.
+
+    Attributes:
+        family: What it is: `blind`, `table by task`, or an allocator.
+        words: What to run.
+        is_shown: Whether it is shown to reach the floor; if not, it is the first of its
+            family that is not.
+        spend: What it costs, as a share of the dearest mode on every input.
+        reached: What it reaches of what the floor is about: the share kept, the
+            quality, or the difference to the mode.
+        lower: Lower bound of that; None without draws.
+        options: Number of options in the family.
+        passed: Number of those, from the dearest on, that are shown to reach it.
+        shares: Share of the inputs that each mode gets, by group; of a blind mixture
+            for the group `all`. Empty for allocators.
+        default: The same for groups that are small or unknown.
+    """
+
+    family: str
+    words: str
+    is_shown: bool
+    spend: float
+    reached: float
+    lower: float | None
+    options: int
+    passed: int
+    shares: Mapping[str, Mapping[str, float]]
+    default: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class KeepMode(Record):
+    """One mode on every input, and what it reaches of a floor.
+
+    Attributes:
+        mode: The mode.
+        spend: As in `KeepOption`.
+        reached: As in `KeepOption`.
+    """
+
+    mode: str
+    spend: float
+    reached: float
+
+
+@dataclass(frozen=True, eq=False)
+class Keep(Record):
+    """As good, for less: the cheapest option that is shown to reach a floor.
+
+    Attributes:
+        floor: The floor in words.
+        share: Share of the quality of `mode` that must be kept; None for other floors.
+        mode: The mode that the floor is relative to; None for a quality of its own.
+        target: What `reached` must come to.
+        kind: What the spend counts: selection, latency, energy or money.
+        dearest: The mode that costs most.
+        option: The family to run; None where nothing cheaper is shown to reach it.
+        spend: What to run costs, as a share of the dearest mode on every input.
+        families: The cheapest option of each family that is shown to reach it, or the
+            first that is not.
+        fixed: Every mode on all inputs.
+        sentence: The answer.
+        doubt: What is most worth knowing before trusting it.
+    """
+
+    floor: str
+    share: float | None
+    mode: str | None
+    target: float
+    kind: str
+    dearest: str
+    option: str | None
+    spend: float
+    families: tuple[KeepOption, ...]
+    fixed: tuple[KeepMode, ...]
+    sentence: str
     doubt: str

@@ -37,12 +37,12 @@ from deepval.results.facts import (
     Unit,
 )
 from deepval.results.pictures import Picture
-from deepval.results.records import ALWAYS_MODE, Answer, BudgetKey, Effect, Row
+from deepval.results.records import ALWAYS_MODE, Answer, BudgetKey, Effect, Keep, Row
 from deepval.results.samples import Samples, read_samples, samples_path
 
 SCHEMA = "deepval/result/1"
 WHAT = "a result saved by deepval"
-ABSENT = ("inputs", "thresholds", "recovery", "effect", "picture")
+ABSENT = ("inputs", "thresholds", "recovery", "effect", "picture", "keep")
 """Parts that a saved result has only where they hold something."""
 HEADLINE = 0.2
 """Share of the headline budget, the default where a result has several budgets."""
@@ -71,6 +71,8 @@ class Result(Printable):
         answers: What to run under every budget.
         effect: Whether the dearer mode helps, where no allocator was judged; absent
             else.
+        keep: The cheapest option that is shown to reach a floor, where one was named;
+            absent else.
         slices: The same within groups of inputs, where asked for.
         gaps: Where each allocator's gap to the oracle goes.
         streams: Causal policies, where calibration units are given.
@@ -98,6 +100,7 @@ class Result(Printable):
     rows: tuple[Row, ...]
     answers: tuple[Answer, ...] = ()
     effect: Effect | None = None
+    keep: Keep | None = None
     slices: tuple[Row, ...] = ()
     gaps: tuple[Gap, ...] = ()
     streams: tuple[Stream, ...] = ()

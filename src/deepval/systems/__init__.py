@@ -3,13 +3,15 @@
 from deepval import plugins
 from deepval.errors import InputError
 from deepval.planners.idm import Idm
+from deepval.planners.observation import Planner
 from deepval.planners.pdm_closed import PdmClosed
+from deepval.plugins import OwnCode
 from deepval.systems.braking import Braking
 from deepval.systems.driving import Driving
 from deepval.systems.lateral import LateralCorridor
 from deepval.systems.learned import LEARNED, LearnedPlanner
 from deepval.systems.receding_horizon import RecedingHorizon
-from deepval.systems.system import System
+from deepval.systems.system import NamedSystem, System
 
 SYSTEMS: dict[str, System] = {
     "braking": Braking(),
@@ -28,26 +30,42 @@ __all__ = [
     "Driving",
     "LateralCorridor",
     "LearnedPlanner",
+    "NamedSystem",
     "RecedingHorizon",
     "System",
 ]
 
 
-def own_system(word: str) -> System | None:
+def own_system(word: str) -> NamedSystem | None:
     """The system that a typed word names, as code or as an installed package's name;
     None for any other word.
     """
-    value = plugins.find(word, "systems")
-    if value is None:
-        return None
-    system = plugins.checked(
-        word,
-        plugins.create(word, value),
-        System,
-        "a downstream system (deepval.systems.System)",
-    )
-    if system.called in (*SYSTEMS, *LEARNED):
-        raise InputError(
-            f"{word}: deepval has a system {system.called!r}: rename the class."
+    own = plugins.find(word, "systems")
+    return None if own is None else named_own(own)
+
+
+def named_own(own: OwnCode) -> NamedSystem:
+    """The downstream system of the user's own code, under its field `name` if it has
+    one, else under FILE-NAME; a planner drives, and the safety loss judges it.
+    """
+    word = own.code.word
+    value = plugins.create(word, own.value)
+    if isinstance(value, Planner):
+        chosen = getattr(value, "name", None)
+        system: System = Driving(value)
+    else:
+        system = plugins.checked(
+            word,
+            value,
+            System,
+            "a downstream system (deepval.systems.System) or a planner "
+            "(deepval.planners.Planner)",
         )
-    return system
+        # a class that says nothing is called by its own name, which others may have too
+        chosen = None if system.called == type(system).__name__ else system.called
+    name = own.code.name if chosen is None else chosen
+    if name in (*SYSTEMS, *LEARNED):
+        raise InputError(
+            f"{word}: deepval has a system {name!r}: give it another name."
+        )
+    return NamedSystem(name, system, own.code)

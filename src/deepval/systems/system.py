@@ -7,17 +7,19 @@ Both branches of an input use the previous plan of all-cheap operation; where th
 none, change costs nothing.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.errors import InputError
+from deepval.errors import InputError, quote
 from deepval.planners.controllers import Rule, loss_weights, travelled_m
+from deepval.plugins import Code
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
@@ -105,8 +107,8 @@ class System(ABC):
 
     @property
     def called(self) -> str:
-        """Its default name in a cell: the name of its class."""
-        return type(self).__name__
+        """Its default name in a cell: its field `name`, else the name of its class."""
+        return getattr(self, "name", type(self).__name__)
 
     def asked(self, name: str) -> tuple[str, ...]:
         """The options that select it on a command line, by its name in a cell."""
@@ -209,6 +211,24 @@ class System(ABC):
         return np.argsort(objects.near_m, kind="stable")
 
 
+@dataclass(frozen=True)
+class NamedSystem:
+    """A downstream system under its name in a cell, with the code of the user's own."""
+
+    name: str
+    system: System
+    code: Code | None = None
+
+    def __post_init__(self) -> None:
+        # it becomes part of the names of folders
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise InputError(
+                "the name of a downstream system must consist of letters, digits, "
+                f"'.', '-' and '_', and begin with a letter; found {quote(self.name)}."
+            )
+
+
+NAME = re.compile(r"[^\W\d_][\w.-]*")
 MOST_COLUMNS = 8
 """Largest number of numbers of a plan that is stored and described in full."""
 

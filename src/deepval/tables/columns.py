@@ -10,11 +10,10 @@ import csv
 import io
 import math
 import os
-import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ from deepval.errors import (
     missing_library,
     quote,
     reason,
-    suggestion,
 )
 from deepval.files import reading
 from deepval.files.canonical import Manifest, cell_content
@@ -53,8 +51,6 @@ READABLE = (
     "a .csv or .parquet file, an object with __arrow_c_stream__, "
     "or a mapping of columns"
 )
-TAB = "\t"
-SEPARATORS = {";": "semicolons", TAB: "tabs", "|": "bars"}
 NULLS = ["", "null"]
 TRUTHS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -68,61 +64,6 @@ block.
 """
 PACKED = 256
 """Longest text, in bytes, of a column that is packed into an array of fixed width."""
-
-
-@dataclass(frozen=True)
-class Form:
-    """How a user's files differ from ours; the fields are arguments of `read_values`
-    and options of commands.
-
-    Attributes:
-        columns: Names of columns in the files by our names, {"unit": "drive"}.
-        sep: Sign between the cells of a CSV file; a file without it in its header is
-            read as ours are.
-        decimal: Decimal sign of such a file.
-        losses: Columns with the loss of each mode, named after the modes, cheap first;
-            empty where ours are used.
-        rewards: The same with rewards.
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    sep: str = ","
-    decimal: str = "."
-    losses: Sequence[str] = ()
-    rewards: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        if len(self.sep) != 1 or self.sep in '"\r\n' or self.decimal not in (".", ","):
-            raise InputError(
-                "The sign between cells (--sep) must be one character and the decimal "
-                f"sign (--decimal) . or ,; found {self.sep!r} and {self.decimal!r}."
-            )
-        if self.losses and self.rewards:
-            raise InputError(
-                "Columns of losses (--losses) or of rewards (--rewards) "
-                "are needed; found both."
-            )
-
-    @property
-    def modes(self) -> Sequence[str]:
-        """Modes that columns are named after."""
-        return self.losses or self.rewards
-
-    def names(self, *, scores: bool) -> dict[str, str]:
-        """Names of columns in scores files, or in values files, by our names; both have
-        the column `input`.
-        """
-        names = dict(self.columns)
-        names |= {LOSS_PREFIX + mode: mode for mode in self.losses}
-        names |= {REWARD_PREFIX + mode: mode for mode in self.rewards}
-        for name in list(names):
-            is_of_scores = name.startswith(("score", "choice"))
-            if name != "input" and is_of_scores != scores:
-                del names[name]
-        return names
-
-
-OURS = Form()
 
 
 @dataclass(frozen=True)
@@ -163,28 +104,6 @@ class Columns:
                 )
         if len(self) == 0:
             raise InputError(f"{self.source}: at least one row is needed; found none.")
-
-    def renamed(self, names: Mapping[str, str]) -> "Columns":
-        """The columns under our names; only `input` may be missing under the user's
-        name.
-        """
-        for name, own in names.items():
-            if own in self.data and own != name in self.data:
-                raise InputError(
-                    f"{self.source}: {own!r} is to be {name!r}, and there is a column "
-                    f"{name!r} already."
-                )
-            if own not in self.data and name != "input":
-                raise InputError(
-                    f"{self.source}: column {own!r} is needed for {name!r}; found "
-                    f"{', '.join(self.data)}{suggestion(own, self.data)}"
-                )
-        data: dict[str, np.ndarray] = {}
-        for own, column in self.data.items():
-            # One column may have several of our names.
-            ours = [name for name, other in names.items() if other == own]
-            data |= dict.fromkeys(ours or [own], column)
-        return Columns(self.source, data)
 
     def _what(self, name: str) -> str:
         """A column in messages."""
@@ -242,18 +161,8 @@ class Columns:
         return quality_array(self.data[name], self._what(name), ids=ids)
 
 
-def read(source: Any, form: Form = OURS, *, scores: bool = False) -> Columns:
-    """Columns of a file, an Arrow stream or a mapping under our names: those of scores,
-    or of values.
-    """
-    columns = _read(source, form)
-    names = form.names(scores=scores)
-    if names:
-        return columns.renamed(names)
-    return columns
-
-
-def _read(source: Any, form: Form) -> Columns:
+def read(source: Any) -> Columns:
+    """Columns of a file, an Arrow stream or a mapping."""
     if isinstance(source, Columns):
         return source
     if hasattr(source, "__arrow_c_stream__"):
@@ -282,7 +191,7 @@ def _read(source: Any, form: Form) -> Columns:
                 "row."
             )
         if ending == ".csv":
-            return _read_csv(path, form)
+            return read_csv(path)
         return _read_parquet(path)
     except OSError as error:
         raise InputError(
@@ -383,17 +292,22 @@ def damage_error(source: object, error: Exception) -> InputError:
     )
 
 
-def _read_csv(path: Path, form: Form) -> Columns:
-    sep, decimal = ",", "."
-    if form.sep in _first_lines(path)[0]:
-        sep, decimal = form.sep, form.decimal
+def read_csv(
+    path: Path, sep: str = ",", decimal: str = ".", texts: Collection[str] = ID_COLUMNS
+) -> Columns:
+    """Columns of a CSV file.
+
+    Args:
+        path: The file.
+        sep: Sign between cells.
+        decimal: Decimal sign.
+        texts: Columns that are text, whatever they look like.
+    """
     result = None
     with suppress(ImportError):
-        result = _read_by_arrow(path, sep, decimal=decimal)
-    if sep == "," and (result is None or len(result.data) == 1):
-        _refuse_other_separators(path)
+        result = _read_by_arrow(path, sep, decimal, texts)
     if result is None:
-        result = _read_by_python(path, sep, decimal=decimal)
+        result = _read_by_python(path, sep, decimal, texts)
     with reading.open_file(path) as handle:
         handle.seek(-1, 2)
         ends = handle.read(1) in b"\r\n"
@@ -403,12 +317,14 @@ def _read_csv(path: Path, form: Form) -> Columns:
     return result
 
 
-def _read_by_arrow(path: Path, sep: str, *, decimal: str) -> Columns | None:
+def _read_by_arrow(
+    path: Path, sep: str, decimal: str, texts: Collection[str]
+) -> Columns | None:
     """Columns of a CSV file; None where Arrow refuses it."""
     import pyarrow as pa
     import pyarrow.csv as pc
 
-    types = dict.fromkeys(ID_COLUMNS, pa.string())
+    types = dict.fromkeys(texts, pa.string())
     nulls = {"strings_can_be_null": True, "null_values": NULLS}
     options = pc.ConvertOptions(decimal_point=decimal, column_types=types, **nulls)
     try:
@@ -425,7 +341,9 @@ def _read_by_arrow(path: Path, sep: str, *, decimal: str) -> Columns | None:
     return of_arrow(table, str(path))
 
 
-def _read_by_python(path: Path, sep: str, *, decimal: str) -> Columns:
+def _read_by_python(
+    path: Path, sep: str, decimal: str, texts: Collection[str]
+) -> Columns:
     """Columns of a CSV file without Arrow, ten times slower; a file that Arrow refuses
     is an error that says why.
     """
@@ -456,7 +374,7 @@ def _read_by_python(path: Path, sep: str, *, decimal: str) -> Columns:
     data = {}
     for at, name in enumerate(header):
         cells = [None if row[at] in NULLS else row[at] for row in rows]
-        data[name] = _typed(cells, text=name in ID_COLUMNS, decimal=decimal)
+        data[name] = _typed(cells, text=name in texts, decimal=decimal)
     return Columns(str(path), data)
 
 
@@ -479,31 +397,6 @@ def _typed(cells: Sequence[str | None], *, text: bool, decimal: str) -> np.ndarr
                 return np.array(values, dtype=object)
             return np.array(values, dtype=kind)
     return np.array(cells, dtype=object)
-
-
-def _first_lines(path: Path) -> tuple[str, str]:
-    """The header of a CSV file and its first row."""
-    with reading.open_file(path) as handle:
-        header = handle.readline(LONGEST_HEADER)
-        row = handle.readline(LONGEST_HEADER)
-    return header.decode("utf-8", "replace").strip(), row.decode("utf-8", "replace")
-
-
-def _refuse_other_separators(path: Path) -> None:
-    """Raise where a header has no comma but a separator that other programs use."""
-    header, row = _first_lines(path)
-    if "," in header:
-        return
-    for sign, name in SEPARATORS.items():
-        if sign not in header:
-            continue
-        option = "--sep tab" if sign == TAB else f"--sep {sign!r}"
-        if re.search(r"\d,\d", row):
-            option += " --decimal ,"
-        raise InputError(
-            f"{path}: cells must be separated by commas and numbers have a point; it "
-            f"has {name} between cells: {quote(header)}. {option} reads it."
-        )
 
 
 def _read_stream(source: Any, name: str) -> Columns:
@@ -588,6 +481,8 @@ def _plain_array(column: Any) -> np.ndarray:
     # Arrow's own way imports pandas where it is installed.
     if is_integer or pa.types.is_floating(kind):
         return np.concatenate([np.from_dlpack(chunk) for chunk in chunks])
+    if pa.types.is_timestamp(kind):
+        return _plain_array(column.cast(pa.int64())).view(f"datetime64[{kind.unit}]")
     return column.to_numpy()
 
 

@@ -246,10 +246,7 @@ def number_array(column: Any, what: str, *, ids: Any = None) -> InputFloats:
                 r"\s*[-+]?\d+,\d+\s*", value
             )
             advice = (
-                (
-                    " That is a decimal comma: write "
-                    f"{value.strip().replace(',', '.')}, or give --decimal ,."
-                )
+                (f" That is a decimal comma: write {value.strip().replace(',', '.')}.")
                 if comma
                 else ""
             )

@@ -27,6 +27,11 @@ FOLDS, RIDGE, STEADY = 5, 1.0, 30.0
 """Number of folds of the units for cross-fitting, and the ridge penalties of the
 standardised features: of logs, and of shadow logs, whose few runs may hold a rare large
 value."""
+LEAST_RUNS = 30
+"""Fewest effective runs of a mode that estimates may rest on: with fewer, neither is
+the mean of the weights near normal, nor do intervals over units know how uncertain it
+is (the ridge of shadow logs counts as many).
+"""
 LIMITS = (
     "Gains and differences are estimates of what the measured ones would be; the "
     "oracle, nDG, benefit, harm and counts of affected and "
@@ -41,6 +46,7 @@ def one_mode_estimates(
     method: str,
     features: Sequence[str],
     clip: float | None,
+    least_runs: float = LEAST_RUNS,
 ) -> tuple[ModeFloats, str]:
     """Estimated losses from a log in which one mode ran on each input, and the note on
     them.
@@ -63,6 +69,14 @@ def one_mode_estimates(
     propensities, clipped_number = _propensity(log, ids, clip)
     mode_ran = ran[:, None] == np.arange(len(modes))
     weight = mode_ran / propensities[:, None]
+    effective = effective_inputs(weight)
+    fewest = int(np.argmin(effective))
+    if effective[fewest] < least_runs:
+        raise InputError(
+            f"{log.source}: estimates must rest on {least_runs:g} effective runs of "
+            f"every mode; {modes[fewest]!r} has {effective[fewest]:.1f} (runs with a "
+            "small propensity count as few): log more of them."
+        )
     if method == "doubly-robust":
         predicted = _predicted_losses(
             log, modes, features, mode_ran=mode_ran, observed=observed

@@ -141,14 +141,12 @@ class Scores:
         return sha256(np.ascontiguousarray(self.values, dtype="<f8").reshape(-1).data)
 
 
-def align_all(
-    table: ValueTable, scores: Any, form: columns.Form = columns.OURS
-) -> list[Scores]:
+def align_all(table: ValueTable, scores: Any) -> list[Scores]:
     """Every allocator's scores by its name, aligned with the table; inputs without a
     score are marked, not filled.
     """
     check_names(scores)
-    return [align(table, name, source, form) for name, source in scores.items()]
+    return [align(table, name, source) for name, source in scores.items()]
 
 
 def check_names(scores: Any) -> None:
@@ -176,9 +174,7 @@ def check_names(scores: Any) -> None:
             )
 
 
-def align(
-    table: ValueTable, name: str, source: Any, form: columns.Form = columns.OURS
-) -> Scores:
+def align(table: ValueTable, name: str, source: Any) -> Scores:
     """One allocator's scores from an array in the table's order, or from columns
     `input` and `score`.
     """
@@ -199,22 +195,17 @@ def align(
             return _from_array(table, name, source)
         source = {"input": labels, "score": source}
     try:
-        raw = columns.read(source, form, scores=True)
+        raw = columns.read(source)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-    data = dict(raw.data)
-    is_numbered = form.modes and table.input.dtype.kind == "i"
-    if is_numbered and "input" not in data and len(raw) == len(table):
-        # Both files have a row per input.
-        data["input"] = table.input
     title = name if raw.source == name else f"{name}: {raw.source}"
-    return _from_columns(table, name, columns.Columns(title, data))
+    return _from_columns(table, name, columns.Columns(title, raw.data))
 
 
 def _from_columns(table: ValueTable, name: str, raw: columns.Columns) -> Scores:
     """Scores from columns, aligned by id."""
     refuse_values(raw.data, raw.source)
-    raw.require("input", advice=" --column NAME=COLUMN reads a column of another name.")
+    raw.require("input")
     by_mode = [SCORE_PREFIX + mode for mode in table.modes[1:]]
     present = [column for column in raw.data if column.startswith(SCORE_PREFIX)]
     names = by_mode
@@ -226,8 +217,7 @@ def _from_columns(table: ValueTable, name: str, raw: columns.Columns) -> Scores:
         if not is_choice:
             raise InputError(
                 f"{raw.source}: a column 'score' is needed, or all of "
-                f"{', '.join(by_mode)}, or 'choice'; found {', '.join(raw.data)}. "
-                "--column score=COLUMN reads a column of another name."
+                f"{', '.join(by_mode)}, or 'choice'; found {', '.join(raw.data)}."
             )
     rows = _rows_of(table, raw)
     ids = raw.ids("input")

@@ -10,6 +10,7 @@ rather than from a few actions. Shares that divide by zero are NaN.
 
 import hashlib
 import math
+import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,8 @@ from deepval.tables.costs import Costs
 from deepval.tables.input_costs import InputCosts, by_name, cost_arrays, cost_columns
 from deepval.tables.keys import groups
 
+TRIAL = re.compile(r"@\d+$")
+"""End of the name of a mode in a column of one trial, as `deepval import` writes it."""
 LARGEST_LOSS = 1e150
 """Largest absolute loss that is accepted: intervals sum squares, and squares of larger
 losses overflow.
@@ -410,7 +413,7 @@ def most_helpful(
 
 
 def read_values(
-    source: Any, *, costs: Any = None, modes: Sequence[str] | None = None, **form: Any
+    source: Any, *, costs: Any = None, modes: Sequence[str] | None = None
 ) -> ValueTable:
     """A value table from a file or anything columnar.
 
@@ -419,25 +422,14 @@ def read_values(
     in another order. `cost_<mode>` of every mode is its cost on each input in dollars;
     `ms_<mode>`, `mj_<mode>` and the other conventions of `costs` work alike.
 
-    Other files are read as they come: `columns={"unit": "drive"}` gives the file's
-    names of our columns, `sep=";"` and `decimal=","` its signs. `losses=["small",
-    "large"]`, or `rewards`, names a column per mode, cheap first; such a table needs
-    neither units nor ids: without them, every row is a unit and the rows are numbered.
+    Logs and tables of other columns are imported first (`import_router_log`).
 
     A shadow log (`deepval.ShadowLog`) has a column `propensity` and gaps, which
     estimates fill.
     """
-    own = columns.Form(**form)
-    raw = columns.read(source, own)
+    raw = columns.read(source)
     prefix, available = loss_columns(raw.data, raw.source)
-    if own.modes:
-        available = tuple(own.modes)
-    else:
-        raw.require(
-            "unit",
-            "input",
-            advice=" --column NAME=COLUMN reads a column of another name.",
-        )
+    raw.require("unit", "input", advice=" `deepval import` reads other names.")
     selected = chosen_modes(available, modes, raw.source)
     names = [prefix + mode for mode in selected]
     if "propensity" in raw.data:
@@ -510,10 +502,7 @@ def _table(
     if "unit" in raw.data:
         warn_of_frames(unit_ids, ids, raw.source)
     else:
-        note = (
-            f"{raw.source}: no column 'unit', so every row is its own unit; --column "
-            "unit=COLUMN names the groups of rows."
-        )
+        note = f"{raw.source}: no column 'unit', so every row is its own unit."
         warnings.warn(InputWarning(note), stacklevel=3)
     return ValueTable(
         input=ids,
@@ -543,6 +532,11 @@ def loss_columns(names: Collection[str], source: str) -> tuple[str, tuple[str, .
         )
     losses = [name for name in names if name.startswith(LOSS_PREFIX)]
     rewards = [name for name in names if name.startswith(REWARD_PREFIX)]
+    if any(TRIAL.search(name) for name in (*losses, *rewards)):
+        raise InputError(
+            f"{source}: has a column per trial (NAME@1, @2, ...), which no command "
+            "judges: import the log with --repeat first or --repeat mean."
+        )
     if losses and rewards:
         raise InputError(
             f"{source}: columns 'loss_<mode>' or 'reward_<mode>' are needed, not "
@@ -555,13 +549,10 @@ def loss_columns(names: Collection[str], source: str) -> tuple[str, tuple[str, .
             f"{source}: every mode needs a name; found a column {prefix!r}. Write the "
             f"name of the mode after it, as in {prefix}full."
         )
-    # A table of other columns may name one, and its modes by --losses.
-    is_ours = "unit" in names and "input" in names
-    if not modes or (is_ours and len(modes) < 2):
+    if len(modes) < 2:
         raise InputError(
             f"{source}: two or more columns 'loss_<mode>' are needed, cheap first; "
-            f"found {', '.join(names)}. --losses SMALL,LARGE (or --rewards) reads "
-            "columns that are named after the modes."
+            f"found {', '.join(names)}. `deepval import` reads other names."
         )
     return prefix, modes
 

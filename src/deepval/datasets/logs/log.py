@@ -350,10 +350,13 @@ class Log:
                     f"unit {self.unit}: {name} must be {steps}, "
                     f"one per step; found {count}."
                 )
-        if not (on_earth(self.world_from_ego) and on_earth(self.speed_mps)):
+        motion = [self.world_from_ego, self.speed_mps]
+        if self.acceleration_mps2 is not None:
+            motion.append(self.acceleration_mps2)
+        if not all(map(on_earth, motion)):
             raise InputError(
-                f"unit {self.unit}: poses and speeds of the ego must be finite, with "
-                f"numbers of at most {FARTHEST_M:g}; found others."
+                f"unit {self.unit}: poses, speeds and accelerations of the ego must be "
+                f"finite, with numbers of at most {FARTHEST_M:g}; found others."
             )
         if not (
             len(self.states)

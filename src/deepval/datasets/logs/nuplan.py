@@ -33,7 +33,7 @@ from deepval.files.canonical import digest_of
 from deepval.files.pickles import unpickle
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import PACIFICA, headings_rad, transforms
-from deepval.world.lanes import LaneMap
+from deepval.world.lanes import FARTHEST_M, LaneMap, on_earth
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -41,6 +41,8 @@ CHANNEL = "CAM_F0"
 SIZE_PX = (1920, 1080)
 FARTHEST_US = 41_000
 """A sweep has a picture if one was taken at most this much before or after it."""
+LATEST_US = 1e17
+"""Bound of time stamps: three thousand years."""
 MOST_BYTES = 4096
 """Largest size of a measure of a camera, which is a pickle of at most nine numbers."""
 COLUMNS = (
@@ -156,9 +158,10 @@ def _numbers(
         values = np.array(content, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(f"{requirement}; {error}.") from error
-    if values.shape != shape or not np.isfinite(values).all():
+    if values.shape != shape or not on_earth(values):
         raise InputError(
-            f"{requirement}; found {values.shape} or numbers that are not finite."
+            f"{requirement}, of at most {FARTHEST_M:g}; found {values.shape} or other "
+            "numbers."
         )
     return values
 
@@ -388,13 +391,16 @@ def _sweeps(
         f"{source}, timestamps and ego poses",
         columns=1 + len(POSE),
     )
-    if not np.isfinite(table).all():
+    is_small = on_earth(table[:, 1:4]) and (np.abs(table[:, 0]) <= LATEST_US).all()
+    if not (np.isfinite(table).all() and is_small):
         raise InputError(
             f"{source}: every sweep must have a timestamp and an ego pose of finite "
-            "numbers; one does not."
+            f"numbers, with coordinates of at most {FARTHEST_M:g} m and times of at "
+            f"most {LATEST_US:g} us; one does not."
         )
-    time_us, pose = table[:, 0].astype(np.int64), table[:, 1:]
-    if not (np.linalg.norm(pose[:, 3:7], axis=1) > 0).all():
+    time_us = table[:, 0].astype(np.int64)
+    pose = table[:, 1:]
+    if not pose[:, 3:7].any(axis=1).all():
         raise InputError(f"{source}, ego poses: a quaternion must not be all zeros.")
     return Sweeps(
         name,

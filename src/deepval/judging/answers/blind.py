@@ -14,7 +14,9 @@ import numpy as np
 from deepval.arrays import Bool, Float, PerResample, ResampleRows
 from deepval.judging.allowances import Allowance
 from deepval.judging.bootstrap import Bootstrap, Gains
+from deepval.judging.group_tables import GroupTable
 from deepval.judging.intervals import ROUNDING
+from deepval.judging.mode_charges import Charged
 from deepval.judging.policies import (
     FULL_ONLY,
     Outcome,
@@ -22,6 +24,7 @@ from deepval.judging.policies import (
     Ranking,
     References,
     amounts_of,
+    total_prices,
 )
 from deepval.judging.purses import purse_sums
 from deepval.results import ALWAYS_MODE, Reason
@@ -133,8 +136,7 @@ def _blind_costs(bootstrap: Bootstrap, allowance: Allowance) -> ModeRows:
         budget = replace(allowance.budget, accounting="skipping")
         allowance = replace(allowance, budget=budget)
     if allowance.per_input:
-        prices = allowance.prices(bootstrap.table)
-        return np.stack([bootstrap.totals(price) for price in prices.T])
+        return total_prices(bootstrap, allowance)
     return allowance.mode_prices(bootstrap.modes).T * bootstrap.inputs
 
 
@@ -160,42 +162,34 @@ def _pays(limit: ResampleRows, cost: PerResample) -> Bool[np.ndarray, "row resam
     return cost <= limit + ROUNDING * np.abs(limit)
 
 
-def spent(
-    policy: Policy, gains: Gains, bootstrap: Bootstrap, allowance: Allowance
-) -> PerResample:
-    """What an allocator spends beyond the cheap mode in every resample.
-
-    Args:
-        policy: The allocator.
-        gains: What it gains under the allowance.
-        bootstrap: The resamples.
-        allowance: What it may spend.
-    """
-    return spent_under(policy, [gains], bootstrap, [allowance])[0]
-
-
 def spent_under(
     policy: Policy,
     gains: Sequence[Gains],
     bootstrap: Bootstrap,
     allowances: Sequence[Allowance],
 ) -> list[PerResample]:
-    """The same under several budgets of one kind, whose prices are equal.
+    """What an allocator spends beyond the cheap mode in every resample.
 
     Args:
         policy: The allocator.
         gains: What it gains under each allowance.
         bootstrap: The resamples.
-        allowances: What it may spend.
+        allowances: What it may spend: budgets of one kind, whose prices are equal.
     """
     # The prices and the cost of choosing are the same in all of them.
     first = allowances[0]
     if isinstance(policy, AlwaysMode):
         cost = _blind_costs(bootstrap, first)[bootstrap.modes.index(policy.mode)]
         return [cost] * len(allowances)
+    if isinstance(policy, GroupTable):
+        # It chooses before anything runs, and does not pay for a cheap pass.
+        price = Charged.of(policy.table, first).blind
+        price = price - price[:, :1]
+        chances = [policy.chances(allowance) for allowance in allowances]
+        return [bootstrap.totals((one * price).sum(axis=1)) for one in chances]
     if first.spent is not None:
         return [bootstrap.counts @ first.spent] * len(allowances)
-    own_cost = bootstrap.inputs * first.cost_of(_charged(policy))
+    own_cost = bootstrap.inputs * first.cost_of(charged_name(policy))
     if not first.is_measured:
         # Every escalation takes one slot, whatever mode it runs.
         return [one.escalated for one in gains]
@@ -213,7 +207,7 @@ def spent_under(
     return spends
 
 
-def _charged(policy: Policy) -> str:
+def charged_name(policy: Policy) -> str:
     """Whose own cost a policy pays."""
     if isinstance(policy, OnTop):
         return policy.ranking.name

@@ -16,7 +16,7 @@ import numpy as np
 
 from deepval.arrays import Bool, DrawRows, Int, PerResample, ResampleRows
 from deepval.judging.allowances import Allowance
-from deepval.judging.answers.blind import BlindModes, spent
+from deepval.judging.answers.blind import BlindModes, spent_under
 from deepval.judging.bootstrap import Bootstrap, Gains
 from deepval.judging.differences import Figure, figures, unit_shown
 from deepval.judging.intervals import (
@@ -310,7 +310,9 @@ def leads(
         return []
     gain = np.stack([gains.gain for _, gains in entrants])
     if spends is None:
-        spends = [spent(one, gains, bootstrap, allowance) for one, gains in entrants]
+        spends = []
+        for policy, gains in entrants:
+            spends += spent_under(policy, [gains], bootstrap, [allowance])
     spend = np.stack(spends)
     mixtures = BlindModes.of(bootstrap, allowance).mixtures(spend)
     # Paired: gain, blind gain and divisor come from the same draw.

@@ -14,7 +14,13 @@ import numpy as np
 from deepval.arrays import PerResample
 from deepval.judging.allowances import Allowance
 from deepval.judging.answers.answer import fixed_modes, is_own
-from deepval.judging.answers.blind import BlindModes, OnTop, allowed, spent_under
+from deepval.judging.answers.blind import (
+    BlindModes,
+    OnTop,
+    allowed,
+    charged_name,
+    spent_under,
+)
 from deepval.judging.answers.leads import Lead, Scale, leads, quality
 from deepval.judging.bootstrap import Bootstrap, Gains
 from deepval.judging.draws import make_draws
@@ -253,7 +259,7 @@ def _curves(
 
 def _start(axes: PictureAxes, policy: Policy) -> tuple[float, float] | None:
     """Where a policy escalates nothing: at its base, if choosing costs nothing."""
-    name = policy.ranking.name if isinstance(policy, OnTop) else policy.name
+    name = charged_name(policy)
     base = policy.base if isinstance(policy, OnTop) else axes.bootstrap.modes[0]
     if axes.allowance.is_measured and axes.allowance.cost_of(name) > 0:
         return None

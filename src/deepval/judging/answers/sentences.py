@@ -271,7 +271,7 @@ class Words:
 
     def number(self, value: float) -> str:
         """A figure of the scale: in percent or points, or as it is."""
-        return _signed(value * self.scale.percent, DIGITS[self.scale.kind])
+        return signed(value * self.scale.percent, DIGITS[self.scale.kind])
 
     def bounds(self, bounds: Interval | None) -> str:
         """Bounds in brackets: `[1.1, 7.0]`."""
@@ -378,7 +378,7 @@ def _negated(bounds: Interval | None) -> Interval | None:
     return Interval(-bounds.high, -bounds.low)
 
 
-def _signed(value: float, digits: int) -> str:
+def signed(value: float, digits: int) -> str:
     """A number with a minus sign as wide as a plus sign."""
     text = f"{abs(value):.{digits}f}"
     # What rounds to 0 has no sign.

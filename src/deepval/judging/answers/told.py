@@ -98,10 +98,12 @@ def tell(
     return Told(answers, rows, _effect_record(words, effect))
 
 
-def own_of(names: str | Sequence[str], scores: Any) -> tuple[str, ...]:
+def own_of(
+    names: str | Sequence[str], scores: Any, tables: Sequence[str] = ()
+) -> tuple[str, ...]:
     """The user's own allocators, which must be among those that are judged."""
     own = checks.texts(names, "own")
-    judged = tuple(scores) if isinstance(scores, Mapping) else own
+    judged = (*scores, *tables) if isinstance(scores, Mapping) else own
     for name in own:
         if name not in judged:
             raise InputError(

@@ -11,6 +11,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError, quote
+from deepval.judging.group_tables import label_of
 from deepval.tables.values import ValueTable
 
 MOST_GROUPS = 24
@@ -47,7 +48,7 @@ def _groups_by_value(name: str, column: np.ndarray) -> Iterator[Group]:
         _refuse_collections(name, column)
     if column.dtype.kind == "f":
         column = column + 0.0  # -0.0 is 0.0
-    labels = np.array([_label(value) for value in column])
+    labels = np.array([label_of(value) for value in column])
     values = labels
     if column.dtype.kind in "iubf":
         # Numbers are ordered as numbers, so that 10 comes after 9.
@@ -60,12 +61,6 @@ def _groups_by_value(name: str, column: np.ndarray) -> Iterator[Group]:
         )
     for label in labels[first]:
         yield f"{name}={label}", labels == label
-
-
-def _label(value: object) -> str:
-    """A value as text; a missing one has a label of its own."""
-    is_missing = value is None or value != value
-    return "(none)" if is_missing else str(value)
 
 
 def _refuse_collections(name: str, column: np.ndarray) -> None:

@@ -159,6 +159,7 @@ def rows(
             values = fill_missing(part, table, "error").values
             for budget in budgets:
                 allowed = allowance(budget, table.modes, charged)
+                assert budget.convention is not None  # these budgets are measured
                 even = break_even(values, table.decision_values, allowed)
                 cost = charged.allocators.get(allocator, {}).get(budget.convention)
                 yield {

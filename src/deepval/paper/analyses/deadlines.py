@@ -25,7 +25,7 @@ from deepval.arrays import InputFloats
 from deepval.cells.fitting import fold_scores, rule_of
 from deepval.cells.folder import BuiltCell
 from deepval.checks import word
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, UnsuitableError
 from deepval.judging.allowances import Budget, Latency, allowance
 from deepval.judging.concordance import pair_counts
 from deepval.judging.deadline_replay import DeadlineTrack, by_age, requests
@@ -352,6 +352,13 @@ def _gains(
     average, gain, loss = (
         counts @ np.bincount(table.unit, part, counts.shape[1]) for part in parts
     )
+    if not loss[0] > 0:
+        raise UnsuitableError(
+            "gains are shares of the all-cheap loss, which must be positive; it is "
+            f"{loss[0]:g}."
+        )
+    # a draw may hold only units without any loss: there is no share of it
+    loss[~(loss > 0)] = np.nan
     escalated, best = (
         float(replay.escalated.mean()),
         oracle_gain(track.table.decision_values, slots),
@@ -379,12 +386,9 @@ def _rows(
     average, gain = (
         np.array([own[of] for own in means.values()]) for of in ("average", "gain")
     )
-    tau = np.array(
-        [
-            pair_counts(one, other).tau_b
-            for one, other in zip(average.T, gain.T, strict=True)
-        ]
-    )
+    tau = np.full(average.shape[1], np.nan)
+    for draw in np.flatnonzero(~np.isnan(average[0])):
+        tau[draw] = pair_counts(average[:, draw], gain[:, draw]).tau_b
     records = []
     for name, own in means.items():
         fields: dict[str, Any] = {

@@ -109,6 +109,7 @@ def rows(
         table = cell.inputs(units).table
         charged = cell.needed_costs("a ladder")
         for budget in budgets:
+            assert budget.convention is not None  # these budgets are measured
             for best in optima(table, [allowance(budget, table.modes, charged)]):
                 yield {
                     "cell": cell.name,

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.errors import InputError, library
+from deepval.errors import InputError, UnsuitableError, library
 from deepval.geometry.boxes import covered_share, frame_pairs, iou
 from deepval.geometry.classes import super_class
 from deepval.perception.reported.detections import Calibration, Detections, ground_boxes
@@ -76,7 +76,7 @@ def match_candidates(
     """The inputs of a unit's matching that do not depend on thresholds."""
     settings = settings or MatchSettings()
     if np.isnan(detections.box_px).any():
-        raise InputError(
+        raise UnsuitableError(
             f"unit {detections.unit}: matching needs image boxes; this source has none."
         )
     judged = truth.judged(

@@ -18,7 +18,7 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
-from deepval.files.reading import MOST_PIXELS, size_px
+from deepval.files.reading import picture_fault
 from deepval.perception.running import decoding, onnx_model
 from deepval.perception.running.decoding import (
     BY_QUERY,
@@ -322,12 +322,9 @@ def decode_image(data: bytes) -> Shaped[np.ndarray, "h w 3"]:
     end = data.rfind(b"\xff\xd9")
     if data[:2] == b"\xff\xd8" and (end < 0 or data.find(b"\xff\xda", end) >= 0):
         raise FrameError("the JPEG file is truncated")
-    size = size_px(data)
-    if size is not None and size[0] * size[1] > MOST_PIXELS:
-        raise FrameError(
-            f"the image has {size[0]:,} x "
-            f"{size[1]:,} pixels, and at most {MOST_PIXELS:,} are decoded"
-        )
+    fault = picture_fault(data)
+    if fault is not None:
+        raise FrameError(fault)
     image = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), cv2.IMREAD_COLOR)
     if image is None:
         raise FrameError("the file is not an image that OpenCV can decode")

@@ -103,7 +103,7 @@ def open_model(
         provider_options=provider_options,
         profile=profile,
     )
-    metadata = session.get_modelmeta().custom_metadata_map
+    metadata = _metadata(session, weights)
     _refuse_other_tasks(metadata, weights)
     name, half, fixed = _input_layout(session, weights)
     if provider not in session.get_providers():
@@ -158,8 +158,9 @@ def run(
     feed = tensor.astype(np.float16) if model.half else tensor
     try:
         arrays = model.session.run(None, {model.input_name: feed})
-    except (*_runtime_errors(), RuntimeError) as error:
-        # RuntimeError: the device is lost
+    except (*_runtime_errors(), RuntimeError, UnicodeDecodeError) as error:
+        # RuntimeError: the device is lost; UnicodeDecodeError: the message of another
+        # error names a node whose name is no UTF-8
         columns, rows = tensor.shape[3], tensor.shape[2]
         raise InputError(
             f"The model cannot be run at {columns} x {rows}: {_first_line(error)}."
@@ -223,6 +224,19 @@ def weights_sha256(weights: Path) -> str:
     return joint_sha256(
         [data, *(reading.content(file) for file in files if reading.is_file(file))]
     )
+
+
+def _metadata(session: Any, weights: Path) -> dict[str, str]:
+    """The metadata of a model, all of whose texts must be UTF-8."""
+    try:
+        for item in (*session.get_inputs(), *session.get_outputs()):
+            _ = item.name, item.shape  # lengths may be texts
+        return session.get_modelmeta().custom_metadata_map
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"The weights must be an ONNX model whose texts are UTF-8, and {weights} "
+            "has others: export it again."
+        ) from error
 
 
 def _runtime_errors() -> tuple[type[Exception], ...]:

@@ -171,7 +171,7 @@ function sureSection(cell, view, state) {
     h("tbody", {}, answers.map((item) => h("tr", {}, h("th", { scope: "row" }, budgetLabel(item.budget)), h("td", { class: "words" }, chipOf({ answer: item.verdict })), h("td", { class: "words" }, item.candidate || "–"), h("td", { class: "words" }, item.lead_words || "–"), h("td", { class: "words" }, item.best_fixed)))))) : null;
   return block("sure", "How sure?", null, dataLine(cell, view, rows[0] || rowsAt(view, state.budget)[0]),
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
-    sentences.filter(Boolean).map((words) => h("p", {}, words)), others,
+    [view.stale || !cell.result.keep ? null : cell.result.keep.sentence, ...sentences].filter(Boolean).map((words) => h("p", {}, words)), others,
     view.stale ? null : h("p", { class: "note" }, `${effect ? "" : "The answer compares with the best choice that costs as much and looks at no input: one mode everywhere, or two at random. "}Brackets are 95 % intervals over units${drawsWords(view)}. ${answers.length > 1 ? "Name the budget before you look: the answers are not corrected for their number." : ""}`),
     state.heroTools);
 }

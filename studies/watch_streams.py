@@ -1,7 +1,7 @@
 """Streams of units whose truth is known -> false alarms of `deepval.Watch`, and delays
 beside an oracle CUSUM.
 
-Run: python tests/slow/watch_streams.py [STREAMS], with the word kitti and two cells, or
+Run: python studies/watch_streams.py [STREAMS], with the word kitti and two cells, or
 with the word references and a number of them. It prints the tables that
 docs/guarantees.md quotes; test_watch_streams.py runs a part of it. Units are drawn from
 a pool of each kind, so that the pool is the truth. The oracle knows the distribution of
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from intervals import ALPHA, SPREADS, World
 
 from deepval.cli.watch import _scored
 from deepval.judging.watching import (
@@ -27,6 +26,7 @@ from deepval.judging.watching import (
     evidence,
     usual_claims,
 )
+from intervals import ALPHA, SPREADS, World
 
 POOL, GOOD_BEFORE, LONGEST = 100_000, 200, 1500
 BINS = 300

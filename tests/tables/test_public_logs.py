@@ -10,9 +10,9 @@ import pytest
 
 import deepval
 from deepval.errors import InputError, InputWarning
-from deepval.tables.router_logs import (
+from deepval.tables.logs.importing import import_router_log
+from deepval.tables.logs.writing import (
     attribute_scores,
-    import_router_log,
     write_scores,
     write_values,
 )
@@ -243,10 +243,26 @@ def test_planners_in_logs_as_of_navsim(tmp_path):
     assert result.row("speed").gain == 0.75 - 0.5
 
 
+@pytest.mark.filterwarnings("ignore::deepval.InputWarning")
+def test_scores_of_planners_as_navsim_writes_them(tmp_path):
+    """A CSV per planner, with a mean in its last row and a state that failed."""
+    for planner, scores in (("slow", (1.0, 0.5, 0.0)), ("fast", (0.25, 0.5, 1.0))):
+        rows = [",token,valid,no_at_fault_collisions,score"]
+        rows += [f"{i},state{i},{i < 2},1.0,{score}" for i, score in enumerate(scores)]
+        rows += ["3,average,True,1.0,0.5"]
+        (tmp_path / f"{planner}.csv").write_text("\n".join(rows) + "\n")
+    table = import_router_log([tmp_path / "slow.csv", tmp_path / "fast.csv"])
+    assert table.modes == ("fast", "slow")
+    assert list(table.input) == ["state0", "state1"]
+    assert table.losses.tolist() == [[0.75, 0.0], [0.5, 0.5]]
+    with pytest.raises(InputError, match="two or more models"):
+        import_router_log(tmp_path / "slow.csv")
+
+
 def test_prompts_without_a_price_are_left_out():
     log = routerbench()
     log["big|total_cost"][1] = None
-    with pytest.warns(InputWarning, match="of 4 prompts"):
+    with pytest.warns(InputWarning, match="of 4 inputs"):
         table = import_router_log(log)
     assert list(table.input) == ["p1", "p3", "p4"]
     assert table.input_costs["usd"].shape == (3, 2)
@@ -333,7 +349,7 @@ def test_prompts_without_an_answer_are_left_out_and_counted():
         name: [row[name] for row in rows]
         for name in ("global index", "prediction", "accuracy", "cost")
     }
-    with pytest.warns(InputWarning, match="of 4 prompts"):
+    with pytest.warns(InputWarning, match="of 4 inputs"):
         table = import_router_log(columns)
     assert len(table) == 3
 
@@ -341,33 +357,34 @@ def test_prompts_without_an_answer_are_left_out_and_counted():
 WRONG = {
     "pickle": ("routerbench.pkl", b"\x80", "a pickle can"),
     "no json": ("log.json", b"{", "must be a JSON file"),
-    "no records": ("log.json", b'{"a": 1}', "'records'"),
+    "no records": ("log.json", b'{"a": 1}', "found a."),
+    "no objects": ("log.json", b"[1]", "a list of records"),
     "twice": (
         "log.csv",
-        b"model_name,index,dataset,score\na,1,x,1\na,1,x,0\n",
+        b"model_name,record_index,dataset_id,score\na,1,x,1\na,1,x,0\n",
         "'x/1'",
     ),
     "costs of one": (
         "log.csv",
-        b"model_name,index,dataset,score,cost\na,1,x,1,1\nb,1,x,0,\na,1,y,1,1\nb,1,y,0,\n",
+        b"model_name,record_index,dataset_id,score,cost\na,1,x,1,1\nb,1,x,0,\na,1,y,1,1\nb,1,y,0,\n",
         "'b'",
     ),
     "one model": (
         "log.csv",
-        b"model_name,index,dataset,score,cost\na,1,x,1,1\na,1,y,1,1\n",
+        b"model_name,record_index,dataset_id,score,cost\na,1,x,1,1\na,1,y,1,1\n",
         "two or more models are",
     ),
-    "values": ("log.csv", b"unit,input,loss_a,loss_b\nu,1,0,1\n", "'<model>'"),
+    "one column of losses": ("log.csv", b"unit,input,loss_a\nu,1,0\n", "--modes"),
     "above 1": (
         "log.csv",
-        b"model_name,index,dataset,score,cost\na,1,x,7,1\nb,1,x,9,2\n",
+        b"model_name,record_index,dataset_id,score,cost\na,1,x,7,1\nb,1,x,9,2\n",
         "found 9: give best=",
     ),
-    "no quality": ("log.csv", b"sample_id,a|total_cost\n1,2\n", "'a'"),
+    "no quality": ("log.csv", b"eval_name,sample_id,a|total_cost\nx,1,2\n", "'a'"),
     "none whole": (
         "log.csv",
-        b"model,index,dataset,score,cost\na,1,x,1,1\nb,2,x,0,2\n",
-        "some prompt must have an",
+        b"model_name,record_index,dataset_id,score,cost\na,1,x,1,1\nb,2,x,0,2\n",
+        "one model ran on each input",
     ),
 }
 
@@ -400,10 +417,10 @@ def test_the_command_writes_a_values_file(tmp_path, capsys):
 
     log = tmp_path / "predictions.json"
     log.write_text(json.dumps(routerarena()))
-    import_log(log, out=tmp_path / "values.csv")
+    import_log((log,), out=tmp_path / "values.csv")
     assert "4 inputs in 2 units, models cheap first" in capsys.readouterr().out
     same(deepval.read_values(tmp_path / "values.csv"))
-    import_log(log, out=tmp_path / "values.csv", json=True)
+    import_log((log,), out=tmp_path / "values.csv", json=True)
     facts = json.loads(capsys.readouterr().out)
     table = deepval.read_values(tmp_path / "values.csv")
     assert (facts["inputs"], facts["units"]) == (4, 2)
@@ -419,7 +436,7 @@ def test_the_command_writes_scores_beside_the_values(tmp_path, capsys):
     log = tmp_path / "predictions.json"
     log.write_text(json.dumps(routerarena()))
     import_log(
-        log, out=tmp_path / "values.csv", scores_out=tmp_path / "scores", json=True
+        (log,), out=tmp_path / "values.csv", scores_out=tmp_path / "scores", json=True
     )
     (written,) = json.loads(capsys.readouterr().out)["scores"]
     result = deepval.evaluate(
@@ -427,7 +444,7 @@ def test_the_command_writes_scores_beside_the_values(tmp_path, capsys):
     )
     assert result.row("length").gain == 0.0  # law_3, the longest: both are right
     with pytest.raises(InputError, match=r"must be a folder that can be written"):
-        import_log(log, out=tmp_path / "more.csv", scores_out=log)
+        import_log((log,), out=tmp_path / "more.csv", scores_out=log)
     assert not (tmp_path / "more.csv").exists()
 
 

@@ -1,7 +1,7 @@
 """Complete tables and simulated worlds, subsampled by shadow plans -> width and
 coverage of intervals, and the error.
 
-Run: python tests/slow/shadowing.py FOLDER [REPLICATIONS]; FOLDER holds the tables that
+Run: python studies/shadowing.py FOLDER [REPLICATIONS]; FOLDER holds the tables that
 docs/guarantees.md names. Plans are fitted on every second unit, and the others are
 judged; in worlds, on 100 further units.
 """
@@ -13,11 +13,9 @@ from pathlib import Path
 import numpy as np
 
 import deepval
+import intervals
 from deepval.judging.shadow import shadow_plan
 from deepval.tables.scores import align
-
-sys.path.insert(0, str(Path(__file__).parent))
-import intervals
 
 ALPHA, DRAWS = 0.2, 200
 DESIGNS = {

@@ -1,7 +1,7 @@
 """What the answers say on real router tables, and how often they are wrong on noise.
 
-Run: make slow, or pytest -m slow -s tests/slow/test_answers.py. It prints the tables of
-docs/answers.md.
+Run: make slow, or pytest -m slow -s tests/slow/test_answers_on_real_tables.py. It
+prints the tables of docs/answers.md.
 """
 
 import warnings

@@ -1,8 +1,8 @@
 """Worlds whose truth is known -> how often each kind of interval holds it, how often it
 decides, and how wide it is.
 
-Run: python tests/slow/intervals.py [REPLICATIONS [WORLD ...]], WORLD as in mild-noise.
-It prints the tables that docs/statistics.md quotes; test_intervals.py runs a part of
+Run: python studies/intervals.py [REPLICATIONS [WORLD ...]], WORLD as in mild-noise.
+It prints the tables that docs/statistics.md quotes; tests/slow runs a part of
 them. The worlds are those of test_coverage.py, their truth is integrated instead of
 drawn. A replication is worked out at once: ranks are searched for all draws together,
 and a unit's part of a sum up to a rank is read off a table.
