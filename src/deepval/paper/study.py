@@ -517,7 +517,7 @@ def _aligned(at: Cell, _watch: Watch) -> list[Scores] | None:
             for item in at.part("scores").values()
             if len(item.input) == item.inputs
         ]
-    case = EvaluationData(at.folder, at.cell.table, at.cell)
+    case = EvaluationData(at.cell.folder, at.cell.table, at.cell)
     return list(case.scores({}).values()) if at.choices.stored_scores else None
 
 

@@ -80,12 +80,10 @@ class PlannerCell:
     trivial: Mapping[str, Float[np.ndarray, "input"]]
 
     @property
-    @property
     def planner(self) -> str:
         """The planner: the name of the system without its loss."""
         return self.spec.system.removesuffix("-safety").removesuffix("-scalar")
 
-    @property
     @property
     def judged_on(self) -> str:
         """The units that the rows are over: always all units, with a remark if the cell
@@ -99,7 +97,6 @@ class PlannerCell:
         return replace(self.table, losses=losses, tolerance=TOLERANCE)
 
     @property
-    @property
     def setting(self) -> str:
         """A hash of what comparable cells of two planners share: data set, modes and
         placing.
@@ -108,7 +105,6 @@ class PlannerCell:
             {part: value for part, value in self.spec.key.items() if part != "system"}
         )
 
-    @property
     @property
     def key(self) -> tuple[str, str]:
         """What cells share that differ only in the weights of the loss: setting,
