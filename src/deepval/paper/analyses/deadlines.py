@@ -383,6 +383,9 @@ def _rows(
         for name, own in cells[0].items()
         if all(name in cell for cell in cells)
     }
+    # No allocator has a time that the budget pays in all cells.
+    if not means:
+        return []
     average, gain = (
         np.array([own[of] for own in means.values()]) for of in ("average", "gain")
     )
