@@ -164,7 +164,7 @@ def test_allocators(tmp_path, monkeypatch):
     assert names["mode"] in names["cell"].table.modes
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_gallery_shows_what_the_commands_print(tmp_path, monkeypatch):
     make_gallery.write_data(tmp_path)
     monkeypatch.chdir(tmp_path)
