@@ -4,12 +4,10 @@ and its columns.
 Run: python tools/make_analyses_page.py
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from deepval.files.writing import write_atomically
 from deepval.paper.analysis import GROUPS, REPORT_ONLY, Analysis, analysis
-from deepval.paper.row_columns import columns
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generated" / "analyses.md"
 
@@ -44,13 +42,13 @@ def page() -> str:
     for name in (
         name for names in GROUPS.values() for name in names if name not in REPORT_ONLY
     ):
-        for kind, meanings in _meanings(analysis(name)):
+        for kind, meanings in analysis(name).meanings.items():
             fields = [
                 f"`{field}`: {meaning}"
-                for field, meaning in meanings
+                for field, meaning in meanings.items()
                 if (field, meaning) not in listed
             ]
-            listed |= set(meanings)
+            listed |= set(meanings.items())
             if fields:
                 lines.append(f"- **{name}**, `{kind}`. {'; '.join(fields)}.")
     return "\n".join([*lines, ""])
@@ -63,16 +61,6 @@ def _line(declared: Analysis) -> str:
         f"| `{declared.name}` "
         f"| {declared.shows}. {declared.details}{data}{see} | {declared.paper} |"
     )
-
-
-def _meanings(declared: Analysis) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """The name of each row class, and its fields with their meanings."""
-    kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
-    for kind in () if declared.whole else kinds:
-        yield (
-            kind.__name__,
-            [(name, column.meaning) for name, column in columns(kind).items()],
-        )
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from deepval.paper.analyses import out_of_fold
 from deepval.tables.keys import positions
 from deepval.tables.split import Split
 from small_cells import build_cells
+from tidy_rows import flat_rows, study_cells
 from worlds import quietly, table_of
 
 # few units, to be quick
@@ -64,9 +65,19 @@ def test_scores_are_those_of_fits_that_hold_out_one_fold_at_a_time(cell, folds):
         scored = score_on(split, fitted, units="test")
         expected[positions(scored.input, cell.table.input)] = scored.score
     assert not np.isnan(expected).any()
-    rows = out_of_fold.rows({"cell": cell}, ["gate-ridge"], folds=folds, draws=20)
-    assert rows == out_of_fold.rows(
-        {"cell": cell}, ["gate-ridge"], folds=folds, draws=20
+    rows = flat_rows(
+        out_of_fold.OUT_OF_FOLD,
+        study_cells({"cell": cell}),
+        allocators=["gate-ridge"],
+        folds=folds,
+        draws=20,
+    )
+    assert rows == flat_rows(
+        out_of_fold.OUT_OF_FOLD,
+        study_cells({"cell": cell}),
+        allocators=["gate-ridge"],
+        folds=folds,
+        draws=20,
     )
     whole = quietly(deepval.evaluate, cell.table, {"gate-ridge": expected}, draws=20)
     for row in rows:
@@ -96,8 +107,12 @@ def test_the_label_stands_in_rows_table_chart_and_json_and_the_look_is_counted(
         units=list(cell.split.test),
         draws=0,
     )
-    rows = out_of_fold.rows(
-        {"cell": cell}, ["gate-ridge"], {"cell": official}, folds=2, draws=20
+    rows = flat_rows(
+        out_of_fold.OUT_OF_FOLD,
+        study_cells({"cell": cell}, free={"cell": official}),
+        allocators=["gate-ridge"],
+        folds=2,
+        draws=20,
     )
     assert {row.standing for row in rows} == {LABEL}
     assert [row.held_out_ndg for row in rows if row.alpha == 0.2] == [
@@ -106,7 +121,7 @@ def test_the_label_stands_in_rows_table_chart_and_json_and_the_look_is_counted(
     (table,) = out_of_fold.tables(rows)
     assert LABEL in table.title
     assert LABEL in table.notes[0]
-    assert LABEL in out_of_fold.chart(rows).axis
+    assert LABEL in out_of_fold.OUT_OF_FOLD.chart(rows).axis
     before = openings(folder, cell.id)
     words = [
         "analyse",
@@ -266,11 +281,23 @@ def test_several_cells_are_pooled_and_fit_units_alone_open_no_test_unit(folder, 
 
 def test_wrong_settings_are_refused(cell):
     with pytest.raises(InputError, match="two folds or more; found 1"):
-        out_of_fold.rows({"cell": cell}, ["gate-ridge"], folds=1)
+        flat_rows(
+            out_of_fold.OUT_OF_FOLD,
+            study_cells({"cell": cell}),
+            allocators=["gate-ridge"],
+            folds=1,
+        )
     with pytest.raises(InputError, match="found 'lots'; did you mean 'lost'"):
-        out_of_fold.rows({"cell": cell}, ["lots"])
+        flat_rows(
+            out_of_fold.OUT_OF_FOLD, study_cells({"cell": cell}), allocators=["lots"]
+        )
     with pytest.raises(
         InputError,
         match="--versus must be judged too, one of best, random, lost; found 'memory'",
     ):
-        out_of_fold.rows({"cell": cell}, ["lost"], versus="memory")
+        flat_rows(
+            out_of_fold.OUT_OF_FOLD,
+            study_cells({"cell": cell}),
+            allocators=["lost"],
+            versus="memory",
+        )

@@ -3,6 +3,7 @@ disagreement, partial coverage.
 """
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ from deepval.systems.learned import learned_planners
 from deepval.tables.keys import positions
 from driving import Lidar
 from learned_worlds import AHEAD, FRAMES, Roads, fan, small_weights
+from tidy_rows import flat_means, flat_rows, study_cells
 from train_planner import masks_bytes, npz_bytes
 
 MODES = tuple(
@@ -25,6 +27,19 @@ MODES = tuple(
     for reach in (5.0, 500.0)
 )
 NAMES = ("braking", "planner-ade-unverified", "planner-self-ade-unverified")
+
+
+def whole(content):
+    """The record of three tables, its rows with their fields as attributes."""
+    tables = {
+        name: tuple(SimpleNamespace(**row) for row in content[name])
+        for name in ("rows", "gaps", "disagreements")
+    }
+    return SimpleNamespace(**content | tables)
+
+
+def whole_of(*arguments, **settings):
+    return whole(across_targets(*arguments, **settings))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +72,7 @@ def built(folders):
 
 @pytest.fixture(scope="module")
 def found(built):
-    return across_targets(built, draws=50)
+    return whole_of(built, draws=50)
 
 
 def test_every_score_is_judged_on_every_target(found, built):
@@ -88,9 +103,7 @@ def test_a_report_shows_the_tables_at_the_default_level(found):
 
 
 def test_scores_of_a_consumer_that_judges_fewer_frames_cover_a_part_of_another(built):
-    part = across_targets(
-        {name: built[name] for name in NAMES[:2]}, ["gain-PKL"], draws=0
-    )
+    part = whole_of({name: built[name] for name in NAMES[:2]}, ["gain-PKL"], draws=0)
     rows = {(row.score, row.target): row for row in part.rows if row.alpha == 0.2}
     assert rows["gain-PKL", NAMES[1]].coverage == 1
     assert rows["gain-PKL", NAMES[0]].coverage == pytest.approx(
@@ -123,7 +136,13 @@ def test_a_transfer_tells_which_share_of_frames_both_consumers_judge(built):
     two = {name: built[name] for name in NAMES[:2]}
     rows = {
         (row.source, row.target): row
-        for row in transfer.rows(two, ["gate-ridge"], alphas=[0.2], draws=0)
+        for row in flat_rows(
+            transfer.TRANSFER,
+            study_cells(two),
+            recipes=["gate-ridge"],
+            alphas=[0.2],
+            draws=0,
+        )
     }
     assert rows[NAMES[1], NAMES[0]].common == pytest.approx((FRAMES - AHEAD) / FRAMES)
     assert rows[NAMES[0], NAMES[1]].common == rows[NAMES[0], NAMES[0]].common == 1
@@ -161,12 +180,18 @@ def test_the_gate_is_fitted_out_of_fold_on_every_target(built):
     two = {name: built[name] for name in list(built)[:2]}
     judged = {
         (row.target, row.alpha): row.ndg
-        for row in across_targets(two, [], alphas=[0.2], draws=0).rows
+        for row in whole_of(two, [], alphas=[0.2], draws=0).rows
         if row.score == "gate-gbm, out of fold"
     }
     alone = {
         (row.cell, row.alpha): row.ndg
-        for row in out_of_fold.rows(two, ["gate-gbm"], alphas=[0.2], draws=0)
+        for row in flat_rows(
+            out_of_fold.OUT_OF_FOLD,
+            study_cells(two),
+            allocators=["gate-gbm"],
+            alphas=[0.2],
+            draws=0,
+        )
         if row.allocator == "gate-gbm" and row.cell in two
     }
     assert judged
@@ -175,9 +200,14 @@ def test_the_gate_is_fitted_out_of_fold_on_every_target(built):
 
 def test_transfers_are_counted_over_all_budgets_and_wins_at_one():
     def row(source, target, alpha, regret, verdict, coverage=1.0):
-        return transfer.Transfer(
-            "gate", source, target, alpha, coverage, 1.0, 0.5, regret, verdict
-        )
+        return {
+            "source": source,
+            "target": target,
+            "alpha": alpha,
+            "coverage": coverage,
+            "regret": regret,
+            "verdict": verdict,
+        }
 
     rows = [
         row("a", "a", 0.2, 0.0, "better"),
@@ -186,7 +216,7 @@ def test_transfers_are_counted_over_all_budgets_and_wins_at_one():
         row("a", "b", 0.2, -0.1, "unresolved", 0.8),
         row("b", "b", 0.2, 0.0, "worse"),
     ]
-    every, covered = transfer.over_cells(rows)
+    every, covered = flat_means(transfer.TRANSFER, rows)
     assert (every.transfers, every.regret, every.others, every.others_better) == (
         3,
         -0.1,

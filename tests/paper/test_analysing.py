@@ -4,7 +4,7 @@ Python.
 
 import csv
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,10 @@ from deepval.cli.analyse import command
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.cases import LEDGER, openings
 from deepval.paper import analysis
-from deepval.paper.analyses import seeds, signs
+from deepval.paper.analyses import seeds
+from deepval.paper.tidy import Column
 from small_cells import build_cells, read_cells
+from tidy_rows import flat_rows, study_cells
 
 # few units, to be quick
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -32,11 +34,8 @@ def cells(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("name", analysis.ANALYSES)
 def test_an_analysis_that_judges_scores_or_test_units_is_counted(name):
     declared = analysis.analysis(name)
-    kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
-    fields = [
-        column for kind in kinds for column in getattr(kind, "__dataclass_fields__", ())
-    ]
-    parts = set(declared.takes.values())
+    fields = [field for fields in declared.meanings.values() for field in fields]
+    parts = set(declared.asks)
     judged_parts = {
         "results",
         "free",
@@ -86,29 +85,22 @@ def test_looks_at_test_units_are_on_record(tmp_path):
 def test_a_half_done_analysis_is_refused_with_a_sentence(monkeypatch):
     monkeypatch.setattr(analysis, "ANALYSES", (*analysis.ANALYSES, "contrasts"))
     with pytest.raises(
-        TypeError, match=r"paper.analyses.contrasts must declare CONTRASTS = declare"
+        TypeError, match=r"paper.analyses.contrasts must declare CONTRASTS = Analysis"
     ):
         analysis.analysis("contrasts")
     declared = analysis.analysis("signs")
-    with pytest.raises(
-        TypeError, match=r"rows\(...\) must have the argument 'located' that it takes"
-    ):
-        replace(declared, takes={"cells": "cells", "located": "located"})
-    with pytest.raises(TypeError, match="a table or tables must be declared"):
-        replace(declared, table=None)
-    with pytest.raises(
-        TypeError, match="over_cells and over_cells_table belong together"
-    ):
-        replace(declared, over_cells=list)
 
     def odd(cells, *, strange=1):
-        return signs.rows(cells)
+        yield {"cell": "one", "strange": strange}
 
     with pytest.raises(
         TypeError,
         match=r"the argument 'strange' of rows\(...\) must be declared by an Option",
     ):
         command(replace(declared, rows=odd))
+    columns = (Column("cell", "The cell"), Column("other", "Something else"))
+    with pytest.raises(ValueError, match="rows and columns differ in other, strange"):
+        replace(declared, rows=odd, columns=columns).run([])
 
 
 def test_a_study_of_seeds_leaves_out_what_has_nothing_to_learn(cells, monkeypatch):
@@ -125,7 +117,13 @@ def test_a_study_of_seeds_leaves_out_what_has_nothing_to_learn(cells, monkeypatc
         InputWarning,
         match="braking-monocular, left out: gate-gbm: all 120 have label 0",
     ):
-        found = seeds.rows(built, ["gate-gbm", "gate-ridge"], seeds=1, draws=5)
+        found = flat_rows(
+            seeds.SEEDS,
+            study_cells(built),
+            recipes=["gate-gbm", "gate-ridge"],
+            seeds=1,
+            draws=5,
+        )
     assert [(row.cell, row.allocator) for row in found] == [
         ("braking-monocular", "gate-ridge")
     ]
@@ -134,7 +132,9 @@ def test_a_study_of_seeds_leaves_out_what_has_nothing_to_learn(cells, monkeypatc
 def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
     cell = cells / "braking-monocular"
     words = ("seeds", cell, "-a", "gate-ridge", "--seeds", "2")
-    found = seeds.rows(read_cells(cell), ["gate-ridge"], seeds=2)
+    found = flat_rows(
+        seeds.SEEDS, study_cells(read_cells(cell)), recipes=["gate-ridge"], seeds=2
+    )
     call("analyse", *words, "--json")
     source = {
         "provenance": {
@@ -142,7 +142,7 @@ def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
         }
     }
     assert json.loads(capsys.readouterr().out) == json.loads(
-        json.dumps([asdict(row) | source for row in found])
+        json.dumps([row.fields | source for row in found])
     )
     call("analyse", *words, "--out", tmp_path / "rows.csv")
     assert "Written to" in capsys.readouterr().out

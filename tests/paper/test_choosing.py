@@ -7,6 +7,7 @@ import json
 import math
 from fractions import Fraction
 from statistics import fmean, median
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from deepval.judging.draws import seeds_by_units
 from deepval.paper.analyses import arbiter, perception_ranking, selection_regret
 from deepval.paper.analyses.selection_regret import ranked
 from small_cells import build_cells
+from tidy_rows import flat_rows, study_cells
 
 # tiny cells
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -111,8 +113,12 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
     made = {str(i): random_cell(rng) for i in range(2)}
     cells = {name: cell for name, (cell, _) in made.items()}
     scores = {name: scored for name, (_, scored) in made.items()}
-    rows = perception_ranking.rows(cells, scores)
-    assert rows == perception_ranking.rows(cells, scores)
+    rows = flat_rows(
+        perception_ranking.PERCEPTION_RANKING, study_cells(cells, scores=scores)
+    )
+    assert rows == flat_rows(
+        perception_ranking.PERCEPTION_RANKING, study_cells(cells, scores=scores)
+    )
     assert len(rows) == 2 * 2 * 4
     for row in rows:
         cell, scored = made[row.cell]
@@ -128,7 +134,7 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
         )
         assert row.tau == (None if exact is None else pytest.approx(exact))
         assert (row.pool, row.signals) == ("target-free", 4)
-    for mean in perception_ranking.counts_over_cells(rows):
+    for mean in counts_of(rows):
         own = [row for row in rows if row.loss == mean.loss]
         taus = [row.tau for row in own if row.tau is not None]
         assert (mean.cells, mean.pairs, mean.ranked) == (2, 8, len(taus))
@@ -139,16 +145,25 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
         )
 
 
+def counts_of(rows):
+    counts = perception_ranking.counts_over_cells(rows)
+    return [SimpleNamespace(**count) for count in counts]
+
+
 def test_the_papers_cells_make_52_pairs_of_cell_and_budget():
     cells, scores = paper_cells()
     assert len(cells) == 14
-    rows = perception_ranking.rows(cells, scores, losses=["E1"])
+    rows = flat_rows(
+        perception_ranking.PERCEPTION_RANKING,
+        study_cells(cells, scores=scores),
+        losses=["E1"],
+    )
     assert len(rows) == 52
     (out,) = set(cells) - {row.cell for row in rows}
     assert "idm" in out
     assert out.endswith("safety")
     assert {row.signals for row in rows if "nuplan" in row.cell} == {3}
-    (mean,) = perception_ranking.counts_over_cells(rows)
+    (mean,) = counts_of(rows)
     assert (mean.cells, mean.pairs) == (13, 52)
     first = perception_ranking.table(rows).sections[0][0]
     assert [cell.text for cell in first][2:4] == ["13", "52"]
@@ -156,7 +171,12 @@ def test_the_papers_cells_make_52_pairs_of_cell_and_budget():
 
 def test_the_papers_regret_is_over_its_ten_core_cells_and_pdm_closed():
     cells, scores = paper_cells()
-    rows = selection_regret.rows(cells, scores, losses=["E1", "E8"], draws=20)
+    rows = flat_rows(
+        selection_regret.SELECTION_REGRET,
+        study_cells(cells, train_scores=scores),
+        losses=["E1", "E8"],
+        draws=20,
+    )
     means = [row for row in rows if row.cell is None]
     assert [(row.loss, row.alpha) for row in means] == [
         (loss, a) for a in ALPHAS for loss in ("E1", "E8")
@@ -205,9 +225,19 @@ def test_selection_regret_matches_a_loop_over_cells_draws_and_inputs(seed):
     }
     cells = {name: cell for name, (cell, _) in made.items()}
     scores = {name: scored for name, (_, scored) in made.items()}
-    rows = selection_regret.rows(cells, scores, alphas=(0.2, 0.5), draws=15, seed=4)
-    assert rows == selection_regret.rows(
-        cells, scores, alphas=(0.2, 0.5), draws=15, seed=4
+    rows = flat_rows(
+        selection_regret.SELECTION_REGRET,
+        study_cells(cells, train_scores=scores),
+        alphas=(0.2, 0.5),
+        draws=15,
+        seed=4,
+    )
+    assert rows == flat_rows(
+        selection_regret.SELECTION_REGRET,
+        study_cells(cells, train_scores=scores),
+        alphas=(0.2, 0.5),
+        draws=15,
+        seed=4,
     )
     seeds = seeds_by_units({name: cell.split.test for name, cell in cells.items()}, 4)
     assert seeds["one"] == seeds["two"] != seeds["other"]
@@ -304,7 +334,12 @@ def test_commands_tell_rows_and_count_the_look(folder, capsys):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_arbiter_chooses_on_validation_units_and_is_judged_on_test_units(seed):
     cell, scored = random_cell(np.random.default_rng(seed))
-    rows = arbiter.rows({"one": cell}, {"one": scored}, alphas=ALPHAS, draws=5)
+    rows = flat_rows(
+        arbiter.ARBITER,
+        study_cells({"one": cell}, train_scores={"one": scored}),
+        alphas=ALPHAS,
+        draws=5,
+    )
     assert [(row.pool, row.alpha) for row in rows] == list(
         itertools.product(dict.fromkeys(row.pool for row in rows), ALPHAS)
     )

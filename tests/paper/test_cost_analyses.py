@@ -18,6 +18,7 @@ from commands import call
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws, seeds_by_units
+from deepval.paper import study
 from deepval.paper.analyses import (
     break_even,
     budgets,
@@ -36,6 +37,7 @@ from deepval.tables.scores import align
 from deepval.tables.split import Split
 from reference.evaluation import best_gain, expected_top
 from small_cells import build_cells
+from tidy_rows import flat_means, flat_rows, study_cells
 from worlds import COSTS, judge, table_of
 
 BOARDS = {
@@ -97,7 +99,7 @@ def causal():
 
 
 def test_the_papers_cells_have_62_feasible_rows(causal):
-    rows = gaps.rows(causal, kinds=KINDS)
+    rows = flat_rows(gaps.GAPS, study_cells(causal=causal), kinds=KINDS)
     assert len(rows) == 12 * 6 * 2
     feasible = [row for row in rows if row.feasible]
     count = {
@@ -126,7 +128,7 @@ def test_the_papers_cells_have_62_feasible_rows(causal):
     assert (
         "62 of 144 rows are feasible; the causal "
         f"term is negative in {negative} of the 62"
-    ) in gaps.table(rows).notes[0]
+    ) in gaps.tables(rows)[0].notes[0]
 
 
 def capped(score, held, rate):
@@ -156,7 +158,7 @@ def test_the_causal_term_is_that_of_a_loop_over_time():
     result = judge(
         table, {"light": score}, [deepval.Latency(0.3)], draws=0, calibration=HELD
     )
-    (row,) = gaps.rows({"cell": result}, kinds=KINDS)
+    (row,) = flat_rows(gaps.GAPS, study_cells(causal={"cell": result}), kinds=KINDS)
     rate = 0.3 - 0.5 / 8.0
     held, tested = np.isin(UNITS, HELD), ~np.isin(UNITS, HELD)
     go = [
@@ -203,7 +205,9 @@ def test_shares_left_are_those_of_the_papers_table():
         costs = board(BOARDS[data][0])
         table, values = world(0, costs=costs, inputs=3000)
         found[data] = judge(table, {name: values for name in names}, levels, draws=0)
-    rows = budgets.overheads(budgets.rows(found))
+    rows = flat_means(
+        budgets.BUDGETS, flat_rows(budgets.BUDGETS, study_cells(charged=found))
+    )
     for name, shares in printed.items():
         for alpha, pair in zip((0.2, 0.5), shares, strict=True):
             for data, share in zip(found, pair, strict=True):
@@ -237,7 +241,12 @@ def levelled():
 
 def test_the_figure_of_levels_leaves_out_what_cannot_run(levelled, tmp_path):
     panels = budgets.levels(
-        budgets.rows({name: levelled[name] for name in ("kitti-0", "nuplan-0")})
+        flat_rows(
+            budgets.BUDGETS,
+            study_cells(
+                charged={name: levelled[name] for name in ("kitti-0", "nuplan-0")}
+            ),
+        )
     )
     assert [panel.cell for panel in panels] == ["kitti-0", "nuplan-0"]
     assert "router-gbm-value" not in panels[0].curves
@@ -259,7 +268,7 @@ def test_uniform_full_fidelity_meets_the_best_causal_allocator():
         draws=20,
         calibration=HELD,
     )
-    rows = uniform.rows(found)
+    rows = flat_rows(uniform.UNIFORM, study_cells(causal=found))
     for row in rows:
         result = found[row.cell]
         loss = result.setting.cheap_loss
@@ -280,20 +289,20 @@ def test_uniform_full_fidelity_meets_the_best_causal_allocator():
             if c.budget == row.budget
         ]
         assert (row.lo, row.hi, row.verdict) == (at.lo, at.hi, at.verdict)
-    (over,) = uniform.over_cells(rows)
+    (over,) = flat_means(uniform.UNIFORM, rows)
     assert (over.cells, over.fits, over.compared) == (4, 4, 4)
     assert over.leads == sum(row.leader == "uniform" for row in rows)
-    ranked = uniform.rows(found, policy="ranking")
+    ranked = flat_rows(uniform.UNIFORM, study_cells(causal=found), policy="ranking")
     assert {row.best_share for row in ranked} != {row.best_share for row in rows}
     with pytest.raises(InputError, match="policy must be one of"):
-        uniform.rows(found, policy="hope")
+        flat_rows(uniform.UNIFORM, study_cells(causal=found), policy="hope")
 
 
 def test_a_causal_comparison_needs_streams():
     table, values = world(0, costs=COSTS)
     result = judge(table, {"light": values}, [deepval.Latency(0.5)], draws=0)
     with pytest.raises(InputError, match="judge with calibration units"):
-        uniform.rows({"cell": result})
+        flat_rows(uniform.UNIFORM, study_cells(causal={"cell": result}))
 
 
 def test_skipping_has_the_papers_combinations_and_shares():
@@ -308,8 +317,8 @@ def test_skipping_has_the_papers_combinations_and_shares():
     found = paper_results(
         ("router-pixel",), levels, boards=("kitti", "nuscenes"), draws=20
     )
-    rows = skipping.rows(found)
-    assert skipping.skippers() == ("ego-speed", "router-pixel")
+    rows = flat_rows(skipping.SKIPPING, study_cells(skipping=found))
+    assert study.skippers() == ("ego-speed", "router-pixel")
     assert len(rows) == 40
     positive = [row for row in rows if row.share]
     assert {(row.cell[:5], row.alpha) for row in positive} == {
@@ -317,7 +326,7 @@ def test_skipping_has_the_papers_combinations_and_shares():
         ("kitti", 0.5),
     }
     assert len(positive) == 8
-    counts = skipping.over_cells(rows)
+    counts = flat_means(skipping.SKIPPING, rows)
     assert sum(count.positive for count in counts) == 8
     for verdict in ("better", "worse", "unresolved"):
         assert sum(count[verdict] for count in counts) == sum(
@@ -333,7 +342,11 @@ def test_skipping_has_the_papers_combinations_and_shares():
     )
     table, values = world(0, costs=exact, inputs=3000)
     result = judge(table, {"router-pixel": values}, levels, draws=0)
-    (row,) = [row for row in skipping.rows({"cell": result}) if row.alpha == 0.5]
+    (row,) = [
+        row
+        for row in flat_rows(skipping.SKIPPING, study_cells(skipping={"cell": result}))
+        if row.alpha == 0.5
+    ]
     # 2,503 of 3,000
     assert (round(100 * row.share, 1), round(100 * row.cascade_share, 1)) == (
         83.4,
@@ -346,7 +359,11 @@ def test_skipping_needs_its_budgets():
     table, values = world(0, costs=COSTS)
     result = judge(table, {"light": values}, [deepval.Latency(0.5)], draws=0)
     with pytest.raises(InputError, match="is judged under skipping budgets"):
-        skipping.rows({"cell": result}, ["light"])
+        flat_rows(
+            skipping.SKIPPING,
+            study_cells(skipping={"cell": result}),
+            allocators=["light"],
+        )
 
 
 def cell_of(table, *, test=("a", "b", "c", "d"), validation=("e", "f")) -> BuiltCell:
@@ -372,7 +389,11 @@ def test_break_even_sets_hold_what_scoring_at_that_cost_does(seed):
     )
     alpha = float(rng.choice([0.2, 0.3, 0.5, 1.0]))
     scores = {"cell": {"light": align(cell.table, "light", score)}}
-    (row,) = break_even.rows({"cell": cell}, scores, [deepval.Latency(alpha)])
+    (row,) = flat_rows(
+        break_even.BREAK_EVEN,
+        study_cells({"cell": cell}, scores_with_cost=scores),
+        budgets=[deepval.Latency(alpha)],
+    )
     exact = (
         [Fraction(v) for v in values.tolist()],
         [Fraction(s) for s in score.tolist()],
@@ -405,7 +426,7 @@ def test_capacity_and_quota_differ_where_harm_is_forced(values, alpha):
         test=("a",),
         validation=(),
     )
-    (row,) = capacity.rows({"cell": cell}, alphas=[alpha])
+    (row,) = flat_rows(capacity.CAPACITY, study_cells({"cell": cell}), alphas=[alpha])
     number = math.floor(alpha * len(values) + 0.5)
     exactly = max(sum(chosen) for chosen in itertools.combinations(values, number))
     at_most = max(
@@ -440,8 +461,10 @@ def test_a_ladder_is_the_best_of_all_plans(seed):
         unit=list("aabb"), input=list("wxyz"), losses=losses, costs=LADDER
     )
     budgets_ = [deepval.Latency(0.5), deepval.Energy(0.5)]
-    rows = ladder.rows(
-        {"cell": cell_of(table, test=("a", "b"), validation=())}, budgets_
+    rows = flat_rows(
+        ladder.LADDER,
+        study_cells({"cell": cell_of(table, test=("a", "b"), validation=())}),
+        budgets=budgets_,
     )
     for row, unit in zip(rows, ("ms", "mj"), strict=True):
         each = {
@@ -502,7 +525,7 @@ def streamed():
             each: np.round(values + rng.normal(size=len(values)), 1)
             for each in ("good", "other")
         }
-        scores |= streams.control_scores(len(values), 2)
+        scores |= study.control_scores(len(values), 2)
         if name == "three":
             table, scores = _other(table, scores)
         results[name] = judge(
@@ -521,7 +544,10 @@ def test_streams_pool_draw_by_draw(streamed):
     """The mean over cells and allocators in every draw, from plain loops over the
     draws' inputs.
     """
-    rows = {(row.policy, row.allocator): row for row in streams.rows(streamed)}
+    rows = {
+        (row.policy, row.allocator): row
+        for row in flat_rows(streams.STREAMS, study_cells(streamed=streamed))
+    }
     for policy in ("frozen threshold", "causal cap"):
         per_row = {}
         for cell, result in streamed.items():
@@ -572,12 +598,12 @@ def test_streams_pool_draw_by_draw(streamed):
 
 
 def test_streams_count_rows_that_miss_the_rate(streamed):
-    rows = streams.rows(streamed)
+    rows = flat_rows(streams.STREAMS, study_cells(streamed=streamed))
     assert {row.allocator for row in rows} == {"all", "good", "other", "random scores"}
     for row in rows:
         names = {
             "all": ("good", "other"),
-            "random scores": tuple(streams.control_scores(1, 2)),
+            "random scores": tuple(study.control_scores(1, 2)),
         }.get(row.allocator, (row.allocator,))
         own = [
             s
@@ -591,13 +617,16 @@ def test_streams_count_rows_that_miss_the_rate(streamed):
         assert row.better == sum(s.verdict == "better" for s in own)
         if row.policy == "token bucket":
             assert row.unbounded == sum(s.parameter is None for s in own)
-    assert "random scores know nothing" in streams.table(rows).notes[-1]
+    assert "random scores know nothing" in streams.tables(rows)[0].notes[-1]
 
 
 def test_streams_need_calibration_units():
     table, values = world(0)
     with pytest.raises(InputError, match="the result has no streams"):
-        streams.rows({"cell": judge(table, {"mine": values}, draws=5)})
+        flat_rows(
+            streams.STREAMS,
+            study_cells(streamed={"cell": judge(table, {"mine": values}, draws=5)}),
+        )
 
 
 @pytest.fixture(scope="module")

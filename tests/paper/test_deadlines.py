@@ -15,6 +15,7 @@ from deepval.paper.analyses import deadlines
 from deepval.tables.costs import Costs
 from deepval.tables.values import ValueTable
 from small_cells import build_cells, read_cells
+from tidy_rows import flat, flat_rows, study_cells
 
 # few units, to be quick
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -66,10 +67,13 @@ def world(units=6, frames=40, seed=0):
     }
 
 
+def of_tables(tables, **settings):
+    rows = deadlines.table_rows(tables, [Latency(0.2)], **settings)
+    return flat(deadlines.DEADLINES, rows)
+
+
 def rows_of(periods, **settings):
-    return deadlines.table_rows(
-        {"w": world()}, [Latency(0.2)], periods=periods, draws=50, **settings
-    )
+    return of_tables({"w": world()}, periods=periods, draws=50, **settings)
 
 
 def test_without_pressure_both_gains_are_equal():
@@ -95,9 +99,7 @@ def test_late_outputs_gain_less_and_p95_shows_the_backlog():
 
 
 def test_cells_of_the_same_units_are_averaged():
-    every = deadlines.table_rows(
-        {"a": world(), "b": world(seed=1)}, [Latency(0.2)], periods=[50.0], draws=50
-    )
+    every = of_tables({"a": world(), "b": world(seed=1)}, periods=[50.0], draws=50)
     gains = {(row.cell, row.allocator): row.gain for row in every}
     assert gains["all 2 cells", "good"] == pytest.approx(
         (gains["a", "good"] + gains["b", "good"]) / 2
@@ -107,21 +109,14 @@ def test_cells_of_the_same_units_are_averaged():
 def test_draws_without_any_loss_have_no_share():
     table, scores = world(units=2)
     losses = np.where(table.unit[:, None] == 0, 0.0, table.losses)
-    rows = deadlines.table_rows(
-        {"w": (replace(table, losses=losses), scores)},
-        [Latency(0.2)],
-        periods=[50.0],
-        draws="exact",
+    rows = of_tables(
+        {"w": (replace(table, losses=losses), scores)}, periods=[50.0], draws="exact"
     )
     for row in rows:
         assert np.isfinite([row.gain_lo, row.gain_hi, row.tau_lo, row.tau_hi]).all()
     assert rows[0].gain_lo <= rows[0].gain <= rows[0].gain_hi
     with pytest.raises(InputError, match="must be positive; it is 0"):
-        deadlines.table_rows(
-            {"w": (replace(table, losses=0 * losses), scores)},
-            [Latency(0.2)],
-            periods=[50.0],
-        )
+        of_tables({"w": (replace(table, losses=0 * losses), scores)}, periods=[50.0])
 
 
 def written(folder, name, table, scores):
@@ -218,10 +213,14 @@ def test_the_command_gives_the_rows_of_the_python_call(cells, capsys):
         "--json",
     )
     shown = json.loads(capsys.readouterr().out)
-    found = deadlines.rows(
-        read_cells(folder),
-        Costs.of("jetson-agx-xavier"),
-        ["ego-speed", "criticality"],
+    with_costs = [
+        replace(cell, costs=Costs.of("jetson-agx-xavier"))
+        for cell in study_cells(read_cells(folder))
+    ]
+    found = flat_rows(
+        deadlines.DEADLINES,
+        with_costs,
+        allocators=["ego-speed", "criticality"],
         periods=[30.0],
         units="all",
         draws=20,

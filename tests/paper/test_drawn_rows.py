@@ -2,8 +2,6 @@
 of the rows.
 """
 
-from dataclasses import fields, replace
-
 import matplotlib.colors
 import numpy as np
 import pytest
@@ -18,11 +16,12 @@ from deepval.paper.analyses import (
     target_transforms,
     targets,
 )
-from deepval.paper.analyses.contrasts import Contrast
-from deepval.paper.analyses.selection_regret import RegretRow
+from deepval.paper.analyses.selection_regret import NOT_SCORED
+from deepval.paper.tidy import Estimate
 from deepval.report.figures import style
 from deepval.report.figures.gain_figures import across
 from deepval.report.figures.style import LeftOutError, draw_or_reason
+from tidy_rows import flat_means, flat_rows, study_cells
 
 # few units, to be quick
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -89,7 +88,7 @@ def legend_of(figure):
 
 
 def test_benefit_points_right_harm_left_and_a_mark_is_at_the_net_gain(results):
-    rows = benefit_harm.rows(results)
+    rows = flat_rows(benefit_harm.BENEFIT_HARM, study_cells(results=results))
     figure = drawn(lambda: benefit_harm.figure(rows))
     (axes,) = figure.axes
     means = {
@@ -112,11 +111,11 @@ def test_benefit_points_right_harm_left_and_a_mark_is_at_the_net_gain(results):
 
 
 def test_parts_of_a_mean_gap_add_up_to_it(results):
-    rows = gaps.rows(results)
+    rows = flat_rows(gaps.GAPS, study_cells(causal=results))
     (axes,) = drawn(lambda: gaps.figure(rows)).axes
     means = {
         row.allocator: row
-        for row in gaps.over_cells(rows)
+        for row in flat_means(gaps.GAPS, rows)
         if row.alpha == 0.2 and row.gap is not None
     }
     assert names_of(axes) == sorted(means, key=lambda name: means[name].gap)
@@ -132,7 +131,7 @@ def test_parts_of_a_mean_gap_add_up_to_it(results):
 
 
 def test_levels_have_the_mean_over_cells_first_and_random_as_a_line(results):
-    rows = budgets.rows(results)
+    rows = flat_rows(budgets.BUDGETS, study_cells(charged=results))
     figure = drawn(lambda: budgets.figure(rows))
     assert len(figure.axes) == 2 * 3
     by_cell = {(row.cell, row.allocator, row.alpha): row for row in rows}
@@ -195,8 +194,7 @@ def test_targets_are_panels_and_scores_are_lines_of_one_look():
 
 
 def test_a_heat_map_has_the_differences_and_marks_the_resolved_ones():
-    empty = dict.fromkeys(field.name for field in fields(Contrast))
-    own = empty | {
+    own = {
         "recipe": "r",
         "against": "value",
         "kind": "selection",
@@ -210,8 +208,10 @@ def test_a_heat_map_has_the_differences_and_marks_the_resolved_ones():
         ("a", "ap-swap", -0.4, -0.6, 0.1),
         ("b", "oric", 0.05, None, None),
     ]
-    names = ("cell", "label", "ndg_difference", "ndg_lo", "ndg_hi")
-    rows = [Contrast(**own | dict(zip(names, entry, strict=True))) for entry in entries]
+    rows = [
+        own | {"cell": cell, "label": label, "ndg_difference": Estimate(*ndg)}
+        for cell, label, *ndg in entries
+    ]
     figure = drawn(lambda: target_transforms.figure(rows))
     axes = figure.axes[0]
     shades = axes.images[0].get_array()
@@ -236,35 +236,29 @@ def test_regret_has_a_point_and_an_interval_per_cell_and_the_pooled_one_last():
         "by_decision": ("ego-speed",),
         "alike": 1,
     }
-    pooled = RegretRow(
-        None,
-        2,
-        "target-free",
-        "E1",
-        0.2,
-        regret=0.1,
-        regret_lo=0.02,
-        regret_hi=0.2,
-        alike=1,
-    )
-    alike = replace(
-        pooled, cell="a", cells=1, regret=0.0, regret_lo=0.0, regret_hi=0.0, **chosen
-    )
-    apart = replace(
-        alike,
-        cell="b",
-        by_decision=("criticality",),
-        alike=0,
-        regret=0.2,
-        regret_lo=-0.1,
-        regret_hi=0.4,
-    )
+    setting = {"pool": "target-free", "loss": "E1", "alpha": 0.2}
+    pooled = NOT_SCORED | setting
+    pooled |= {
+        "cell": None,
+        "cells": 2,
+        "regret": Estimate(0.1, 0.02, 0.2),
+        "alike": 1,
+    }
+    alike = pooled | chosen
+    alike |= {"cell": "a", "cells": 1, "regret": Estimate(0.0, 0.0, 0.0)}
+    apart = alike | {
+        "cell": "b",
+        "by_decision": ("criticality",),
+        "alike": 0,
+        "regret": Estimate(0.2, -0.1, 0.4),
+    }
     others = [
-        replace(apart, loss="E2"),
-        replace(apart, alpha=0.5),
-        replace(apart, pool="learned"),
+        apart | {"loss": "E2"},
+        apart | {"alpha": 0.5},
+        apart | {"pool": "learned"},
     ]
-    unscored = RegretRow("c", 0, "target-free", "E1", 0.2, reason="no validation units")
+    unscored = NOT_SCORED | setting
+    unscored |= {"cell": "c", "reason": "no validation units"}
     figure = drawn(
         lambda: selection_regret.figure([pooled, alike, apart, unscored, *others])
     )
@@ -309,7 +303,7 @@ def gallery_row(**changed):
         "box_px": (400.0, 100.0, 460.0, 150.0),
         "reference_px": (402.0, 101.0, 458.0, 149.0),
     }
-    return gallery.GalleryRow(**parts | changed)
+    return parts | changed
 
 
 def outlines(axes):
@@ -330,7 +324,7 @@ def test_harmed_frames_are_left_of_helped_ones_and_crops_stay_inside_the_image()
     )
     rows = [
         harmed,
-        replace(harmed, value=-0.5, change="lost"),
+        harmed | {"value": -0.5, "change": "lost"},
         gallery_row(size_px=None),
     ]
     figure = drawn(lambda: gallery.figure(rows))
@@ -345,5 +339,5 @@ def test_harmed_frames_are_left_of_helped_ones_and_crops_stay_inside_the_image()
     assert outlines(panels[0, 3])[style.RECOVERED, "-"] == gallery_row().box_px
     assert not panels[1, 2].images  # one helped frame, two harmed ones
     assert "no frame has a decisive change" in draw_or_reason(
-        lambda: gallery.figure([replace(harmed, drawn=False)])
+        lambda: gallery.figure([harmed | {"drawn": False}])
     )

@@ -1,7 +1,6 @@
 """What escalation does, over built cells, against plain loops over their files."""
 
 import json
-from dataclasses import replace
 from itertools import combinations, product
 from math import factorial, isclose, prod
 
@@ -23,6 +22,7 @@ from deepval.paper.analyses import (
 )
 from deepval.tables.split import units_of
 from small_cells import build_cells, read_cells
+from tidy_rows import flat, flat_rows, study_cells
 
 # few units, to be quick
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -93,7 +93,9 @@ def ratio_interval(parts, units):
 
 @pytest.mark.parametrize("units", ["all", "fit"])
 def test_signs_are_those_of_a_loop_over_inputs(cells, units):
-    for row in signs.rows(cells, units=units, draws="exact"):
+    found = signs.SIGNS.run(study_cells(cells), units=units, draws="exact")
+    rows = {row["cell"]: row for row in found}
+    for row in flat(signs.SIGNS, found):
         cell = cells[row.cell]
         found = losses(cell, units)
         named = sorted(units_of(cell.split, units))
@@ -128,24 +130,26 @@ def test_signs_are_those_of_a_loop_over_inputs(cells, units):
         assert (row.harm_rate_lo, row.harm_rate_hi) == pytest.approx(
             ratio_interval(rate, named), rel=1e-9
         )
-        told = str(signs.table([row]))
-        assert row.cheap in told
-        assert row.full in told
+        (line,) = signs.SIGNS.report_tables([rows[row.cell]])[0].sections[0]
+        assert line[1].text == f"{row.cheap} -> {row.full}"
 
 
 def test_a_harm_ratio_without_benefit_is_undefined(cells):
     quiet = next(iter(cells.values()))
-    (row,) = signs.rows({"one": quiet}, units=[quiet.split.test[0]], draws=10)
+    (row,) = flat_rows(
+        signs.SIGNS, study_cells({"one": quiet}), units=[quiet.split.test[0]], draws=10
+    )
     assert row.harm_ratio_lo is None  # a single unit has no interval
     assert row.units == 1
 
 
 def test_signs_say_where_the_all_cheap_loss_is_almost_zero(cells):
-    (row,) = signs.rows(dict([next(iter(cells.items()))]), draws=10)
-    assert row.cheap_loss > 0
-    told = str(signs.table([replace(row, cheap_loss=1.1e-9, all_full_share=-9.9e6)]))
+    (row,) = signs.SIGNS.run(study_cells(cells)[:1], draws=10)
+    assert row["cheap_loss"] > 0
+    almost = row | {"cheap_loss": 1.1e-9, "all_full_share": -9.9e6}
+    told = str(signs.SIGNS.report_tables([almost])[0])
     assert (
-        f"{row.cell}: the all-cheap loss is almost zero (1.1e-09), "
+        f"{row['cell']}: the all-cheap loss is almost zero (1.1e-09), "
         "so shares of it mean nothing."
     ) in " ".join(told.split())
     assert "< -1000%" in told
@@ -153,7 +157,7 @@ def test_signs_say_where_the_all_cheap_loss_is_almost_zero(cells):
 
 @pytest.mark.parametrize("units", ["all", "validation"])
 def test_composition_is_that_of_a_loop_over_terms(cells, units):
-    rows = composition.rows(cells, units=units)
+    rows = flat_rows(composition.COMPOSITION, study_cells(cells), units=units)
     for name, cell in cells.items():
         values = {key: value for _, key, value in losses(cell, units)}
         cheap, full = cell.table.modes[0], cell.table.modes[-1]
@@ -186,9 +190,12 @@ def test_ties_are_those_of_a_sorted_list(cells, folder, capsys):
     with pytest.raises(
         InputError, match="ego-speed has none for 80 of 160: look at --units test"
     ):
-        ties.rows({"one": cell}, scores={"one": beside})
-    rows = ties.rows(
-        {"one": cell}, scores={"one": beside}, alphas=[0.1, 0.25, 0.5], units="test"
+        flat_rows(ties.TIES, study_cells({"one": cell}, aligned={"one": beside}))
+    rows = flat_rows(
+        ties.TIES,
+        study_cells({"one": cell}, aligned={"one": beside}),
+        alphas=[0.1, 0.25, 0.5],
+        units="test",
     )
     assert [row.ranking for row in rows] == ["decision value"] * 3 + ["ego-speed"] * 3
     named = set(units_of(cell.split, "test"))
@@ -249,8 +256,11 @@ def test_optimality_is_that_of_a_loop_over_budgets(cells, abstain, capsys):
     cell = cells["braking-monocular"]
     call("score", cell.folder, "ego-speed")
     beside = list(EvaluationData(cell.folder, cell.table, cell).scores({}).values())
-    own, speed = optimality.rows(
-        {"one": cell}, scores={"one": beside}, alphas=[0.25], abstain=abstain
+    own, speed = flat_rows(
+        optimality.OPTIMALITY,
+        study_cells({"one": cell}, aligned={"one": beside}),
+        alphas=[0.25],
+        abstain=abstain,
     )
     assert (own.optimal, own.ranking, speed.ranking) == (
         abstain is None,
@@ -330,7 +340,9 @@ def correlation(one, other):
 
 def test_agreement_is_that_of_a_loop_over_inputs(cells):
     cell = cells["braking-monocular"]
-    rows = agreement.rows({"one": cell}, units="fit", draws="exact")
+    rows = flat_rows(
+        agreement.AGREEMENT, study_cells({"one": cell}), units="fit", draws="exact"
+    )
     assert [row.loss for row in rows] == [f"E{n}" for n in range(1, 9)]
     evidence = {row["input"]: row for row in plain(cell, "evidence.parquet")}
     named = sorted(units_of(cell.split, "fit"))
@@ -369,7 +381,9 @@ def test_agreement_is_that_of_a_loop_over_inputs(cells):
 
 
 def test_consumers_are_compared_input_by_input_and_pair_by_pair(cells):
-    rows = consumers.rows(cells, units="fit", draws="exact")
+    rows = flat_rows(
+        consumers.CONSUMERS, study_cells(cells), units="fit", draws="exact"
+    )
     assert [(row.first, row.second) for row in rows] == [
         (f"braking-{geometry}", f"receding-horizon-{geometry}")
         for geometry in ("monocular", "oracle")
@@ -411,12 +425,14 @@ def test_cells_of_one_consumer_have_nothing_to_compare(cells):
         InputError,
         match="the same data set, modes and geometry are needed to compare consumers",
     ):
-        consumers.rows(alone)
+        flat_rows(consumers.CONSUMERS, study_cells(alone))
 
 
 def test_the_optima_of_one_consumer_bound_every_way_to_break_its_ties(cells):
     unit = cells["braking-monocular"].split.test[0]
-    rows = optima.rows(cells, alphas=[0.05, 0.1], units=[unit])
+    rows = flat_rows(
+        optima.OPTIMA, study_cells(cells), alphas=[0.05, 0.1], units=[unit]
+    )
     assert len(rows) == 8
     for row in rows:
         one, other = (

@@ -4,6 +4,7 @@ and on real scenes.
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,14 +15,11 @@ from deepval.cells import folder
 from deepval.cells.build import built
 from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.errors import InputError
+from deepval.paper.analyses import external
 from deepval.paper.analyses.external import (
     LOSSES,
     PlannerCell,
-    agreement_row,
-    external_track,
-    loss_row,
     planner_cell,
-    viability_row,
 )
 from deepval.systems.driving import Driving
 from deepval.tables.values import ValueTable
@@ -37,6 +35,26 @@ MODES = tuple(
     for reach in (12.0, 60.0)
 )
 STATES = 10
+
+
+def loss_row(cell, loss):
+    return SimpleNamespace(**external.loss_row(cell, loss))
+
+
+def agreement_row(one, other, loss):
+    return SimpleNamespace(**external.agreement_row(one, other, loss))
+
+
+def viability_row(cell, loss):
+    return SimpleNamespace(**external.viability_row(cell, loss))
+
+
+def external_track(cells):
+    tables = {
+        name: [SimpleNamespace(**row) for row in rows]
+        for name, rows in external.external_track(cells).items()
+    }
+    return SimpleNamespace(**tables)
 
 
 def made_up(

@@ -4,9 +4,9 @@ paper's design on made-up values.
 
 import json
 import math
-from dataclasses import asdict
 from fractions import Fraction
 from statistics import fmean
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from deepval.errors import InputError
 from deepval.paper.analyses import benefit_harm, held_out
 from deepval.report import forms
 from reference.evaluation import best_gain, expected_top
+from tidy_rows import flat_rows, study_cells
 from worlds import judge, random_scores, table_of
 
 UNITS = ("a", "b", "c")
@@ -60,8 +61,12 @@ def test_held_out_rows_are_those_of_the_results_and_diagnostics_come_last(
         name: world(seed, names=("gain-E1", "mine"))[2]
         for seed, name in enumerate(results)
     }
-    rows = held_out.rows(results, diagnosed)
-    assert rows == held_out.rows(results, diagnosed)
+    rows = flat_rows(
+        held_out.HELD_OUT, study_cells(results=results, diagnostic_results=diagnosed)
+    )
+    assert rows == flat_rows(
+        held_out.HELD_OUT, study_cells(results=results, diagnostic_results=diagnosed)
+    )
     own = [row for row in rows if row.cell == "cell-0"]
     assert [(row.role, row.allocator) for row in own if row.alpha == 0.2] == [
         ("control", "random"),
@@ -87,7 +92,10 @@ def test_held_out_rows_are_those_of_the_results_and_diagnostics_come_last(
     beside = {"cell": world(0, names=("one", "gain-E8", "spy"))[2]}
     roles = {
         row.allocator: row.role
-        for row in held_out.rows(beside, diagnostic_names={"spy"})
+        for row in flat_rows(
+            held_out.HELD_OUT,
+            study_cells(results=beside, diagnostic_names={"cell": {"spy"}}),
+        )
     }
     assert roles == {
         "random": "control",
@@ -106,14 +114,14 @@ def test_marks_are_verdicts():
         [deepval.Selection(0.2)],
         draws=50,
     )
-    rows = held_out.rows({"cell": result})
+    rows = flat_rows(held_out.HELD_OUT, study_cells(results={"cell": result}))
     assert {row.allocator: row.verdict for row in rows} == {
         "random": None,
         "good": "better",
         "bad": "worse",
         "flat": "unresolved",
     }
-    shown = held_out.table(rows)
+    shown = held_out.tables(rows)[0]
     marks = {
         line[2].text: (line[3].text, line[3].mark)
         for section in shown.sections
@@ -125,7 +133,7 @@ def test_marks_are_verdicts():
     text = forms.table_markdown(shown)
     assert "**1.000+**" in text
     assert "-0.500*" in text.replace("\\*", "*")
-    assert [dot.series for dot in held_out.chart(rows).dots] == [
+    assert [dot.series for dot in held_out.HELD_OUT.chart(rows).dots] == [
         "control",
         "better",
         "worse",
@@ -137,7 +145,7 @@ def test_marks_are_verdicts():
 def test_a_cell_with_four_affected_inputs_is_not_scored(affected, scored):
     values = np.concatenate([np.ones(affected), np.zeros(20 - affected)])
     *_, result = world(0, values=values)
-    rows = held_out.rows({"cell": result})
+    rows = flat_rows(held_out.HELD_OUT, study_cells(results={"cell": result}))
     assert all((row.ndg is not None) == scored for row in rows)
     assert all(
         (row.reason == "too few affected test inputs (4)") == (not scored)
@@ -145,7 +153,7 @@ def test_a_cell_with_four_affected_inputs_is_not_scored(affected, scored):
     )
     texts = [
         cell.text
-        for section in held_out.table(rows).sections
+        for section in held_out.tables(rows)[0].sections
         for line in section
         for cell in line
     ]
@@ -168,8 +176,8 @@ def parts(table, score, counts, alpha):
 
 
 def test_benefit_and_harm_match_a_loop_over_cells_draws_and_inputs(worlds, results):
-    rows = benefit_harm.rows(results)
-    assert rows == benefit_harm.rows(results)
+    rows = flat_rows(benefit_harm.BENEFIT_HARM, study_cells(results=results))
+    assert rows == flat_rows(benefit_harm.BENEFIT_HARM, study_cells(results=results))
     numbers = np.random.Generator(np.random.PCG64(3)).integers(0, 3, (12, 3))
     draws = [np.ones(3), *(np.bincount(pick, minlength=3) for pick in numbers)]
     for mean in (
@@ -239,7 +247,9 @@ def test_the_gap_is_missed_benefit_and_selected_harm_less_what_the_oracle_leaves
     loss = sum(Fraction(float(x)) for x in table.losses[:, 0])
     k = math.floor(alpha * len(values) + 0.5)
     oracle, everything = best_gain(values, k), sum(v for v in values if v > 0)
-    for row in benefit_harm.rows({"cell": result}):
+    for row in flat_rows(
+        benefit_harm.BENEFIT_HARM, study_cells(results={"cell": result})
+    ):
         if row.allocator not in scores:
             continue
         benefit, harm = parts(table, scores[row.allocator], np.ones(3), alpha)
@@ -251,9 +261,13 @@ def test_the_gap_is_missed_benefit_and_selected_harm_less_what_the_oracle_leaves
         )
 
 
+def counts_of(rows):
+    return [SimpleNamespace(**count) for count in benefit_harm.counts(rows)]
+
+
 def test_without_results_there_is_nothing_to_split():
     with pytest.raises(InputError, match="at least one result; found none"):
-        benefit_harm.rows({})
+        flat_rows(benefit_harm.BENEFIT_HARM, study_cells(results={}))
 
 
 @pytest.mark.parametrize("name", ["held-out", "benefit-harm"])
@@ -263,11 +277,13 @@ def test_commands_take_saved_results(name, results, tmp_path, capsys):
     paths = [str(tmp_path / f"{cell}.json") for cell in results]
     call("analyse", name, *paths, "--json")
     found = json.loads(capsys.readouterr().out)
-    module = {"held-out": held_out, "benefit-harm": benefit_harm}[name]
-    rows = module.rows(
-        {path: result for path, result in zip(paths, results.values(), strict=True)}
-    )
+    declared = {
+        "held-out": held_out.HELD_OUT,
+        "benefit-harm": benefit_harm.BENEFIT_HARM,
+    }[name]
+    by_path = dict(zip(paths, results.values(), strict=True))
+    rows = declared.run(study_cells(results=by_path))
     assert all(row.pop("provenance") for row in found)
-    assert found == json.loads(json.dumps([asdict(row) for row in rows]))
+    assert found == json.loads(json.dumps(declared.flat(rows)))
     call("analyse", name, *paths)
-    assert module.table(rows).title in capsys.readouterr().out
+    assert declared.report_tables(rows)[0].title in capsys.readouterr().out

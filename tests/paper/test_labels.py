@@ -5,7 +5,6 @@ on its tiny cells.
 import json
 import math
 from collections import Counter
-from dataclasses import asdict
 from itertools import combinations
 
 import numpy as np
@@ -33,6 +32,7 @@ from deepval.paper.analyses.contrasts import (
 from paper_cells import ALPHAS, CORE, LIGHT, POOLED, Slopes, paper_cells
 from reference.evaluation import best_gain, expected_top
 from small_cells import build_cells
+from tidy_rows import flat_rows, study_cells
 from worlds import quietly
 
 PIXEL = RowRecipe("router-pixel", "detection-list", "value-binary", Slopes())
@@ -72,26 +72,36 @@ def judged(names, recipes, wanted, alphas):
 
 @pytest.fixture(scope="module")
 def swapped():
-    return objective_swap.rows(judged(POOLED, LIGHT, objective_swap.LABELS, (0.2,)))
+    return flat_rows(
+        objective_swap.OBJECTIVE_SWAP,
+        study_cells(relabelled=judged(POOLED, LIGHT, objective_swap.LABELS, (0.2,))),
+    )
 
 
 @pytest.fixture(scope="module")
 def published():
     """The results, and the rows of the analysis."""
     found = judged(CORE, ROUTERS, published_objectives.LABELS, ALPHAS)
-    return found, published_objectives.rows(found)
+    return found, flat_rows(
+        published_objectives.PUBLISHED_OBJECTIVES, study_cells(relabelled=found)
+    )
 
 
 @pytest.fixture(scope="module")
 def transformed():
-    return target_transforms.rows(
-        judged(CORE, REGRESSORS, target_transforms.LABELS, (0.2,))
+    return flat_rows(
+        target_transforms.TARGET_TRANSFORMS,
+        study_cells(
+            relabelled=judged(CORE, REGRESSORS, target_transforms.LABELS, (0.2,))
+        ),
     )
 
 
 def test_200_combinations_are_counted_for_each_published_objective(published):
     results, rows = published
-    counts = {(row.label, row.recipe): row for row in published_objectives.counts(rows)}
+    counts = {
+        (row["label"], row["recipe"]): row for row in published_objectives.counts(rows)
+    }
     assert len(counts) == 2 * (1 + 5)
     for label in ("oric", "ap-swap"):
         seen = Counter()
@@ -110,8 +120,8 @@ def test_200_combinations_are_counted_for_each_published_objective(published):
                     seen["only_decision"] += other == "better" != one
                     seen["ahead"] += pair.verdict == "better"
                     seen["behind"] += pair.verdict == "worse"
-        every = asdict(counts[label, "all"])
-        each = [asdict(counts[label, recipe.name]) for recipe in ROUTERS]
+        every = counts[label, "all"]
+        each = [counts[label, recipe.name] for recipe in ROUTERS]
         assert (every["combinations"], {row["combinations"] for row in each}) == (
             200,
             {40},
@@ -244,19 +254,19 @@ def test_results_without_two_labels_are_refused():
         InputError,
         match="named 'RECIPE on LABEL'; none of kitti braking oracle has two of",
     ):
-        objective_swap.rows(found)
+        flat_rows(objective_swap.OBJECTIVE_SWAP, study_cells(relabelled=found))
 
 
 def test_rows_are_plain_data_with_tables_and_charts(swapped, published, transformed):
     for analysis, rows in (
-        (objective_swap, swapped),
-        (published_objectives, published[1]),
-        (target_transforms, transformed),
+        (objective_swap.OBJECTIVE_SWAP, swapped),
+        (published_objectives.PUBLISHED_OBJECTIVES, published[1]),
+        (target_transforms.TARGET_TRANSFORMS, transformed),
     ):
-        json.dumps([asdict(row) for row in rows], allow_nan=False)
-        *_, last = analysis.tables(rows)
+        json.dumps(analysis.flat(rows), allow_nan=False)
+        *_, last = analysis.report_tables(rows)
         assert len(last.sections[0]) == len(contrasts.single(rows))
-        chart = contrasts.pooled_chart(rows)
+        chart = analysis.chart(rows)
         at = [row for row in rows if row.cell == contrasts.ALL and row.alpha == 0.2]
         assert [dot.point for dot in chart.dots] == [row.difference for row in at]
 

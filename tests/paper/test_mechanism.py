@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from commands import call
+from deepval.cells import thresholds
 from deepval.cells.sources import located
 from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.errors import InputError
@@ -17,7 +18,6 @@ from deepval.paper.analyses import (
     lift,
     mechanism,
     observations,
-    operating_points,
     persistence,
     viability,
 )
@@ -29,6 +29,7 @@ from kitti_files import write_kitti
 from reference.driving import iou
 from reference.matching import best_assignment, excused, group
 from small_cells import build_cells, read_cells
+from tidy_rows import flat_rows, study_cells
 
 # few units, to be quick
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -163,7 +164,11 @@ def test_reactions_are_those_of_a_loop_over_frames(cells):
 def test_rows_are_means_over_inputs_by_sign(cells):
     name, cell = "braking-oracle", cells["braking-oracle"]
     spec = located(cell)
-    rows = mechanism.rows({name: cell}, located={name: spec}, draws="exact")
+    rows = flat_rows(
+        mechanism.MECHANISM,
+        study_cells({name: cell}, located={name: spec}),
+        draws="exact",
+    )
     assert [row.effect for row in rows] == ["helped", "harmed", "unaffected"]
     assert sum(row.inputs for row in rows) == len(cell.table)
     values = dict(zip(cell.table.input, cell.table.decision_values, strict=True))
@@ -217,7 +222,7 @@ def test_rows_are_means_over_inputs_by_sign(cells):
 
 
 def test_without_the_data_what_needs_them_is_undefined_and_a_note_says_so(cells):
-    rows = mechanism.rows(cells)
+    rows = flat_rows(mechanism.MECHANISM, study_cells(cells))
     assert all(
         row.detections
         is row.no_miss_recovered
@@ -230,13 +235,15 @@ def test_without_the_data_what_needs_them_is_undefined_and_a_note_says_so(cells)
         for row in rows
     )
     assert all(row.misses is not None for row in rows if row.inputs)
-    assert "give --root and --mode" in mechanism.table(rows).notes[-1]
+    assert "give --root and --mode" in mechanism.tables(rows)[0].notes[-1]
 
 
 def test_viability_is_that_of_a_loop_over_constant_plans(cells):
-    found = viability.rows(
-        cells,
-        {name: located(cell) for name, cell in cells.items()},
+    found = flat_rows(
+        viability.VIABILITY,
+        study_cells(
+            cells, located={name: located(cell) for name, cell in cells.items()}
+        ),
         units="fit",
         draws=20,
     )
@@ -276,7 +283,7 @@ def test_viability_is_that_of_a_loop_over_constant_plans(cells):
 
 def test_lift_bias_is_that_of_a_loop_over_detections(cells):
     specs = {name: located(cell) for name, cell in cells.items()}
-    found = lift.rows(cells, specs)
+    found = flat_rows(lift.LIFT, study_cells(cells, located=specs))
     # cells of the same data set and modes tell the same
     (name,) = {row.cell for row in found}
     spec = specs[name]
@@ -313,21 +320,23 @@ def test_frames_that_a_specification_leaves_out_are_not_counted(cells):
     without = replace(
         spec, left_out={first: tuple(range(len(unit_data(spec, first).scene)))}
     )
-    for analysis in (lift, observations):
-        rows, expected = (
-            analysis.rows({name: cell}, {name: chosen}, units=units)
-            for chosen, units in ((without, "all"), (spec, others))
-        )
-        assert rows == expected
-        assert rows != analysis.rows({name: cell}, {name: spec})
-    ends = operating_points.ends_of(spec)
+    for analysis in (lift.LIFT, observations.OBSERVATIONS):
+
+        def rows_of(chosen, analysis=analysis, **settings):
+            cells = study_cells({name: cell}, located={name: chosen})
+            return analysis.run(cells, **settings)
+
+        rows = rows_of(without)
+        assert rows == rows_of(spec, units=others)
+        assert rows != rows_of(spec)
+    ends = thresholds.ends_of(spec)
     grids = ends.cheap.grid, ends.full.grid
-    some = operating_points.counted(without, ends, grids, UNITS)
+    some = thresholds.counted(without, ends, grids, UNITS)
     for own, other in zip(
-        some, operating_points.counted(spec, ends, grids, others), strict=True
+        some, thresholds.counted(spec, ends, grids, others), strict=True
     ):
         np.testing.assert_equal(own, other)
-    assert operating_points.tuned(without, ends, UNITS) == operating_points.tuned(
+    assert thresholds.tuned(without, ends, UNITS) == thresholds.tuned(
         spec, ends, others
     )
     kept, filtered = (
@@ -390,7 +399,9 @@ def test_data_on_disk_are_read_again_and_must_be_the_same(
 def test_the_gallery_has_the_largest_values_one_per_unit(cells):
     specs = {name: located(cell) for name, cell in cells.items()}
     for name, cell in cells.items():
-        rows = gallery.rows({name: cell}, specs, frames=2, most=1)
+        rows = flat_rows(
+            gallery.GALLERY, study_cells({name: cell}, located=specs), frames=2, most=1
+        )
         for effect, way in (("harmed", -1), ("helped", 1)):
             table = cell.table
             best = {}
@@ -410,7 +421,9 @@ def test_the_gallery_has_the_largest_values_one_per_unit(cells):
 def test_observations_count_what_a_mode_detects(cells):
     (name, cell), *_ = cells.items()
     spec = located(cell)
-    for row in observations.rows({name: cell}, {name: spec}):
+    for row in flat_rows(
+        observations.OBSERVATIONS, study_cells({name: cell}, located={name: spec})
+    ):
         seen = [unit_data(spec, unit) for unit in UNITS]
         used = [item.used[row.mode] for item in seen]
         assert row.frames == sum(len(item.scene) for item in seen)

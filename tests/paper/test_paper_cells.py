@@ -16,12 +16,20 @@ from paper_cells import (
     UNSCORED,
     paper_cells,
 )
+from tidy_rows import flat_rows, study_cells
 from worlds import judge, quietly
 
 
 @pytest.fixture(scope="module")
 def transferred():
-    return quietly(transfer.rows, paper_cells(SCORED), LIGHT, alphas=ALPHAS, draws=0)
+    return quietly(
+        flat_rows,
+        transfer.TRANSFER,
+        study_cells(paper_cells(SCORED)),
+        recipes=LIGHT,
+        alphas=ALPHAS,
+        draws=0,
+    )
 
 
 def test_regret_is_the_difference_with_the_router_fitted_there(transferred):

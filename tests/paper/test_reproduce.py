@@ -27,6 +27,7 @@ from deepval.paper.published_figures import (
 from deepval.protocol import store as digests
 from deepval.protocol.cell_builds import cell_sources, find_cells
 from deepval.protocol.store import REFUSED
+from tidy_rows import flat_rows, study_cells
 from worker_tasks import losing
 
 # few units, to be quick
@@ -95,7 +96,7 @@ def test_every_analysis_has_rows_tables_and_a_chart(whole):
         for item in content["cells"]
     ]
     assert stated == [
-        {"cell": at.label, "id": at.cell.id, "split": at.cell.split.digest}
+        {"cell": at.name, "id": at.cell.id, "split": at.cell.split.digest}
         for at in done.cells
     ]
     for name in ("report.md", "report.html"):
@@ -109,7 +110,7 @@ def test_every_analysis_has_rows_tables_and_a_chart(whole):
         "yolov8s-320-640 braking monocular",
         "yolov8s-320-640 receding-horizon monocular",
     ]
-    own = signs.rows({at.label: at.cell for at in done.cells})
+    own = flat_rows(signs.SIGNS, study_cells({at.name: at.cell for at in done.cells}))
     assert [row["harm_rate"] for row in content["analyses"]["signs"]["synthetic"]] == [
         row.harm_rate for row in own
     ]

@@ -11,6 +11,7 @@ import pytest
 import deepval
 from commands import call
 from deepval.paper.analyses import concentration, half_widths, wins
+from tidy_rows import flat_rows, study_cells
 from worlds import judge, table_of
 
 
@@ -34,7 +35,7 @@ def results():
 
 
 def test_wins_count_every_verdict_once(results):
-    rows = wins.rows(results)
+    rows = flat_rows(wins.WINS, study_cells(results=results))
     assert [row.allocator for row in rows] == ["good", "bad", "flat"]
     for row in rows:
         verdicts = [
@@ -56,7 +57,7 @@ def test_wins_count_every_verdict_once(results):
 
 
 def test_half_widths_are_medians_over_allocators(results):
-    for row in half_widths.rows(results):
+    for row in flat_rows(half_widths.HALF_WIDTHS, study_cells(results=results)):
         own = [
             (r.versus_random_hi - r.versus_random_lo) / 2
             for r in results[row.cell].rows
@@ -66,7 +67,7 @@ def test_half_widths_are_medians_over_allocators(results):
 
 
 def test_concentration_takes_the_gain_apart_by_unit(results):
-    rows = concentration.rows(results)
+    rows = flat_rows(concentration.CONCENTRATION, study_cells(results=results))
     assert [(row.cell, row.allocator) for row in rows] == [
         (c, a) for c in results for a in ("good", "bad", "flat")
     ]

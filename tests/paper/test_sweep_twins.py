@@ -15,8 +15,10 @@ from deepval.allocators.feature_sets import Cheap, DetectionList
 from deepval.allocators.models.model import one_thread
 from deepval.cells.build import built
 from deepval.paper.analyses import robustness, seeds
+from deepval.report.text_tables import number
 from reference import evaluation as slow
 from small_cells import build_cells, read_cells, small_specs
+from tidy_rows import flat_rows, study_cells
 from worlds import quietly
 
 UNITS = tuple(f"scene-{number:02}" for number in range(6))
@@ -95,8 +97,11 @@ def out_of_fold(table, evidence):
 def test_the_sweep_judges_every_configuration_as_if_its_cell_had_been_built(cell):
     (located,) = small_specs(systems=("braking",), units=UNITS)
     found = quietly(
-        lambda: robustness.rows(
-            {"mine": cell}, located={"mine": located}, alpha=ALPHA, draws=DRAWS
+        lambda: flat_rows(
+            robustness.ROBUSTNESS,
+            study_cells({"mine": cell}, located={"mine": located}),
+            alpha=ALPHA,
+            draws=DRAWS,
         )
     )
     whole = quietly(
@@ -203,9 +208,10 @@ def fitted_scores(cell, recipe, seed):
 
 def test_seeds_are_fitted_and_judged_one_by_one(cell):
     found = quietly(
-        lambda: seeds.rows(
-            {"mine": cell},
-            ["gate-gbm", "router-mlp-value"],
+        lambda: flat_rows(
+            seeds.SEEDS,
+            study_cells({"mine": cell}),
+            recipes=["gate-gbm", "router-mlp-value"],
             seeds=3,
             alpha=ALPHA,
             draws=DRAWS,
@@ -226,7 +232,7 @@ def test_seeds_are_fitted_and_judged_one_by_one(cell):
             [float(each["ndg"]) for each in expected], abs=1e-6
         )
         assert list(row.verdicts) == [each["verdict"] for each in expected]
-        assert row.span == pytest.approx(max(row.ndg) - min(row.ndg))
+        assert seeds.span(row) == number(max(row.ndg) - min(row.ndg))
     assert found[0].identical
-    assert found[0].span == 0
+    assert seeds.span(found[0]) == number(0.0)
     assert not found[1].identical

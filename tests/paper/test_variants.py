@@ -7,6 +7,7 @@ import pytest
 from deepval.cells.sources import located
 from deepval.paper.analyses import operating_points, persistence, sensitivity, signs
 from small_cells import build_cells, read_cells
+from tidy_rows import flat_rows, study_cells
 
 # few units, to be quick
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
@@ -24,7 +25,7 @@ HARM = (
 def world(tmp_path_factory):
     folder = build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",))
     cells = read_cells(folder / "braking-monocular")
-    (own,) = signs.rows(cells, draws="exact")
+    (own,) = flat_rows(signs.SIGNS, study_cells(cells), draws="exact")
     return cells, {name: located(cell) for name, cell in cells.items()}, own
 
 
@@ -34,7 +35,9 @@ def harm(row):
 
 def test_weights_of_the_cell_itself_give_its_own_harm(world):
     cells, specs, own = world
-    rows = sensitivity.rows(cells, located=specs, draws="exact")
+    rows = flat_rows(
+        sensitivity.SENSITIVITY, study_cells(cells, located=specs), draws="exact"
+    )
     mine = [row for row in rows if row.own]
     assert {row.constant for row in mine} == {row.constant for row in rows}
     for row in mine:
@@ -44,7 +47,9 @@ def test_weights_of_the_cell_itself_give_its_own_harm(world):
 
 def test_without_the_filter_a_cell_is_as_it_was_built(world):
     cells, specs, own = world
-    without, filtered = persistence.rows(cells, specs, draws="exact")
+    without, filtered = flat_rows(
+        persistence.PERSISTENCE, study_cells(cells, located=specs), draws="exact"
+    )
     assert (without.persistence, filtered.persistence) == (False, True)
     assert harm(without) == pytest.approx(harm(own))
     assert 0 < filtered.dropped < filtered.detections
@@ -52,7 +57,12 @@ def test_without_the_filter_a_cell_is_as_it_was_built(world):
 
 def test_the_shared_threshold_is_the_cell_as_it_was_built_and_there_are_25_pairs(world):
     cells, specs, own = world
-    rows = operating_points.rows(cells, specs, with_tuned=False, draws="exact")
+    rows = flat_rows(
+        operating_points.OPERATING_POINTS,
+        study_cells(cells, located=specs),
+        with_tuned=False,
+        draws="exact",
+    )
     schemes = [row.scheme for row in rows]
     assert schemes.count("pair") == 25
     for row in rows:

@@ -14,9 +14,9 @@ from deepval.cells import sources
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
 from deepval.cells.spec import specs
+from deepval.cells.thresholds import count_matched_point, count_matched_specs
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
-from deepval.paper.row_columns import count_matched_point, count_matched_specs
 from deepval.perception.modes import (
     EveryReference,
     Nothing,

@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -52,9 +52,9 @@ from deepval.paper.analysis import (
     Option,
     analysis,
 )
-from deepval.paper.parts import PARTS, Choices, RunCell
 from deepval.paper.run import rows_of
 from deepval.paper.stored_files import storing_fits
+from deepval.paper.study import PARTS, Cell, Choices
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
@@ -334,7 +334,7 @@ class Shown(OptionGroup):
         and split of the cells.
         """
         if self.chosen == "csv":
-            text = forms.records_csv([asdict(row) for row in rows])
+            text = forms.records_csv(declared.flat(rows))
         elif self.chosen == "json":
             text = as_json(_content(declared, rows, provenance))
         else:
@@ -367,10 +367,11 @@ class Shown(OptionGroup):
 
 
 def _content(
-    declared: Analysis, rows: Sequence[Any], provenance: Mapping[str, Mapping[str, Any]]
+    declared: Analysis,
+    rows: Sequence[Any],
+    provenance: Mapping[str, Mapping[str, Any]],
 ) -> Any:
-    def record(row: Any) -> dict[str, Any]:
-        content = asdict(row)
+    def record(content: dict[str, Any]) -> dict[str, Any]:
         named = {
             text: provenance[text]
             for text in content.values()
@@ -378,15 +379,13 @@ def _content(
         }
         return content | {"provenance": named or provenance}
 
+    own = [record(row) for row in declared.flat(rows)]
     if declared.whole:
-        return record(rows[0])
-    records = [record(row) for row in rows]
-    if declared.over_cells is None:
-        return records
-    return {
-        "rows": records,
-        "over_cells": [record(row) for row in declared.over_cells(rows)],
-    }
+        return own[0]
+    means = declared.means(rows)
+    if means is None:
+        return own
+    return {"rows": own, "over_cells": [record(row) for row in means]}
 
 
 def units_of(text: str) -> str | list[str]:
@@ -447,7 +446,7 @@ PART_GROUPS: dict[str, tuple[str, type[OptionGroup]]] = {
 
 def command(declared: Analysis) -> Callable[..., None]:
     """The command of an analysis."""
-    parts = [PARTS[part] for part in declared.takes.values()]
+    parts = [PARTS[part] for part in declared.asks]
     groups = dict(PART_GROUPS[name] for part in parts for name in part.groups)
     choices = {name: item for part in parts for name, item in part.options.items()}
     own = {
@@ -621,17 +620,16 @@ def _rows(
     sources: Cells = values["sources"]
     costs = values["charges"].own_costs if "charges" in values else None
     saved: dict[str, Result] = {}
-    if any(PARTS[part].saved for part in declared.takes.values()):
+    if any(PARTS[part].saved for part in declared.asks):
         saved, built = sources.results_and_cells()
     else:
         built = sources.by_path() if declared.names == "path" else sources.named()
     specs = {}
     if "again" in values:
-        needed = declared.parameters["located"].default is inspect.Parameter.empty
-        specs = values["again"].located(sources, built, all_needed=needed)
+        specs = values["again"].located(sources, built, all_needed=declared.needs_data)
     seeds = shared_seeds(built, choices.seed)
     cells = [
-        RunCell(
+        Cell(
             name,
             "",
             cell.folder,
@@ -641,6 +639,7 @@ def _rows(
             seed=seeds[name],
             built=cell,
             choices=choices,
+            watch=watch,
         )
         for name, cell in built.items()
     ]

@@ -361,7 +361,7 @@ def _count_matched(
     """The cells with the full mode at its count-matched threshold; prints that
     threshold.
     """
-    from deepval.paper.row_columns import count_matched_specs
+    from deepval.cells.thresholds import count_matched_specs
 
     full = cell_specs[0].modes[-1].name
     if {full, ""} & thresholds.keys():

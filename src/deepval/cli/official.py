@@ -84,8 +84,8 @@ def reproduce(
     from deepval.allocators import RECIPES
     from deepval.judging.cases import openings
     from deepval.paper.analysis import ANALYSES
-    from deepval.paper.parts import BOARD
     from deepval.paper.run import run
+    from deepval.paper.study import BOARD
     from deepval.paper.study_report import FILES, write_report
     from deepval.tables.costs import read_costs
 

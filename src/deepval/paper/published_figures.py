@@ -20,8 +20,8 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.cases import JudgedCell
 from deepval.judging.concordance import affected
 from deepval.paper.analysis import analysis
-from deepval.paper.row_columns import loss_table
 from deepval.paper.run import Run
+from deepval.paper.study import loss_table
 from deepval.report.text_tables import quantity
 from deepval.results import lists_by_key
 
@@ -261,9 +261,9 @@ def affected_in(cells: Sequence[JudgedCell], units: str) -> Affected:
 
 def compare_with_paper(run: Run, records: Records) -> BesidePaper:
     """The figures of a run beside those of the paper."""
-    cells = _Cells({(at.collection, at.label): at.cell for at in run.cells})
+    cells = _Cells({(at.collection, at.name): at.cell for at in run.cells})
     places = {
-        (at.collection, at.label): Place(
+        (at.collection, at.name): Place(
             at.cell.spec.dataset,
             f"{at.cell.table.modes[0]} -> {at.cell.table.modes[-1]}",
             at.cell.spec.geometry,

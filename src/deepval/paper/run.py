@@ -28,8 +28,8 @@ from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.judging.cases import note
 from deepval.paper.analysis import ANALYSES, Analysis, analysis
-from deepval.paper.parts import BOARD, PARTS, RunCell, recipes_of
-from deepval.paper.stored_files import identity, rows_from_bytes, rows_to_bytes
+from deepval.paper.stored_files import identity
+from deepval.paper.study import BOARD, PARTS, SCORES, Cell, Choices, recipes_of
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cell_builds import (
     build_group,
@@ -84,7 +84,7 @@ class Run:
             nothing to learn, by cell.
     """
 
-    cells: tuple[RunCell, ...]
+    cells: tuple[Cell, ...]
     lacking: Mapping[str, tuple[str, ...]]
     outcomes: Mapping[str, Mapping[str, AnalysisOutcome]]
     idle: Mapping[str, str]
@@ -96,7 +96,7 @@ class Job:
     """One analysis on cells that it takes together."""
 
     analysis: str
-    cells: tuple[RunCell, ...]
+    cells: tuple[Cell, ...]
 
     @property
     def collection(self) -> str:
@@ -190,7 +190,8 @@ def run(
             job.collection, AnalysisOutcome(())
         )
         outcomes[job.analysis][job.collection] = _join(
-            before, refused.get(_place(job)) or _read(_stored(job))
+            before,
+            refused.get(_place(job)) or _read(analysis(job.analysis), _stored(job)),
         )
     return Run(
         tuple(cells),
@@ -203,7 +204,7 @@ def run(
 
 def rows_of(
     declared: Analysis,
-    cells: Sequence[RunCell],
+    cells: Sequence[Cell],
     settings: Mapping[str, Any],
     *,
     command: str,
@@ -224,24 +225,16 @@ def rows_of(
         watch: Progress reporting.
         passed: More arguments of `rows`, such as `map_fits`.
     """
-    arguments = {}
-    for argument, name in declared.takes.items():
-        supplied = (
-            PARTS[name].reproduced_as if any(at.reproduces for at in cells) else None
-        ) or name
-        part = PARTS[supplied].argument(supplied, cells, watch=watch)
-        arguments[argument] = {**saved, **part} if saved and PARTS[name].saved else part
-    if "watch" in declared.parameters:
-        passed["watch"] = watch
-    rows = declared.run(arguments, **settings, **passed)
+    every = [*_saved_cells(declared, saved or {}, watch), *cells]
+    rows = declared.run(every, **settings, **passed)
+    asked = [name for name in declared.asks if name in SCORES]
     if declared.judges:
-        scores = arguments.get("scores", {})
         for at in cells:
-            own = scores.get(at.label, {})
+            own = at.part(asked[0]) if asked else {}
             named = (
                 own.items()
                 if isinstance(own, Mapping)
-                else ((item.name, item) for item in own)
+                else ((item.name, item) for item in own or ())
             )
             aligned = {name: item for name, item in named if isinstance(item, Scores)}
             note(
@@ -251,6 +244,22 @@ def rows_of(
                 scores=aligned,
             )
     return rows
+
+
+def _saved_cells(
+    declared: Analysis, saved: Mapping[str, Any], watch: Watch
+) -> list[Cell]:
+    """Saved results as cells that have the results alone."""
+    names = [name for name in declared.asks if PARTS[name].saved]
+    return [
+        Cell(
+            name,
+            parts=dict.fromkeys(PARTS, None) | dict.fromkeys(names, result),
+            choices=Choices(command=""),
+            watch=watch,
+        )
+        for name, result in saved.items()
+    ]
 
 
 def _all(
@@ -272,7 +281,7 @@ def _run_cells(
     *,
     costs: str,
     recipes: tuple[str, ...] | None,
-) -> list[RunCell]:
+) -> list[Cell]:
     """The cells, labelled by modes, system and geometry, with a hash where these are
     not unique in a data set.
     """
@@ -290,9 +299,7 @@ def _run_cells(
         for (dataset, label), cell in zip(short, built, strict=True)
     ]
     return [
-        RunCell(
-            label, collection, folder, _located_spec(cell, spec), work, costs, recipes
-        )
+        Cell(label, collection, folder, _located_spec(cell, spec), work, costs, recipes)
         for label, collection, cell, (folder, spec) in zip(
             labels, collections, built, folders, strict=True
         )
@@ -327,9 +334,7 @@ def _located_spec(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
     return located(cell) if spec is None and not needs_files(cell) else spec
 
 
-def _jobs(
-    declared: Analysis, cells: Sequence[RunCell], idle: dict[str, str]
-) -> list[Job]:
+def _jobs(declared: Analysis, cells: Sequence[Cell], idle: dict[str, str]) -> list[Job]:
     """One job for each group of cells that the analysis takes together.
 
     If there is none, `idle` gets the reason.
@@ -346,11 +351,11 @@ def _jobs(
         if not fitting:
             idle[declared.name] = "no cell whose data are on this machine"
             return []
-    groups: dict[str, list[RunCell]] = {}
+    groups: dict[str, list[Cell]] = {}
     for at in fitting:
         d = at.cell.definition
         kinds = {
-            "cell": (d["dataset"], at.label),
+            "cell": (d["dataset"], at.name),
             "view": [d[part] for part in ("dataset", "modes", "geometry")],
             "pair": [d[part] for part in ("dataset", "modes")],
             "set": at.collection,
@@ -368,11 +373,11 @@ def _jobs(
     return jobs
 
 
-def _shares(jobs: Sequence[Job]) -> list[tuple[RunCell, tuple[str, ...]]]:
+def _shares(jobs: Sequence[Job]) -> list[tuple[Cell, tuple[str, ...]]]:
     """The parts that jobs take of each cell, each made once; parts from fits on all fit
     units come first.
     """
-    by_cell: dict[str, tuple[RunCell, set[str]]] = {}
+    by_cell: dict[str, tuple[Cell, set[str]]] = {}
     for job in jobs:
         parts = _parts_to_make(job.analysis)
         for at in job.cells if parts else ():
@@ -395,7 +400,7 @@ def _unlearned(jobs: Sequence[Job]) -> Iterator[str]:
                 if "scores" in parts
                 else []
             )
-            cells.setdefault(", ".join(names), []).append(f"{at.collection} {at.label}")
+            cells.setdefault(", ".join(names), []).append(f"{at.collection} {at.name}")
     for names, labels in cells.items():
         if names:
             yield (
@@ -404,7 +409,7 @@ def _unlearned(jobs: Sequence[Job]) -> Iterator[str]:
             )
 
 
-def _prepare(share: tuple[RunCell, tuple[str, ...]]) -> None:
+def _prepare(share: tuple[Cell, tuple[str, ...]]) -> None:
     at, parts = share
     for part in parts:
         try:
@@ -418,18 +423,13 @@ def _prepare(share: tuple[RunCell, tuple[str, ...]]) -> None:
             continue  # the analysis that takes the part reports the error
 
 
-def _parts_taken(name: str) -> dict[str, str]:
-    """For each argument of an analysis, the name of the part that a reproduction
-    supplies.
-    """
-    return {
-        argument: PARTS[part].reproduced_as or part
-        for argument, part in analysis(name).takes.items()
-    }
+def _parts_taken(name: str) -> list[str]:
+    """Names of the parts that a reproduction supplies to an analysis."""
+    return [PARTS[part].reproduced_as or part for part in analysis(name).asks]
 
 
 def _parts_to_make(name: str) -> set[str]:
-    return {part for part in _parts_taken(name).values() if not PARTS[part].ready}
+    return {part for part in _parts_taken(name) if not PARTS[part].ready}
 
 
 def _settings(job: Job) -> dict[str, Any]:
@@ -450,15 +450,15 @@ def _settings(job: Job) -> dict[str, Any]:
 
 def _rests_on(job: Job) -> dict[str, Any]:
     declared = analysis(job.analysis)
-    takes = _parts_taken(job.analysis)
-    parts, to_make = set(takes.values()), _parts_to_make(job.analysis)
+    parts = _parts_taken(job.analysis)
+    to_make = _parts_to_make(job.analysis)
     content: dict[str, Any] = {
         "analysis": declared.name,
-        "cells": {at.label: identity(at.cell) for at in job.cells},
-        "takes": takes,
+        "cells": {at.name: identity(at.cell) for at in job.cells},
+        "takes": parts,
         "settings": plain(_settings(job)),
         "code": code_digest(
-            declared.rows.__module__, *(["deepval.paper.parts"] if to_make else [])
+            declared.rows.__module__, *(["deepval.paper.study"] if to_make else [])
         ),
     }
     if "located" in parts:
@@ -538,14 +538,14 @@ def _answer(job: Job) -> dict[str, bytes]:
         if is_of_machine(error):
             raise
         return {REFUSED: str(error).encode()}
-    return {ROWS: rows_to_bytes(rows)}
+    return {ROWS: declared.to_bytes(rows)}
 
 
-def _read(folder: Path) -> AnalysisOutcome:
+def _read(declared: Analysis, folder: Path) -> AnalysisOutcome:
     refused = folder / REFUSED
     if reading.is_file(refused):
         return AnalysisOutcome((), (reading.text(refused),))
-    return AnalysisOutcome(tuple(rows_from_bytes(reading.content(folder / ROWS))))
+    return AnalysisOutcome(tuple(declared.from_bytes(reading.content(folder / ROWS))))
 
 
 def _join(one: AnalysisOutcome, other: AnalysisOutcome) -> AnalysisOutcome:

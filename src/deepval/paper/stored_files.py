@@ -6,15 +6,12 @@ it.
 """
 
 import io
-import json
-import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +27,7 @@ from deepval.files import reading
 from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.files.writing import npz_arrays
 from deepval.protocol.store import code_digest, store_result
-from deepval.results import Record, Result
+from deepval.results import Result
 from deepval.results.samples import samples_path
 
 CODE = "deepval.cells.fitting"
@@ -115,67 +112,6 @@ def stored_rows_cell(folder: Path, work: Path) -> StoredRowsCell:
     """The cell in a folder, with its feature rows stored in a work folder."""
     cell = read_cell(folder)
     return StoredRowsCell(cell.manifest, cell.digest, work=work)
-
-
-def rows_to_bytes(rows: Sequence[Any]) -> bytes:
-    """Rows, all of one class, as the content of a file."""
-    kind = f"{type(rows[0]).__module__}:{type(rows[0]).__qualname__}" if rows else None
-    return json.dumps(
-        {"kind": kind, "rows": [plain(row) for row in rows]}, allow_nan=False
-    ).encode()
-
-
-def rows_from_bytes(data: bytes) -> list[Any]:
-    """The rows in a file."""
-    content = json_content(data, "stored rows")
-    if content["kind"] is None:
-        return []
-    module, _, name = content["kind"].partition(":")
-    if not module.startswith("deepval."):
-        raise ValueError(f"rows must be of deepval; found {module}")
-    kind = getattr(import_module(module), name)
-    return [_typed(kind, row) for row in content["rows"]]
-
-
-def _typed(form: Any, content: Any) -> Any:
-    origin, parts = get_origin(form), get_args(form)
-    if origin in (Union, types.UnionType):
-        forms = [part for part in parts if part is not types.NoneType]
-        return (
-            None
-            if content is None
-            else _typed(forms[0], content)
-            if len(forms) == 1
-            else content
-        )
-    if isinstance(form, type) and issubclass(form, Record):
-        return form.of_columns(
-            {
-                name: _typed(of.form, content[name])
-                for name, of in form.columns().items()
-            }
-        )
-    if isinstance(form, type) and is_dataclass(form):
-        forms = get_type_hints(form)
-        return form(
-            **{
-                item.name: _typed(forms[item.name], content[item.name])
-                for item in fields(form)
-                if item.init
-            }
-        )
-    if origin is tuple:
-        forms = [parts[0]] * len(content) if parts[-1] is Ellipsis else parts
-        return tuple(
-            _typed(part, item) for part, item in zip(forms, content, strict=True)
-        )
-    if origin is frozenset:
-        return frozenset(content)
-    if origin in (list, Sequence):
-        return [_typed(parts[0], item) for item in content]
-    if origin in (dict, Mapping):
-        return {key: _typed(parts[1], item) for key, item in content.items()}
-    return content
 
 
 def scores_to_bytes(scored: Mapping[str, Scored]) -> bytes:

@@ -3,14 +3,14 @@
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from deepval.results import HEADLINE, BudgetRecord
 
-Record = TypeVar("Record", bound=BudgetRecord)
+Record = TypeVar("Record", bound=BudgetRecord | Mapping[str, Any])
 
 
 @dataclass(frozen=True)

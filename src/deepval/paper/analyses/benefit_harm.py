@@ -10,7 +10,6 @@ the gap to the oracle by sign.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -18,16 +17,20 @@ from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.errors import InputError
 from deepval.judging.pairs import ComparisonRow, compare
 from deepval.judging.pooled import PooledComparison, compare_over
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    BudgetColumns,
-    column,
-    declared_table,
-    high,
-    low,
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import BUDGET, budget_text
+from deepval.paper.study import Cell, of_each
+from deepval.paper.tidy import (
+    NOT_PRINTED,
+    Column,
+    Dots,
+    Estimate,
+    Row,
     mean_of_all,
+    only,
+    printed,
 )
-from deepval.report.charts import Chart, Dot, at_headline, shares
+from deepval.report.charts import at_headline
 from deepval.report.figures import style
 from deepval.report.figures.gain_figures import stacked
 from deepval.report.text_tables import (
@@ -39,14 +42,15 @@ from deepval.report.text_tables import (
     quantity,
 )
 from deepval.results import (
-    HEADLINE,
     BudgetKey,
     Gap,
     Result,
-    Row,
     joined,
     lists_by_key,
     share_of,
+)
+from deepval.results import (
+    Row as ResultRow,
 )
 from deepval.tables.scores import REFERENCES
 
@@ -55,105 +59,104 @@ SHOWN = ("oracle", "random")
 PARTS = ("benefit", "harm")
 
 
-@dataclass(frozen=True)
-class ScopeColumns:
-    """The cell or cells that a row is over, and its allocator."""
-
-    cell: str | None = column("The cell; None in the mean over cells")
-    cells: int = column("Number of cells")
-    allocator: str = column(
-        "The allocator; `oracle` and `random` have no differences with random",
+COLUMNS = (
+    Column("cell", "The cell; None in the mean over cells"),
+    Column("cells", "Number of cells"),
+    Column(
         "allocator",
-    )
-
-
-@dataclass(frozen=True)
-class BenefitHarmRow(BudgetColumns, ScopeColumns):
-    """One allocator under one budget, in a cell or as the equal-weight mean; shares of
+        "The allocator; `oracle` and `random` have no differences with random",
+        heading="allocator",
+    ),
+    *BUDGET,
+    Column("benefit", "Positive value captured"),
+    Column(
+        "harm",
+        "Harm selected, a positive number",
+        heading="selected harm",
+        text=percent,
+    ),
+    Column("benefit_difference", "Benefit less that of random", bounds=NOT_PRINTED),
+    Column("benefit_verdict", "more, less or unresolved; None without an interval"),
+    Column("harm_difference", "Harm less that of random", bounds=NOT_PRINTED),
+    Column("harm_verdict", "less, more or unresolved; None without an interval"),
+    Column(
+        "gap",
+        "Gain of the oracle less that of the allocator; None for references and "
+        "per-mode scores",
+        heading="gap",
+        text=percent,
+    ),
+    Column("missed", "Benefit that is not escalated", heading="missed", text=percent),
+    Column(
+        "left_out",
+        "Benefit that even the oracle must leave under the budget: gap = missed + "
+        "harm - left_out",
+        heading="left out",
+        text=percent,
+    ),
+    Column("more_benefit", "Cells with significantly more benefit than random"),
+    Column("less_benefit", "Cells with significantly less benefit than random"),
+    Column("less_harm", "Cells with significantly less harm than random"),
+    Column("more_harm", "Cells with significantly more harm than random"),
+    Column("draws", "Number of draws"),
+    Column("reason", "Why something is None"),
+)
+"""One allocator under one budget, in a cell or as the equal-weight mean; shares of
     the all-cheap loss.
     """
 
-    benefit: float | None = column("Positive value captured", default=None)
-    harm: float | None = column(
-        "Harm selected, a positive number", "selected harm", percent, default=None
-    )
-    benefit_difference: float | None = column(
-        "Benefit less that of random", default=None
-    )
-    benefit_difference_lo: float | None = low(
-        "Lower end of its paired 95 % interval", default=None
-    )
-    benefit_difference_hi: float | None = high(default=None)
-    benefit_verdict: str | None = column(
-        "more, less or unresolved; None without an interval", default=None
-    )
-    harm_difference: float | None = column("Harm less that of random", default=None)
-    harm_difference_lo: float | None = low(
-        "Lower end of its paired 95 % interval", default=None
-    )
-    harm_difference_hi: float | None = high(default=None)
-    harm_verdict: str | None = column(
-        "less, more or unresolved; None without an interval", default=None
-    )
-    gap: float | None = column(
-        "Gain of the oracle less that of the allocator; None for references and "
-        "per-mode scores",
-        "gap",
-        percent,
-        default=None,
-    )
-    missed: float | None = column(
-        "Benefit that is not escalated", "missed", percent, default=None
-    )
-    left_out: float | None = column(
-        "Benefit that even the oracle must leave under the budget: gap = missed + "
-        "harm - left_out",
-        "left out",
-        percent,
-        default=None,
-    )
-    more_benefit: int = column(
-        "Cells with significantly more benefit than random", default=0
-    )
-    less_benefit: int = column(
-        "Cells with significantly less benefit than random", default=0
-    )
-    less_harm: int = column("Cells with significantly less harm than random", default=0)
-    more_harm: int = column("Cells with significantly more harm than random", default=0)
-    draws: int = column("Number of draws", default=0)
-    reason: str | None = column("Why something is None", default=None)
+
+HARM_COUNTS_COLUMNS = (
+    *BUDGET,
+    Column(
+        "allocators",
+        "Allocators that are neither references nor diagnostics",
+        heading="allocators",
+    ),
+    Column(
+        "pairs",
+        "Pairs of such an allocator and a cell that have both intervals",
+        heading="pairs",
+    ),
+    Column(
+        "less_harm",
+        "Pairs with significantly less harm than random",
+        heading="less harm",
+    ),
+    Column("more_harm", "Pairs with significantly more harm", heading="more harm"),
+    Column(
+        "more_benefit", "Pairs with significantly more benefit", heading="more benefit"
+    ),
+    Column(
+        "less_benefit", "Pairs with significantly less benefit", heading="less benefit"
+    ),
+)
+"""Pairs of allocator and cell under one budget, by their difference with random."""
 
 
-@dataclass(frozen=True)
-class HarmCounts(BudgetColumns):
-    """Pairs of allocator and cell under one budget, by their difference with random."""
-
-    allocators: int = column(
-        "Allocators that are neither references nor diagnostics", "allocators"
-    )
-    pairs: int = column(
-        "Pairs of such an allocator and a cell that have both intervals", "pairs"
-    )
-    less_harm: int = column(
-        "Pairs with significantly less harm than random", "less harm"
-    )
-    more_harm: int = column("Pairs with significantly more harm", "more harm")
-    more_benefit: int = column("Pairs with significantly more benefit", "more benefit")
-    less_benefit: int = column("Pairs with significantly less benefit", "less benefit")
+NO_DIFFERENCES: Row = {
+    "draws": 0,
+    "benefit_difference": Estimate(),
+    "benefit_verdict": None,
+    "harm_difference": Estimate(),
+    "harm_verdict": None,
+}
+"""Columns of references, which are not compared with random."""
 
 
-def rows(results: Mapping[str, Result]) -> list[BenefitHarmRow]:
+def rows(cells: Sequence[Cell]) -> list[Row]:
     """Per budget and allocator: the mean over the cells that judge it, then each cell.
 
     Results need their samples.
     """
+    results = of_each(cells, "results")
     if not results:
         raise InputError("Benefit and harm need at least one result; found none.")
     rows_of = {cell: _by_allocator(result) for cell, result in results.items()}
     names = list(
         dict.fromkeys(allocator for own in rows_of.values() for allocator in own)
     )
-    by_budget: dict[BudgetKey, list[BenefitHarmRow]] = {}
+    by_budget: dict[BudgetKey, list[Row]] = {}
     for name in (
         *(name for name in SHOWN if name in names),
         *(name for name in names if name not in REFERENCES),
@@ -167,15 +170,15 @@ def rows(results: Mapping[str, Result]) -> list[BenefitHarmRow]:
             for row in _cell_rows(cell, result, rows_of[cell][name])
         ]
         over = {} if name in REFERENCES else _over(judged, name)
-        for budget in dict.fromkeys(row.budget for row in alone):
-            members = [row for row in alone if row.budget == budget]
+        for budget in dict.fromkeys(BudgetKey.of(row) for row in alone):
+            members = [row for row in alone if BudgetKey.of(row) == budget]
             by_budget.setdefault(budget, []).extend(
                 [_mean(members, over.get(budget)), *members]
             )
     return [row for members in by_budget.values() for row in members]
 
 
-def _by_allocator(result: Result) -> dict[str, list[Row]]:
+def _by_allocator(result: Result) -> dict[str, list[ResultRow]]:
     """Rows of plain scores and of the references that are shown; per-mode scores are
     left out.
     """
@@ -202,30 +205,26 @@ def _differences(
     return {budget: (parts[0][budget], parts[1][budget]) for budget in parts[0]}
 
 
-def _cell_rows(
-    cell: str, result: Result, own: Sequence[Row]
-) -> Iterator[BenefitHarmRow]:
+def _cell_rows(cell: str, result: Result, own: Sequence[ResultRow]) -> Iterator[Row]:
     differences = _differences(result, own[0].allocator)
     gaps = {(gap.allocator, gap.budget): gap for gap in result.gaps}
     for row in own:
-        against_random = (
-            _against_random(*differences[row.budget])
-            if row.budget in differences
-            else {}
-        )
+        against_random = NO_DIFFERENCES
+        if row.budget in differences:
+            against_random = _against_random(*differences[row.budget])
         gap = gaps.get((row.allocator, row.budget))
-        yield BenefitHarmRow(
-            cell=cell,
-            cells=1,
-            allocator=row.allocator,
+        yield {
             **vars(row.budget),
-            benefit=share_of(row.benefit, row.cheap_loss),
-            harm=share_of(row.harm, row.cheap_loss),
             **against_random,
             **_gap(gap, row.cheap_loss),
             **_counts([against_random]),
-            reason=row.reason,
-        )
+            "cell": cell,
+            "cells": 1,
+            "allocator": row.allocator,
+            "benefit": share_of(row.benefit, row.cheap_loss),
+            "harm": share_of(row.harm, row.cheap_loss),
+            "reason": row.reason,
+        }
 
 
 def _gap(gap: Gap | None, loss: float | None) -> dict[str, Any]:
@@ -250,9 +249,9 @@ def _against_random(
     columns: dict[str, Any] = {"draws": benefit.draws}
     for part, difference in zip(PARTS, (benefit, harm), strict=True):
         columns |= {
-            f"{part}_difference": difference.difference,
-            f"{part}_difference_lo": difference.lo,
-            f"{part}_difference_hi": difference.hi,
+            f"{part}_difference": Estimate(
+                difference.difference, difference.lo, difference.hi
+            ),
             f"{part}_verdict": None
             if difference.verdict is None
             else words[part].get(difference.verdict),
@@ -285,51 +284,55 @@ def _over(
 
 
 def _mean(
-    members: Sequence[BenefitHarmRow],
+    members: Sequence[Row],
     over: tuple[PooledComparison, PooledComparison] | None,
-) -> BenefitHarmRow:
+) -> Row:
     """The mean over cells; `over` has its differences with random."""
     first = members[0]
     means: dict[str, Any] = {}
     for part in (*PARTS, "gap", "missed", "left_out"):
         means[part] = mean_of_all([row[part] for row in members])
-    return BenefitHarmRow(
-        cell=None,
-        cells=len(members),
-        allocator=first.allocator,
-        **vars(first.budget),
+    return {
+        **vars(BudgetKey.of(first)),
         **means,
-        **({} if over is None else _against_random(*over)),
+        **(NO_DIFFERENCES if over is None else _against_random(*over)),
         **_counts(members),
-        reason=joined(row.reason for row in members),
-    )
+        "cell": None,
+        "cells": len(members),
+        "allocator": first["allocator"],
+        "reason": joined(row["reason"] for row in members),
+    }
 
 
-def counts(rows: Sequence[BenefitHarmRow]) -> list[HarmCounts]:
+def counts(rows: Sequence[Row]) -> list[Row]:
     """One row per budget, over all pairs of cell and allocator; diagnostics are not
     deployable and do not count.
     """
     apart, records = {*REFERENCES, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS}, []
-    for budget in dict.fromkeys(row.budget for row in rows):
+    for budget in dict.fromkeys(BudgetKey.of(row) for row in rows):
         own = [
             row
             for row in rows
-            if row.budget == budget and row.cell and row.allocator not in apart
+            if BudgetKey.of(row) == budget
+            and row["cell"]
+            and row["allocator"] not in apart
         ]
-        resolved = [row for row in own if row.benefit_verdict and row.harm_verdict]
-        number_of = len({row.allocator for row in own})
+        resolved = [
+            row for row in own if row["benefit_verdict"] and row["harm_verdict"]
+        ]
+        number_of = len({row["allocator"] for row in own})
         records.append(
-            HarmCounts(
+            {
                 **vars(budget),
-                allocators=number_of,
-                pairs=len(resolved),
                 **_counts(resolved),
-            )
+                "allocators": number_of,
+                "pairs": len(resolved),
+            }
         )
     return records
 
 
-def table(rows: Sequence[BenefitHarmRow]) -> Table:
+def table(rows: Sequence[Row]) -> Table:
     """The means over cells, a section for each budget."""
     header = (
         "budget",
@@ -343,7 +346,7 @@ def table(rows: Sequence[BenefitHarmRow]) -> Table:
     header = (*header, "more / less benefit", "less / more harm")
     sections = []
     for budget, group in groupby(
-        (row for row in rows if row.cell is None), key=lambda row: row.budget.label
+        (row for row in rows if row["cell"] is None), key=budget_text
     ):
         sections.append(
             tuple(_line(row, budget if i == 0 else "") for i, row in enumerate(group))
@@ -362,7 +365,7 @@ def table(rows: Sequence[BenefitHarmRow]) -> Table:
     )
 
 
-def _line(row: BenefitHarmRow, budget: str) -> tuple[TableCell, ...]:
+def _line(row: Row, budget: str) -> tuple[TableCell, ...]:
     good = {"benefit": "more", "harm": "less"}
     marks = {part: _better(row[f"{part}_verdict"], good[part]) for part in PARTS}
     parts = [
@@ -373,20 +376,16 @@ def _line(row: BenefitHarmRow, budget: str) -> tuple[TableCell, ...]:
                 percent(row[part]) + "+" * (marks[part] == "better"),
                 mark_of(marks[part]),
             ),
-            TableCell(
-                interval(
-                    row[f"{part}_difference_lo"], row[f"{part}_difference_hi"], percent
-                )
-            ),
+            TableCell(interval(*row[f"{part}_difference"][1:], percent)),
         )
     ]
-    alone = row.allocator in REFERENCES
+    alone = row["allocator"] in REFERENCES
     counted = (
-        "" if alone else f"{row.more_benefit} / {row.less_benefit}",
-        "" if alone else f"{row.less_harm} / {row.more_harm}",
+        "" if alone else f"{row['more_benefit']} / {row['less_benefit']}",
+        "" if alone else f"{row['less_harm']} / {row['more_harm']}",
     )
     return (
-        *map(TableCell, (budget, row.allocator, str(row.cells))),
+        *map(TableCell, (budget, row["allocator"], str(row["cells"]))),
         *parts,
         *map(TableCell, counted),
     )
@@ -402,13 +401,13 @@ def _better(verdict: str | None, good: str) -> str | None:
     )
 
 
-def counts_table(rows: Sequence[BenefitHarmRow]) -> Table:
+def counts_table(rows: Sequence[Row]) -> Table:
     """Pairs of allocator and cell by their difference with random."""
     title = "Pairs of allocator and cell that differ from random at 95 %"
-    return declared_table(HarmCounts, counts(rows), title)
+    return printed(title, HARM_COUNTS_COLUMNS, counts(rows))
 
 
-def gap_table(rows: Sequence[BenefitHarmRow]) -> Table:
+def gap_table(rows: Sequence[Row]) -> Table:
     """The gap to the oracle by sign, as means over cells."""
     notes = (
         (
@@ -416,53 +415,34 @@ def gap_table(rows: Sequence[BenefitHarmRow]) -> Table:
             "oracle to leave; means over cells."
         ),
     )
-    return declared_table(
-        BenefitHarmRow,
-        [row for row in rows if row.cell is None and row.gap is not None],
+    return printed(
         "The gap to the oracle by sign",
+        only(COLUMNS, "kind", "allocator", "gap", "missed", "harm", "left_out"),
+        [row for row in rows if row["cell"] is None and row["gap"] is not None],
         notes=notes,
-        order=("kind", "allocator", "gap", "missed", "harm", "left_out"),
         group=("kind",),
     )
 
 
-def tables(rows: Sequence[BenefitHarmRow]) -> list[Table]:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """All three."""
     return [table(rows), counts_table(rows), gap_table(rows)]
 
 
-def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
-    """Benefit and harm of each allocator less those of random: means over cells at the
-    headline selection budget.
-    """
-    selected = [
-        row
-        for row in rows
-        if row.cell is None
-        and row.kind == "selection"
-        and row.allocator not in REFERENCES
-    ]
-    at = min(
-        (row.alpha for row in selected),
-        key=lambda alpha: (abs(alpha - HEADLINE), alpha),
-        default=HEADLINE,
+def charted(rows: Sequence[Row]) -> list[Row]:
+    """Means over cells at the headline selection budget."""
+    return at_headline(
+        [
+            row
+            for row in rows
+            if row["cell"] is None
+            and row["kind"] == "selection"
+            and row["allocator"] not in REFERENCES
+        ]
     )
-    dots = [
-        Dot(
-            row.allocator,
-            part,
-            row[f"{part}_difference"],
-            row[f"{part}_difference_lo"],
-            row[f"{part}_difference_hi"],
-        )
-        for row in selected
-        if row.alpha == at
-        for part in PARTS
-    ]
-    return shares(f"Against random at {at:.0%}, of the loss", dots, line=0.0)
 
 
-def figure(rows: Sequence[BenefitHarmRow]) -> Any:
+def figure(rows: Sequence[Row]) -> Any:
     """Benefit, harm and net gain of each allocator: means over cells at the headline
     selection budget.
     """
@@ -470,26 +450,48 @@ def figure(rows: Sequence[BenefitHarmRow]) -> Any:
         [
             row
             for row in rows
-            if row.cell is None and row.kind == "selection" and row.harm is not None
+            if row["cell"] is None
+            and row["kind"] == "selection"
+            and row["harm"] is not None
         ]
     )
-    means.sort(key=lambda row: (row["harm"] - row["benefit"], row.allocator))
+    means.sort(key=lambda row: (row["harm"] - row["benefit"], row["allocator"]))
     colours = {"benefit captured": style.HELPED, "harm selected": style.HARMED}
     entries = {
-        row.allocator: dict(zip(colours, (row["benefit"], -row["harm"]), strict=True))
+        row["allocator"]: dict(
+            zip(colours, (row["benefit"], -row["harm"]), strict=True)
+        )
         for row in means
     }
-    at = (
-        f"At {percent(means[0].alpha, 0)}, mean over {quantity(means[0].cells, 'cell')}"
-        if means
-        else ""
-    )
+    at = ""
+    if means:
+        cells = quantity(means[0]["cells"], "cell")
+        at = f"At {percent(means[0]['alpha'], 0)}, mean over {cells}"
     return stacked(entries, at, colours, total="Net gain")
 
 
-BENEFIT_HARM = declare(
-    __name__,
+BENEFIT_HARM = Analysis(
+    name="benefit-harm",
     shows="Show captured benefit and incurred harm",
     paper="benefit captured and harm incurred",
     example="cells/braking-monocular cells/braking-oracle",
+    details=(
+        "Benefit captured and harm incurred against random, by cell and as means over"
+        " cells, "
+        "and the gap to the oracle by sign."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    tables=tables,
+    figure=figure,
+    charts=[
+        Dots(
+            "Against random at {alpha:.0%}, of the loss",
+            {part: f"{part}_difference" for part in PARTS},
+            label="{allocator}",
+            line=0.0,
+            of=charted,
+        )
+    ],
+    asks=("results",),
 )

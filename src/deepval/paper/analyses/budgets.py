@@ -9,112 +9,126 @@ nDG by level under measured budgets beside free ones, and the share of inputs le
 escalate.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    AllocatorName,
-    BudgetColumns,
-    CellName,
-    column,
-    declared_table,
+from deepval.paper.analysis import Analysis, Summary
+from deepval.paper.columns import ALLOCATOR, BUDGET, NAME
+from deepval.paper.costs import mode_costs
+from deepval.paper.study import Cell, of_each
+from deepval.paper.tidy import (
+    Column,
+    Dots,
+    Estimate,
+    Row,
     feasible_share,
-    high,
-    low,
     mean_of_all,
-    mode_costs,
+    only,
+    printed,
     shortest,
 )
-from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.gain_figures import Levels, charged_levels
 from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
-from deepval.results import HEADLINE, Result, Row, lists_by_key, row_from
+from deepval.results import HEADLINE, BudgetKey, Result, lists_by_key
+from deepval.results import Row as ResultRow
 from deepval.tables.scores import REFERENCES
 
 SHOWN = ("random",)
 """References that are shown among the allocators."""
 
 
-@dataclass(frozen=True)
-class ChargedRow(BudgetColumns, AllocatorName, CellName):
-    """One allocator of a cell under one measured budget, beside the selection budget of
+COLUMNS = (
+    NAME,
+    ALLOCATOR,
+    *BUDGET,
+    Column("cheap_cost", "Cost of the cheap mode per input"),
+    Column("full_cost", "Cost of the full mode per input"),
+    Column(
+        "cost",
+        "Cost of the allocator per input; 0 for random",
+        heading="cost",
+        text=shortest,
+    ),
+    Column(
+        "share",
+        "Share of the inputs that it may escalate after paying for "
+        "itself; None if it cannot run",
+        heading="escalates",
+        text_of_row=lambda row: (
+            "inf." if row["verdict"] == "infeasible" else percent(row["share"], 1)
+        ),
+    ),
+    Column(
+        "ndg",
+        "nDG under the measured budget; None if it cannot run",
+        heading="nDG",
+        text_of_row=lambda row: TableCell(
+            number(row["ndg"].value), mark_of(row["verdict"])
+        ),
+        bounds="nDG 95 %",
+        bounds_text=number,
+    ),
+    Column(
+        "verdict",
+        "Verdict against random under the measured budget: better, "
+        "worse, unresolved or infeasible",
+    ),
+    Column(
+        "free_ndg",
+        "nDG under the selection budget, if the result has one",
+        heading="nDG free",
+        text_of_row=lambda row: TableCell(
+            number(row["free_ndg"]), mark_of(row["free_verdict"])
+        ),
+    ),
+    Column("free_verdict", "Verdict under the selection budget"),
+    Column("reason", "Why something is None"),
+)
+"""One allocator of a cell under one measured budget, beside the selection budget of
     the same share.
     """
 
-    cheap_cost: float | None = column("Cost of the cheap mode per input")
-    full_cost: float | None = column("Cost of the full mode per input")
-    cost: float = column(
-        "Cost of the allocator per input; 0 for random", "cost", shortest
-    )
-    share: float | None = column(
-        "Share of the inputs that it may escalate after paying for "
-        "itself; None if it cannot run",
-        "escalates",
-        of_row=lambda row: (
-            "inf." if row.verdict == "infeasible" else percent(row.share, 1)
-        ),
-    )
-    ndg: float | None = column(
-        "nDG under the measured budget; None if it cannot run",
-        "nDG",
-        of_row=lambda row: TableCell(number(row.ndg), mark_of(row.verdict)),
-    )
-    ndg_lo: float | None = low(heading="nDG 95 %")
-    ndg_hi: float | None = high()
-    verdict: str | None = column(
-        "Verdict against random under the measured budget: better, "
-        "worse, unresolved or infeasible"
-    )
-    free_ndg: float | None = column(
-        "nDG under the selection budget, if the result has one",
-        "nDG free",
-        of_row=lambda row: TableCell(number(row.free_ndg), mark_of(row.free_verdict)),
-    )
-    free_verdict: str | None = column("Verdict under the selection budget")
-    reason: str | None = column("Why something is None")
 
-
-@dataclass(frozen=True)
-class OverheadRow(BudgetColumns, AllocatorName):
-    """One allocator under one measured budget, over the cells whose modes cost the
+OVERHEAD_COLUMNS = (
+    ALLOCATOR,
+    *BUDGET,
+    Column(
+        "cheap_cost",
+        "Cost of the cheap mode per input in these cells",
+        heading="modes cost",
+        text_of_row=lambda row: f"{row['cheap_cost']:g}/{row['full_cost']:g}",
+    ),
+    Column("full_cost", "Cost of the full mode per input"),
+    Column("cost", "Cost of the allocator per input", heading="cost", text=shortest),
+    Column("cells", "Number of cells", heading="cells"),
+    Column("infeasible", "Cells in which it cannot run", heading="infeasible"),
+    Column(
+        "share",
+        "Median over the other cells of the share of inputs that it may escalate",
+        heading="escalates",
+        text=feasible_share,
+    ),
+    Column("better", "Cells in which it beats random", heading="better"),
+    Column("worse", "Cells in which it loses to random", heading="worse"),
+)
+"""One allocator under one measured budget, over the cells whose modes cost the
     same.
     """
 
-    cheap_cost: float | None = column(
-        "Cost of the cheap mode per input in these cells",
-        "modes cost",
-        of_row=lambda row: f"{row.cheap_cost:g}/{row.full_cost:g}",
-    )
-    full_cost: float | None = column("Cost of the full mode per input")
-    cost: float = column("Cost of the allocator per input", "cost", shortest)
-    cells: int = column("Number of cells", "cells")
-    infeasible: int = column("Cells in which it cannot run", "infeasible")
-    share: float | None = column(
-        "Median over the other cells of the share of inputs that it may escalate",
-        "escalates",
-        feasible_share,
-    )
-    better: int = column("Cells in which it beats random", "better")
-    worse: int = column("Cells in which it loses to random", "worse")
 
-
-def rows(results: Mapping[str, Result]) -> list[ChargedRow]:
+def rows(cells: Sequence[Cell]) -> Iterator[Row]:
     """One row per cell, measured budget and allocator, random among them; none without
     a measured budget.
     """
-    return [
-        _row(name, result, row)
-        for name, result in results.items()
-        for row in result.choosers
-        if row.kind != "selection"
-        and (row.allocator in SHOWN or row.allocator not in REFERENCES)
-    ]
+    for name, result in of_each(cells, "charged").items():
+        for row in result.choosers:
+            is_shown = row.allocator in SHOWN or row.allocator not in REFERENCES
+            if row.kind != "selection" and is_shown:
+                yield _row(name, result, row)
 
 
-def _row(name: str, result: Result, row: Row) -> ChargedRow:
+def _row(name: str, result: Result, row: ResultRow) -> Row:
     modes = mode_costs(result, row.convention)
     free = next(
         (
@@ -124,80 +138,97 @@ def _row(name: str, result: Result, row: Row) -> ChargedRow:
         ),
         None,
     )
-    return row_from(
-        row,
-        ChargedRow,
-        cell=name,
-        cheap_cost=None if modes is None else modes.cheap,
-        full_cost=None if modes is None else modes.full,
-        cost=row.cost or 0.0,
-        share=None if row.slots is None or not row.inputs else row.slots / row.inputs,
-        free_ndg=None if free is None else free.ndg,
-        free_verdict=None if free is None else free.verdict,
-    )
+    return {
+        "cell": name,
+        "allocator": row.allocator,
+        "kind": row.kind,
+        "alpha": row.alpha,
+        "convention": row.convention,
+        "accounting": row.accounting,
+        "cheap_cost": None if modes is None else modes.cheap,
+        "full_cost": None if modes is None else modes.full,
+        "cost": row.cost or 0.0,
+        "share": None
+        if row.slots is None or not row.inputs
+        else row.slots / row.inputs,
+        "ndg": Estimate(row.ndg, row.ndg_lo, row.ndg_hi),
+        "verdict": row.verdict,
+        "free_ndg": None if free is None else free.ndg,
+        "free_verdict": None if free is None else free.verdict,
+        "reason": row.reason,
+    }
 
 
-def overheads(rows: Sequence[ChargedRow]) -> list[OverheadRow]:
+def overheads(rows: Sequence[Row]) -> Iterator[Row]:
     """One row per budget, profile of costs and allocator, in order of appearance."""
     members_by_key = lists_by_key(
-        ((row.budget, row.allocator, row.cheap_cost, row.full_cost, row.cost), row)
+        (
+            (
+                BudgetKey.of(row),
+                row["allocator"],
+                row["cheap_cost"],
+                row["full_cost"],
+                row["cost"],
+            ),
+            row,
+        )
         for row in rows
     )
-    records = []
     for (budget, allocator, cheap, full, cost), members in members_by_key.items():
-        shares = [row.share for row in members if row.share is not None]
-        verdicts = [row.verdict for row in members]
-        records.append(
-            OverheadRow(
-                allocator=allocator,
-                **vars(budget),
-                cheap_cost=cheap,
-                full_cost=full,
-                cost=cost,
-                cells=len(members),
-                infeasible=verdicts.count("infeasible"),
-                share=median(shares) if shares else None,
-                better=verdicts.count("better"),
-                worse=verdicts.count("worse"),
-            )
-        )
-    return records
+        shares = [row["share"] for row in members if row["share"] is not None]
+        verdicts = [row["verdict"] for row in members]
+        yield {
+            **vars(budget),
+            "allocator": allocator,
+            "cheap_cost": cheap,
+            "full_cost": full,
+            "cost": cost,
+            "cells": len(members),
+            "infeasible": verdicts.count("infeasible"),
+            "share": median(shares) if shares else None,
+            "better": verdicts.count("better"),
+            "worse": verdicts.count("worse"),
+        }
 
 
-def levels(rows: Sequence[ChargedRow]) -> list[Levels]:
+def levels(rows: Sequence[Row]) -> list[Levels]:
     """What the figure shows: the cascade budgets of each cell, of the first kind that
     the rows have.
     """
     records = []
-    kind = next((row.kind for row in rows), None)
-    for cell in dict.fromkeys(row.cell for row in rows):
+    kind = next((row["kind"] for row in rows), None)
+    for cell in dict.fromkeys(row["cell"] for row in rows):
         own = [
             row
             for row in rows
-            if row.cell == cell and row.kind == kind and row.accounting == "cascade"
+            if row["cell"] == cell
+            and row["kind"] == kind
+            and row["accounting"] == "cascade"
         ]
         at = min(
-            (row.alpha for row in own),
+            (row["alpha"] for row in own),
             key=lambda alpha: (round(abs(alpha - HEADLINE), 9), alpha),
             default=None,
         )
         curves = lists_by_key(
-            (row.allocator, (row.alpha, row.ndg)) for row in own if row.ndg is not None
+            (row["allocator"], (row["alpha"], row["ndg"].value))
+            for row in own
+            if row["ndg"].value is not None
         )
         pairs = {
-            row.allocator: (row.free_ndg, row.ndg)
+            row["allocator"]: (row["free_ndg"], row["ndg"].value)
             for row in own
-            if row.alpha == at
-            and row.free_ndg is not None
-            and row.allocator not in SHOWN
+            if row["alpha"] == at
+            and row["free_ndg"] is not None
+            and row["allocator"] not in SHOWN
         }
         if curves and at is not None:
-            label = next(row.budget.label for row in own if row.alpha == at)
+            label = next(BudgetKey.of(row).label for row in own if row["alpha"] == at)
             random = next(
                 (
-                    row.free_ndg
+                    row["free_ndg"]
                     for row in own
-                    if (row.allocator, row.alpha) == ("random", at)
+                    if (row["allocator"], row["alpha"]) == ("random", at)
                 ),
                 None,
             )
@@ -205,7 +236,7 @@ def levels(rows: Sequence[ChargedRow]) -> list[Levels]:
     return records
 
 
-def figure(rows: Sequence[ChargedRow]) -> Any:
+def figure(rows: Sequence[Row]) -> Any:
     """The figure of nDG by level, free and charged: the mean over cells, then each
     cell.
     """
@@ -245,7 +276,7 @@ def _mean(panels: Sequence[Levels]) -> Levels:
     )
 
 
-def table(rows: Sequence[ChargedRow]) -> Table:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The rows as a table, a section for each cell and budget."""
     notes = (
         (
@@ -253,26 +284,20 @@ def table(rows: Sequence[ChargedRow]) -> Table:
             "budget. free: selection budget."
         ),
     )
-    return declared_table(
-        ChargedRow,
-        rows,
-        "Allocators that pay for themselves, beside free ones",
-        notes=notes,
-        order=(
-            "cell",
-            "kind",
-            "allocator",
-            "cost",
-            "share",
-            "ndg",
-            "ndg_lo",
-            "free_ndg",
-        ),
-        group=("cell", "kind"),
-    )
+    return [
+        printed(
+            "Allocators that pay for themselves, beside free ones",
+            only(
+                COLUMNS, "cell", "kind", "allocator", "cost", "share", "ndg", "free_ndg"
+            ),
+            rows,
+            notes=notes,
+            group=("cell", "kind"),
+        )
+    ]
 
 
-def overhead_table(rows: Sequence[OverheadRow]) -> Table:
+def overhead_tables(rows: Sequence[Row]) -> list[Table]:
     """The paper's table of overheads: a section for each budget."""
     notes = (
         (
@@ -280,60 +305,69 @@ def overhead_table(rows: Sequence[OverheadRow]) -> Table:
             "cells, against random."
         ),
     )
-    return declared_table(
-        OverheadRow,
-        rows,
-        "Share of inputs left after paying for oneself",
-        notes=notes,
-        order=(
-            "kind",
-            "cheap_cost",
-            "allocator",
-            "cost",
-            "share",
-            "cells",
-            "infeasible",
-            "better",
-            "worse",
-        ),
-        group=("kind",),
-    )
+    return [
+        printed(
+            "Share of inputs left after paying for oneself",
+            only(
+                OVERHEAD_COLUMNS,
+                "kind",
+                "cheap_cost",
+                "allocator",
+                "cost",
+                "share",
+                "cells",
+                "infeasible",
+                "better",
+                "worse",
+            ),
+            rows,
+            notes=notes,
+            group=("kind",),
+        )
+    ]
 
 
-def chart(rows: Sequence[ChargedRow]) -> Chart:
+def charted(rows: Sequence[Row]) -> Iterator[Row]:
     """Free and charged nDG of each allocator, as means over the cells in which it can
     pay, at the headline budget.
     """
     panels = levels(rows)
-    names = dict.fromkeys(name for panel in panels for name in panel.pairs)
-    dots = []
-    for name in names:
-        pairs = [
-            pair for panel in panels if (pair := panel.pairs.get(name)) is not None
-        ]
-        paid = [(free, charged) for free, charged in pairs if charged is not None]
-        label = f"{name} ({len(paid)} of {len(pairs)} cells)"
-        for series, values in (
-            ("free", [pair[0] for pair in paid]),
-            ("charged", [pair[1] for pair in paid]),
-        ):
-            dots.append(Dot(label, series, mean_of_all(values)))
     at = " or ".join(dict.fromkeys(panel.budget for panel in panels))
-    return plain(
-        f"nDG at {at}, mean over the cells in which it can pay for itself",
-        dots,
-        line=0.0,
-    )
+    for name in dict.fromkeys(name for panel in panels for name in panel.pairs):
+        pairs = [panel.pairs[name] for panel in panels if name in panel.pairs]
+        paid = [(free, charged) for free, charged in pairs if charged is not None]
+        yield {
+            "label": f"{name} ({len(paid)} of {len(pairs)} cells)",
+            "free": mean_of_all([free for free, _ in paid]),
+            "charged": mean_of_all([charged for _, charged in paid]),
+            "at": at,
+        }
 
 
-BUDGETS = declare(
-    __name__,
+BUDGETS = Analysis(
+    name="budgets",
     shows="Show allocators under measured budgets",
     see="definitions.md#measured-budgets",
     paper="measured budgets, overheads",
     example="cells/braking-monocular --costs jetson-agx-xavier --figure budgets.pdf",
-    kind=(ChargedRow, OverheadRow),
-    takes={"results": "charged"},
-    over_cells=overheads,
-    over_cells_table=overhead_table,
+    asks=("charged",),
+    details=(
+        "nDG by level under measured budgets beside free ones, and the share of "
+        "inputs left to escalate."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    figure=figure,
+    over_cells=Summary(overheads, OVERHEAD_COLUMNS, tables=overhead_tables),
+    charts=[
+        Dots(
+            "nDG at {at}, mean over the cells in which it can pay for itself",
+            {"free": "free", "charged": "charged"},
+            label="{label}",
+            percent=False,
+            line=0.0,
+            of=charted,
+        )
+    ],
+    tables=tables,
 )

@@ -1,110 +1,86 @@
-"""Cells -> what benefit and harm are made of, loss term by loss term, from a cell's
-terms.parquet.
-
-Total benefit and total harm of each loss term.
-"""
+"""What benefit and harm are made of, loss term by loss term."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-from deepval.cells.folder import BuiltCell
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    CellColumns,
-    Units,
-    cell_columns,
-    column,
-    declared_table,
-    loss_table,
-    share,
-    shortest,
-)
-from deepval.progress import Watch, unwatched
-from deepval.report.charts import Chart, Dot, shares
-from deepval.report.text_tables import Table, number
-from deepval.tables.terms import align, composition
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import DESCRIBED
+from deepval.paper.study import Cell, Units
+from deepval.paper.tidy import Column, Dots, Row, share, shortest
+from deepval.report.text_tables import number
+from deepval.results import share_of
+from deepval.tables import terms
 
 
-@dataclass(frozen=True)
-class CompositionRow(CellColumns):
-    """One loss term's part of the benefit and of the harm of escalating every input."""
-
-    term: str = column("The loss term", "term")
-    weight: float = column("Its weight", "weight", shortest)
-    benefit: float = column(
-        "Its weighted decrease, summed over helped inputs; negative "
-        "if the term rises on them",
-        "benefit",
-        number,
-    )
-    benefit_share: float | None = column(
-        "Its share of the total benefit; None without any benefit", "of benefit", share
-    )
-    harm: float = column(
-        "Its weighted increase, summed over harmed inputs", "harm", number
-    )
-    harm_share: float | None = column(
-        "Its share of the total harm; None without any harm", "of harm", share
-    )
-
-
-def rows(
-    cells: Mapping[str, BuiltCell], *, units: Units = "all", watch: Watch = unwatched
-) -> list[CompositionRow]:
-    """One row per cell and loss term; the terms of a cell add up to its benefit and its
-    harm.
-    """
-    records = []
-    for name, cell in watch(list(cells.items()), "composition"):
-        table = loss_table(cell, units)
-        terms = align(table, cell.terms)
-        parts = composition(table.decision_values, terms)
-        benefit, harm = (
-            math.fsum(parts.benefit.values()),
-            math.fsum(parts.harm.values()),
-        )
-        for term, weight in terms.weights.items():
-            benefit_part, harm_part = parts.benefit[term], parts.harm[term]
-            records.append(
-                CompositionRow(
-                    **cell_columns(name, cell),
-                    term=term,
-                    weight=weight,
-                    benefit=benefit_part,
-                    benefit_share=benefit_part / benefit if benefit > 0 else None,
-                    harm=harm_part,
-                    harm_share=harm_part / harm if harm > 0 else None,
-                )
-            )
-    return records
+def rows(cells: Sequence[Cell], *, units: Units = "all") -> Iterator[Row]:
+    """One row per cell and loss term; they add up to its benefit and harm."""
+    for cell in cells:
+        inputs = cell.inputs(units)
+        of_cell = terms.align(inputs.table, cell.cell.terms)
+        parts = terms.composition(inputs.value, of_cell)
+        # fsum, because the terms of opposite sign nearly cancel.
+        all_benefit = math.fsum(parts.benefit.values())
+        all_harm = math.fsum(parts.harm.values())
+        for term, weight in of_cell.weights.items():
+            # A term may fall on harmed inputs: its share of the harm is then negative.
+            benefit = parts.benefit[term]
+            harm = parts.harm[term]
+            yield {
+                **cell.description,
+                "term": term,
+                "weight": weight,
+                "benefit": benefit,
+                "benefit_share": share_of(benefit, all_benefit),
+                "harm": harm,
+                "harm_share": share_of(harm, all_harm),
+            }
 
 
-def table(rows: Sequence[CompositionRow]) -> Table:
-    """The rows as a table."""
-    order = ("cell", "term", "weight", "benefit", "benefit_share", "harm", "harm_share")
-    return declared_table(
-        CompositionRow, rows, "Benefit and harm by loss term", order=order
-    )
-
-
-def chart(rows: Sequence[CompositionRow]) -> Chart:
-    """Each term's share of the harm and of the benefit, by cell."""
-    dots = [
-        Dot(f"{row.cell}: {row.term}", series, part)
-        for row in rows
-        for series, part in (
-            ("of the harm", row.harm_share),
-            ("of the benefit", row.benefit_share),
-        )
-    ]
-    return shares("Share of the term", dots, line=0.0)
-
-
-COMPOSITION = declare(
-    __name__,
+COMPOSITION = Analysis(
+    name="composition",
     shows="Split benefit and harm by loss term",
     paper="harm composition",
     example="cells/braking-monocular",
     by="cell",
+    details=("Total benefit and total harm of each loss term."),
+    rows=rows,
+    columns=(
+        *DESCRIBED,
+        Column("term", "The loss term", heading="term"),
+        Column("weight", "Its weight", heading="weight", text=shortest),
+        Column(
+            "benefit",
+            "Its weighted decrease, summed over helped inputs; negative if the term "
+            "rises on them",
+            heading="benefit",
+            text=number,
+        ),
+        Column(
+            "benefit_share",
+            "Its share of the total benefit; None without any benefit",
+            heading="of benefit",
+            text=share,
+        ),
+        Column(
+            "harm",
+            "Its weighted increase, summed over harmed inputs",
+            heading="harm",
+            text=number,
+        ),
+        Column(
+            "harm_share",
+            "Its share of the total harm; None without any harm",
+            heading="of harm",
+            text=share,
+        ),
+    ),
+    title="Benefit and harm by loss term",
+    charts=[
+        Dots(
+            "Share of the term",
+            {"of the harm": "harm_share", "of the benefit": "benefit_share"},
+            label="{cell}: {term}",
+            line=0.0,
+        )
+    ],
 )

@@ -1,134 +1,137 @@
-"""Results of several cells -> how much depends on one unit: the oracle's gain, the
-realised gain, the nDG.
+"""How much depends on one unit: the oracle's gain, the realised gain, the nDG.
 
-The unit with the largest share of the possible gain, the gain realised elsewhere, and
-the least nDG with any one unit left out.
+The top unit is that with the largest share of the gain of the oracle. What an allocator
+gains without it, and the least nDG with any one unit left out, show what would remain.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    AllocatorName,
-    CellName,
-    column,
-    decimals,
-    declared_table,
-    level,
-    or_nothing,
-    share,
-)
-from deepval.report.charts import Chart, Dot, plain
-from deepval.report.text_tables import Table, number
-from deepval.results import Result, row_from
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import NAME
+from deepval.paper.study import Cell, of_each
+from deepval.paper.tidy import Column, Dots, Row, decimals, level, or_nothing, share
+from deepval.report.text_tables import number
 
 
-@dataclass(frozen=True)
-class ConcentrationRow(AllocatorName, CellName):
-    """One allocator of a cell at the headline budget, with and without single units."""
-
-    alpha: float = column("Share of inputs that may be escalated", "budget", level)
-    effective_units: float | None = column(
-        "1 / sum of squared shares of the benefit; None without any benefit",
-        "effective units",
-        decimals(1),
-    )
-    top_unit: str | None = column(
-        "Unit with the largest part of the oracle's gain; None "
-        "if the oracle gains nothing",
-        "top unit",
-        or_nothing,
-    )
-    top_share: float | None = column(
-        "Its share of the oracle's gain", "of the prize", share
-    )
-    gain: float = column(
-        "Realised gain over all units, in units of the loss", "gain", decimals(1)
-    )
-    gain_elsewhere: float = column(
-        "Part of the gain that the same allocation realises in the other units",
-        "elsewhere",
-        decimals(1),
-    )
-    ndg: float | None = column("nDG over all units", "nDG", number)
-    ndg_without_lo: float | None = column(
-        "Smallest nDG over leaving out one unit at a time and ranking the rest again",
-        "least nDG",
-        number,
-    )
-    ndg_without_unit: str | None = column(
-        "The unit whose omission gives that nDG", "without", or_nothing
-    )
-
-
-def rows(results: Mapping[str, Result]) -> list[ConcentrationRow]:
-    """One row per cell and allocator; none for a cell with more units than a result
-    lists.
-    """
-    records = []
-    for name, result in results.items():
-        if not result.units:
+def rows(cells: Sequence[Cell]) -> Iterator[Row]:
+    """One row per cell and allocator."""
+    for name, result in of_each(cells, "results").items():
+        units = result.units
+        # A result lists its units only if they are few enough to read.
+        if not units:
             continue
-        alpha = result.units[0].alpha
-        kind = (
-            "selection"
-            if any(row.kind == "selection" for row in result.choosers)
-            else result.choosers[0].kind
-        )
-        prize = sum(unit.oracle_gain for unit in result.units)
-        top = (
-            max(result.units, key=lambda unit: unit.oracle_gain) if prize > 0 else None
-        )
-        for allocator in result.units[0].gains:
+        prize = sum(unit.oracle_gain for unit in units)
+        # Where nothing can be gained, no unit has the largest share of it.
+        top = None
+        if prize > 0:
+            top = max(units, key=lambda unit: unit.oracle_gain)
+        # A result without selection budgets lists its units under the first other kind.
+        kinds = [row.kind for row in result.choosers]
+        kind = kinds[0]
+        if "selection" in kinds:
+            kind = "selection"
+        for allocator in units[0].gains:
             row = next(
-                r
-                for r in result.choosers
-                if (r.allocator, r.kind, r.alpha) == (allocator, kind, alpha)
+                row
+                for row in result.choosers
+                if (row.allocator, row.kind, row.alpha)
+                == (allocator, kind, units[0].alpha)
             )
-            gain = sum(unit.gains[allocator] for unit in result.units)
-            records.append(
-                row_from(
-                    row,
-                    ConcentrationRow,
-                    cell=name,
-                    effective_units=result.setting.concentration.effective_units,
-                    top_unit=None if top is None else top.unit,
-                    top_share=None if top is None else top.oracle_gain / prize,
-                    gain=gain,
-                    gain_elsewhere=gain if top is None else gain - top.gains[allocator],
-                )
-            )
-    return records
+            gain = sum(unit.gains[allocator] for unit in units)
+            of_top: Row = {"top_unit": None, "top_share": None, "gain_elsewhere": gain}
+            if top is not None:
+                of_top = {
+                    "top_unit": top.unit,
+                    "top_share": top.oracle_gain / prize,
+                    "gain_elsewhere": gain - top.gains[allocator],
+                }
+            yield {
+                "cell": name,
+                "allocator": allocator,
+                "alpha": units[0].alpha,
+                "effective_units": result.setting.concentration.effective_units,
+                **of_top,
+                "gain": gain,
+                "ndg": row.ndg,
+                "ndg_without_lo": row.ndg_without_lo,
+                "ndg_without_unit": row.ndg_without_unit,
+            }
 
 
-def table(rows: Sequence[ConcentrationRow]) -> Table:
-    """The rows as a table."""
-    notes = (
-        (
-            "elsewhere: realised outside the top unit by the same allocation; least "
-            "nDG: any one unit left out."
-        ),
-    )
-    return declared_table(ConcentrationRow, rows, "What hangs on one unit", notes=notes)
-
-
-def chart(rows: Sequence[ConcentrationRow]) -> Chart:
-    """The nDG of each allocator over all units, and the least with any one left out."""
-    dots = [
-        Dot(f"{row.cell}: {row.allocator}", what, value)
-        for row in rows
-        for what, value in (
-            ("all units", row.ndg),
-            ("least with one left out", row.ndg_without_lo),
-        )
-    ]
-    return plain("nDG", dots, line=0.0)
-
-
-CONCENTRATION = declare(
-    __name__,
+CONCENTRATION = Analysis(
+    name="concentration",
     shows="Show how much depends on one unit",
     paper="leave-one-out, concentration audit",
     example="cells/braking-monocular",
+    details=(
+        "The unit with the largest share of the possible gain, the gain realised "
+        "elsewhere, and the least nDG with any one unit left out."
+    ),
+    rows=rows,
+    asks=("results",),
+    columns=(
+        NAME,
+        Column("allocator", "The allocator", heading="allocator"),
+        Column(
+            "alpha",
+            "Share of inputs that may be escalated",
+            heading="budget",
+            text=level,
+        ),
+        Column(
+            "effective_units",
+            "1 / sum of squared shares of the benefit; None without any benefit",
+            heading="effective units",
+            text=decimals(1),
+        ),
+        Column(
+            "top_unit",
+            "Unit with the largest part of the oracle's gain; None without any",
+            heading="top unit",
+            text=or_nothing,
+        ),
+        Column(
+            "top_share",
+            "Its share of the oracle's gain",
+            heading="of the prize",
+            text=share,
+        ),
+        Column(
+            "gain", "Realised gain, in loss units", heading="gain", text=decimals(1)
+        ),
+        Column(
+            "gain_elsewhere",
+            "Part of the gain that the same choice realises in the other units",
+            heading="elsewhere",
+            text=decimals(1),
+        ),
+        Column("ndg", "nDG over all units", heading="nDG", text=number),
+        Column(
+            "ndg_without_lo",
+            "Smallest nDG over leaving out one unit at a time and ranking the rest "
+            "again",
+            heading="least nDG",
+            text=number,
+        ),
+        Column(
+            "ndg_without_unit",
+            "The unit whose omission gives that nDG",
+            heading="without",
+            text=or_nothing,
+        ),
+    ),
+    title="What hangs on one unit",
+    notes=lambda rows: [
+        "elsewhere: realised outside the top unit by the same allocation; least nDG: "
+        "any one unit left out."
+    ],
+    charts=[
+        Dots(
+            "nDG",
+            {"all units": "ndg", "least with one left out": "ndg_without_lo"},
+            label="{cell}: {allocator}",
+            percent=False,
+            line=0.0,
+        )
+    ],
 )

@@ -20,19 +20,14 @@ from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.fit_targets import TARGETS, Gain, RoutingObjective
 from deepval.judging.allowances import Selection
 from deepval.judging.cases import judge, shared_seeds
-from deepval.judging.pooled import compare_bases, together
-from deepval.paper.row_columns import (
-    BudgetColumns,
-    column,
-    declared_table,
-    high,
-    low,
-    share,
-)
+from deepval.judging.pairs import ComparisonRow
+from deepval.judging.pooled import PooledComparison, compare_bases, together
+from deepval.paper.columns import BUDGET
+from deepval.paper.tidy import Column, Dots, Estimate, Row, only, printed, share
 from deepval.progress import Watch, unwatched
-from deepval.report.charts import Chart, Dot, at_headline, shares
+from deepval.report.charts import at_headline
 from deepval.report.text_tables import Table, TableCell, interval, number, percent
-from deepval.results import Result, row_from
+from deepval.results import BudgetKey, Result
 
 ON = " on "
 
@@ -207,55 +202,57 @@ def judged_on_labels(
 ALL = "all cells"
 
 
-@dataclass(frozen=True)
-class LabelColumns:
-    """A recipe fitted on two labels, and the cells that a row is over."""
-
-    recipe: str = column("The recipe", "recipe")
-    label: str = column("The label in question", "label")
-    against: str = column("The label that it is compared with", "less")
-    cell: str = column("The cell, or `all cells` for the equal-weight mean", "cell")
-    cells: int = column("Number of cells that the row is over")
-
-
-@dataclass(frozen=True)
-class Contrast(BudgetColumns, LabelColumns):
-    """One recipe fitted on one label against the same recipe on another, in one cell or
+COLUMNS = (
+    Column("recipe", "The recipe", heading="recipe"),
+    Column("label", "The label in question", heading="label"),
+    Column("against", "The label that it is compared with", heading="less"),
+    Column(
+        "cell", "The cell, or `all cells` for the equal-weight mean", heading="cell"
+    ),
+    Column("cells", "Number of cells that the row is over"),
+    *BUDGET,
+    Column(
+        "difference",
+        "(gain with label - gain with against) / all-cheap loss",
+        heading="gain",
+        text=share,
+        bounds="95 %",
+        ends=("lo", "hi"),
+    ),
+    Column(
+        "ndg_difference",
+        "The same difference in nDG; draws in which some cell has a small prize are "
+        "left out of its interval",
+        heading="nDG",
+        text=number,
+        bounds="nDG 95 %",
+        ends=("ndg_lo", "ndg_hi"),
+    ),
+    Column(
+        "verdict",
+        "better, worse or unresolved: the label against "
+        "the other one, by the difference",
+    ),
+    Column(
+        "versus_random",
+        "Verdict of the recipe on the label against random; None for a mean",
+    ),
+    Column(
+        "against_versus_random",
+        "Verdict of the recipe on the other label against random",
+    ),
+    Column("draws", "Number of draws"),
+    Column("dropped", "Draws that cannot be compared"),
+    Column("reason", "Why something is None"),
+)
+"""One recipe fitted on one label against the same recipe on another, in one cell or
     as the mean over cells.
     """
-
-    difference: float | None = column(
-        "(gain with label - gain with against) / all-cheap loss", "gain", share
-    )
-    lo: float | None = low(
-        "Lower end of its paired 95 % interval over all draws", "95 %", share
-    )
-    hi: float | None = high()
-    ndg_difference: float | None = column("The same difference in nDG", "nDG", number)
-    ndg_lo: float | None = low(
-        "Lower end of its 95 % interval; draws in which some cell "
-        "has a small prize are left out",
-        "nDG 95 %",
-    )
-    ndg_hi: float | None = high()
-    verdict: str | None = column(
-        "better, worse or unresolved: the label against "
-        "the other one, by the difference"
-    )
-    versus_random: str | None = column(
-        "Verdict of the recipe on the label against random; None for a mean"
-    )
-    against_versus_random: str | None = column(
-        "Verdict of the recipe on the other label against random"
-    )
-    draws: int = column("Number of draws")
-    dropped: int = column("Draws that cannot be compared")
-    reason: str | None = column("Why something is None")
 
 
 def label_contrasts(
     results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]
-) -> list[Contrast]:
+) -> list[Row]:
     """Per recipe, pair of labels and budget: the mean over the cells that have both
     labels, then each of these cells.
 
@@ -296,9 +293,7 @@ def label_contrasts(
             fitted = {"recipe": recipe, "label": label, "against": against}
             for mean in compare_bases(inside, one, other):
                 undefined = {"versus_random": None, "against_versus_random": None}
-                records.append(
-                    row_from(mean, Contrast, **fitted, cell=ALL, **undefined)
-                )
+                records.append(fitted | {"cell": ALL} | _contrast(mean) | undefined)
                 for cell, rows in alone.items():
                     own = next(row for row in rows if row.budget == mean.budget)
                     verdict, against_verdict = (
@@ -308,9 +303,7 @@ def label_contrasts(
                         "versus_random": verdict,
                         "against_versus_random": against_verdict,
                     }
-                    records.append(
-                        row_from(own, Contrast, **fitted, cell=cell, **judged)
-                    )
+                    records.append(fitted | {"cell": cell} | _contrast(own) | judged)
     if not records:
         names = ", ".join(dict.fromkeys(name for pair in pairs for name in pair))
         raise InputError(
@@ -320,40 +313,60 @@ def label_contrasts(
     return records
 
 
-def single(rows: Sequence[Contrast]) -> list[Contrast]:
+def _contrast(of: ComparisonRow | PooledComparison) -> Row:
+    """What a comparison of a recipe on two labels says."""
+    return {
+        "cells": of.cells,
+        **vars(of.budget),
+        "difference": Estimate(of.difference, of.lo, of.hi),
+        "ndg_difference": Estimate(of.ndg_difference, of.ndg_lo, of.ndg_hi),
+        "verdict": of.verdict,
+        "draws": of.draws,
+        "dropped": of.dropped,
+        "reason": of.reason,
+    }
+
+
+def single(rows: Sequence[Row]) -> list[Row]:
     """The rows of single cells."""
-    return [row for row in rows if row.cell != ALL]
+    return [row for row in rows if row["cell"] != ALL]
 
 
-def pooled_table(
-    title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()
-) -> Table:
+def pooled_table(title: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> Table:
     """The means over cells, with the number of cells in which either label is ahead."""
     header = ("labels", "budget", "recipe", "cells", "gain", "95 %", "nDG", "nDG 95 %")
     counts = {}
     for row in single(rows):
         ahead = counts.setdefault(
-            (row.recipe, row.label, row.against, row.budget), [0, 0]
+            (row["recipe"], row["label"], row["against"], BudgetKey.of(row)), [0, 0]
         )
-        ahead[0] += row.verdict == "better"
-        ahead[1] += row.verdict == "worse"
+        ahead[0] += row["verdict"] == "better"
+        ahead[1] += row["verdict"] == "worse"
     sections: dict[tuple[str, str], list[tuple[TableCell, ...]]] = {}
     for row in rows:
-        if row.cell != ALL:
+        if row["cell"] != ALL:
             continue
-        key = f"{row.label} less {row.against}", row.budget.label
+        key = f"{row['label']} less {row['against']}", BudgetKey.of(row).label
         lines = sections.setdefault(key, [])
         first = ("", "") if lines else key
-        ahead, behind = counts[row.recipe, row.label, row.against, row.budget]
-        mark = row.verdict if row.verdict in ("better", "worse") else ""
-        texts = (number(row.ndg_difference), interval(row.ndg_lo, row.ndg_hi))
+        ahead, behind = counts[
+            row["recipe"], row["label"], row["against"], BudgetKey.of(row)
+        ]
+        mark = row["verdict"] if row["verdict"] in ("better", "worse") else ""
+        texts = (
+            number(row["ndg_difference"].value),
+            interval(row["ndg_difference"].low, row["ndg_difference"].high),
+        )
         lines.append(
             (
                 *map(
-                    TableCell, (*first, row.recipe, f"{ahead}, {behind} of {row.cells}")
+                    TableCell,
+                    (*first, row["recipe"], f"{ahead}, {behind} of {row['cells']}"),
                 ),
-                TableCell(share(row.difference), mark),
-                TableCell(interval(row.lo, row.hi, share)),
+                TableCell(share(row["difference"].value), mark),
+                TableCell(
+                    interval(row["difference"].low, row["difference"].high, share)
+                ),
                 *map(TableCell, texts),
             )
         )
@@ -366,9 +379,9 @@ def pooled_table(
     return Table(title, header, tuple(map(tuple, sections.values())), sentences)
 
 
-def cell_table(title: str, rows: Sequence[Contrast]) -> Table:
+def cell_table(title: str, rows: Sequence[Row]) -> Table:
     """The rows of single cells."""
-    alone = sorted(single(rows), key=lambda row: row.cell)
+    alone = sorted(single(rows), key=lambda row: row["cell"])
     order = (
         "cell",
         "kind",
@@ -376,35 +389,31 @@ def cell_table(title: str, rows: Sequence[Contrast]) -> Table:
         "label",
         "against",
         "difference",
-        "lo",
         "ndg_difference",
-        "ndg_lo",
     )
-    return declared_table(Contrast, alone, title, order=order)
+    return printed(title, only(COLUMNS, *order), alone)
 
 
-def pooled_chart(rows: Sequence[Contrast]) -> Chart:
-    """Differences of gain as means over cells at the headline budget: a row per pair of
-    labels, a series per recipe.
-    """
-    at = at_headline([row for row in rows if row.cell == ALL])
-    dots = (
-        Dot(
-            f"{row.label} less {row.against}",
-            row.recipe,
-            row.difference,
-            row.lo,
-            row.hi,
-        )
-        for row in at
-    )
-    words = " or ".join(dict.fromkeys(percent(row.alpha, 0) for row in at))
-    return shares(f"Difference in gain share at {words}", dots, line=0.0)
+def charted(rows: Sequence[Row]) -> Iterator[Row]:
+    """The means over cells at the headline budget."""
+    at = at_headline([row for row in rows if row["cell"] == ALL])
+    shares = " or ".join(dict.fromkeys(percent(row["alpha"], 0) for row in at))
+    for row in at:
+        yield row | {"shares": shares}
 
 
 ON_LABELS: dict[str, Any] = {
     "see": "analyses.md#labels",
-    "chart": pooled_chart,
-    "takes": {"results": "relabelled"},
+    "columns": COLUMNS,
+    "asks": ("relabelled",),
+    "charts": [
+        Dots(
+            "Difference in gain share at {shares}",
+            {"{recipe}": "difference"},
+            label="{label} less {against}",
+            line=0.0,
+            of=charted,
+        )
+    ],
 }
 """What the declarations of analyses of labels share."""

@@ -15,8 +15,8 @@ fitted out of fold.
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -32,25 +32,14 @@ from deepval.judging.deadline_replay import DeadlineTrack, by_age, requests
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.extras.optimality import oracle_gain
 from deepval.judging.intervals import interval_over, verdict_of
-from deepval.judging.row_columns import bounds_columns
 from deepval.paper.analyses.contrasts import GATES
 from deepval.paper.analyses.out_of_fold import ALLOCATORS
-from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
-from deepval.paper.row_columns import (
-    AllocatorName,
-    BudgetColumns,
-    CellName,
-    Charged,
-    column,
-    declared_table,
-    figures,
-    high,
-    loss_table,
-    low,
-    shortest,
-)
-from deepval.progress import Watch, unwatched
-from deepval.report.charts import Chart, Dot, at_headline, shares
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
+from deepval.paper.columns import ALLOCATOR, BUDGET, NAME, estimate_within
+from deepval.paper.costs import needed_costs
+from deepval.paper.study import Cell, DrawCount
+from deepval.paper.tidy import Column, Dots, Row, only, printed, shortest
+from deepval.report.charts import at_headline
 from deepval.report.text_tables import Table, number, percent
 from deepval.results import known
 from deepval.tables.keys import positions
@@ -64,52 +53,73 @@ PERIODS_MS = (33.0, 50.0, 100.0)
 KEEP = ("rate", "p95", "threshold")
 
 
-@dataclass(frozen=True)
-class DeadlineRow(BudgetColumns, AllocatorName, CellName):
-    """One allocator of a cell, or of all cells together, under one budget and one
+COLUMNS = (
+    NAME,
+    ALLOCATOR,
+    *BUDGET,
+    Column(
+        "period_ms",
+        "Time from one frame to the next in ms",
+        heading="period",
+        text=shortest,
+    ),
+    Column(
+        "average",
+        "Gain under the average budget, as a share of the all-cheap loss",
+        heading="average",
+        text=percent,
+        bounds="95 %",
+    ),
+    Column(
+        "gain",
+        "Gain under deadlines, as a share of the all-cheap loss",
+        heading="deadlines",
+        text=percent,
+        bounds="95 %",
+    ),
+    Column(
+        "verdict",
+        "Gain under deadlines against the average budget: better, worse or unresolved",
+    ),
+    Column(
+        "oracle_average",
+        "The oracle's gain with as many escalations and no deadline, allocator free",
+    ),
+    Column(
+        "oracle",
+        "The oracle's gain with as many escalations under deadlines",
+        heading="oracle",
+        text=percent,
+    ),
+    Column(
+        "escalated",
+        "Share of the inputs escalated under deadlines",
+        heading="escalated",
+        text=percent,
+    ),
+    Column(
+        "late",
+        "Share of the escalations whose output missed its own frame",
+        heading="late",
+        text=percent,
+    ),
+    Column(
+        "p95_ms",
+        "Response time in ms that 95 % of the frames do not exceed",
+        heading="p95",
+        text=shortest,
+    ),
+    Column(
+        "tau",
+        "Kendall's tau-b of the allocators' gains, average against deadlines",
+        heading="tau",
+        text=number,
+        bounds="95 %",
+    ),
+)
+"""One allocator of a cell, or of all cells together, under one budget and one
     period.
     """
-
-    period_ms: float = column(
-        "Time from one frame to the next in ms", "period", shortest
-    )
-    average: float = column(
-        "Gain under the average budget, as a share of the all-cheap loss",
-        "average",
-        percent,
-    )
-    average_lo: float | None = low(heading="95 %", form=percent)
-    average_hi: float | None = high()
-    gain: float = column(
-        "Gain under deadlines, as a share of the all-cheap loss", "deadlines", percent
-    )
-    gain_lo: float | None = low(heading="95 %", form=percent)
-    gain_hi: float | None = high()
-    verdict: str | None = column(
-        "Gain under deadlines against the average budget: better, worse or unresolved"
-    )
-    oracle_average: float = column(
-        "The oracle's gain with as many escalations and no deadline, allocator free"
-    )
-    oracle: float = column(
-        "The oracle's gain with as many escalations under deadlines", "oracle", percent
-    )
-    escalated: float = column(
-        "Share of the inputs escalated under deadlines", "escalated", percent
-    )
-    late: float | None = column(
-        "Share of the escalations whose output missed its own frame", "late", percent
-    )
-    p95_ms: float = column(
-        "Response time in ms that 95 % of the frames do not exceed", "p95", shortest
-    )
-    tau: float | None = column(
-        "Kendall's tau-b of the allocators' gains, average against deadlines",
-        "tau",
-        number,
-    )
-    tau_lo: float | None = low(heading="95 %")
-    tau_hi: float | None = high()
 
 
 def _check(keep: str) -> str:
@@ -129,8 +139,7 @@ Switch = Annotated[
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
-    costs: Charged | None = None,
+    cells: Sequence[Cell],
     allocators: Annotated[Sequence[str], ALLOCATORS] = GATES,
     *,
     folds: Annotated[int, Option("Number of folds.", limits=(2, 1_000))] = 5,
@@ -139,17 +148,14 @@ def rows(
     keep: Keep = "rate",
     switch_ms: Switch = 0.0,
     budgets: Sequence[Budget] | None = None,
-    draws: int | Literal["exact"] = 1000,
+    draws: DrawCount = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
-) -> list[DeadlineRow]:
+) -> list[Row]:
     """One row per budget, period and allocator: over all cells if there are several of
     the same units, then by cell.
 
     Args:
-        cells: Cells by name.
-        costs: Times of modes and allocators; the cell's own where None. Allocators
-            without a time are left out.
+        cells: The cells.
         allocators: Signals and recipes; "all" for all that apply to a cell.
         folds: Number of folds of units to fit recipes on.
         units: Units to fit and judge on, by role or by name.
@@ -161,29 +167,29 @@ def rows(
         budgets: Latency budgets; 20 % where None.
         draws: Number of draws of units, or "exact".
         seed: Their seed.
-        watch: Progress reporting.
     """
     tables = {}
-    for name, cell in cells.items():
+    for at in cells:
         table = replace(
-            with_old_outputs(cell, loss_table(cell, units)),
-            costs=figures(name, cell.table, costs, "a deadline"),
+            with_old_outputs(at.cell, at.inputs(units).table),
+            costs=at.needed_costs("a deadline"),
         )
         scored = fold_scores(
-            name,
-            cell,
+            at.name,
+            at.cell,
             check_allocators(allocators),
             folds=folds,
             units=table.unit_ids.tolist(),
-            watch=watch,
+            watch=at.watch,
         )
         aligned = {
             item.name: item.over(table) for item in scored.values() if not item.modes
         }
-        tables[name] = (
-            table,
-            {own: np.where(s.covered, s.values, -np.inf) for own, s in aligned.items()},
-        )
+        scores = {
+            own: np.where(item.covered, item.values, -np.inf)
+            for own, item in aligned.items()
+        }
+        tables[at.name] = (table, scores)
     settings = {
         "periods": periods,
         "keep": keep,
@@ -201,9 +207,9 @@ def table_rows(
     periods: Sequence[float] = PERIODS_MS,
     keep: str = "rate",
     switch_ms: float = 0.0,
-    draws: int | Literal["exact"] = 1000,
+    draws: DrawCount = 1000,
     seed: int = 0,
-) -> list[DeadlineRow]:
+) -> list[Row]:
     """The same rows from tables with costs and times of inputs, and scores of each by
     allocator.
 
@@ -284,7 +290,7 @@ def _with_time(
     """The scores of allocators whose time the costs have and the budget pays; a warning
     names the others.
     """
-    costs = figures(name, table, None, "a deadline")
+    costs = needed_costs(name, table, "a deadline")
     allowed = allowance(budget, by_age(table)[0].modes, costs)
     timed = [own for own in scores if "ms" in costs.allocators.get(own, {})]
     paid = [own for own in timed if allowed.share(costs.of_allocator(own, "ms")) > 0]
@@ -370,7 +376,7 @@ def _gains(
 
 def _rows(
     cells: Sequence[Mapping[str, Any]], about: Mapping[str, Any], draws: Draws
-) -> list[DeadlineRow]:
+) -> list[Row]:
     """The rows of the allocators that all cells have, by means over the cells."""
     means = {
         name: {key: np.mean([cell[name][key] for cell in cells], axis=0) for key in own}
@@ -395,9 +401,16 @@ def _rows(
             ("tau", tau),
         ):
             bounds = interval_over(samples[1:], draws, scale=0.0)
-            fields |= {key: known(samples[0]), **bounds_columns(key, bounds)}
+            fields[key] = estimate_within(known(samples[0]), bounds)
         verdict = verdict_of(interval_over(own["gain"][1:] - own["average"][1:], draws))
-        records.append(DeadlineRow(allocator=name, verdict=verdict, **about, **fields))
+        records.append(
+            {
+                **about,
+                **fields,
+                "allocator": name,
+                "verdict": verdict,
+            }
+        )
     return records
 
 
@@ -447,7 +460,7 @@ def with_old_outputs(cell: BuiltCell, table: ValueTable) -> ValueTable:
     )
 
 
-def table(rows: Sequence[DeadlineRow]) -> Table:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The rows as a table."""
     notes = (
         (
@@ -459,61 +472,35 @@ def table(rows: Sequence[DeadlineRow]) -> Table:
             "deadlines, the same in all rows of a period."
         ),
     )
-    group, names = (
-        ("cell", "kind", "period_ms", "tau", "tau_lo"),
-        ("cell", "kind", "period_ms", "allocator"),
-    )
-    if len({row.allocator for row in rows}) == 1:
-        group, names = (
-            ("cell", "kind", "allocator"),
-            ("cell", "kind", "allocator", "period_ms"),
-        )
+    group = ("cell", "kind", "period_ms", "tau")
+    names = ("cell", "kind", "period_ms", "allocator")
+    last = ("tau",)
+    # A single allocator has no order, and its periods are compared.
+    if len({row["allocator"] for row in rows}) == 1:
+        group = ("cell", "kind", "allocator")
+        names = ("cell", "kind", "allocator", "period_ms")
+        last = ()
         notes = notes[:1]
-    order = (
-        *names,
-        "average",
-        "average_lo",
-        "gain",
-        "gain_lo",
-        "oracle",
-        "escalated",
-        "late",
-        "p95_ms",
-    )
-    order = (*order, "tau", "tau_lo") if "tau" in group else order
-    return declared_table(
-        DeadlineRow,
-        rows,
-        "Allocators under deadlines",
-        notes=notes,
-        order=order,
-        group=group,
-    )
-
-
-def chart(rows: Sequence[DeadlineRow]) -> Chart:
-    """Gain under the average budget and by period."""
-    dots = []
-    for row in at_headline(rows):
-        label = f"{row.cell}: {row.allocator}"
-        dots.append(
-            Dot(label, "average budget", row.average, row.average_lo, row.average_hi)
+    measured = ("average", "gain", "oracle", "escalated", "late", "p95_ms")
+    order = (*names, *measured, *last)
+    return [
+        printed(
+            "Allocators under deadlines",
+            only(COLUMNS, *order),
+            rows,
+            notes=notes,
+            group=group,
         )
-        dots.append(
-            Dot(
-                label, f"every {row.period_ms:g} ms", row.gain, row.gain_lo, row.gain_hi
-            )
-        )
-    return shares("Gain, share of the all-cheap loss", dict.fromkeys(dots), line=0.0)
+    ]
 
 
-DEADLINES = declare(
-    __name__,
+DEADLINES = Analysis(
+    name="deadlines",
     shows="Compare average budgets with deadlines of frames",
     see="definitions.md#deadlines",
     paper="latency budgets, which are averages",
     example="cells/braking-monocular --costs jetson-agx-xavier --period 33",
-    takes={"cells": "cells", "costs": "costs"},
+    asks=("costs",),
     by="cell",
     judges=True,
     empty=(
@@ -521,4 +508,22 @@ DEADLINES = declare(
         "--costs, or name others (-a)."
     ),
     among=FIRST_OF_PAIR,
+    details=(
+        "Gain under an average budget and if every frame has a deadline that late "
+        "full outputs miss, whether the order of allocators is the same, and response"
+        " times. Allocators are fitted out of fold."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    tables=tables,
+    table_rows=table_rows,
+    charts=[
+        Dots(
+            "Gain, share of the all-cheap loss",
+            {"average budget": "average", "every {period_ms:g} ms": "gain"},
+            label="{cell}: {allocator}",
+            line=0.0,
+            of=at_headline,
+        )
+    ],
 )

@@ -9,14 +9,15 @@ Published planners under five losses, their agreement, and their viability again
 constant velocity.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
+from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.cells.build import Cell
+from deepval.cells.build import Cell as MemoryCell
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
@@ -27,15 +28,10 @@ from deepval.judging.concordance import (
     sign_disagreement,
     spearman,
 )
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    CellName,
-    Form,
-    column,
-    decimals,
-    declared_table,
-    share,
-)
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import NAME
+from deepval.paper.study import Cell
+from deepval.paper.tidy import Column, Row, decimals, only, printed, share
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number, percent
 from deepval.results import known
@@ -84,10 +80,12 @@ class PlannerCell:
     trivial: Mapping[str, Float[np.ndarray, "input"]]
 
     @property
+    @property
     def planner(self) -> str:
         """The planner: the name of the system without its loss."""
         return self.spec.system.removesuffix("-safety").removesuffix("-scalar")
 
+    @property
     @property
     def judged_on(self) -> str:
         """The units that the rows are over: always all units, with a remark if the cell
@@ -101,6 +99,7 @@ class PlannerCell:
         return replace(self.table, losses=losses, tolerance=TOLERANCE)
 
     @property
+    @property
     def setting(self) -> str:
         """A hash of what comparable cells of two planners share: data set, modes and
         placing.
@@ -109,6 +108,7 @@ class PlannerCell:
             {part: value for part, value in self.spec.key.items() if part != "system"}
         )
 
+    @property
     @property
     def key(self) -> tuple[str, str]:
         """What cells share that differ only in the weights of the loss: setting,
@@ -123,139 +123,158 @@ class PlannerCell:
         return self.setting, digest_of({"planner": self.planner, "constants": plans})
 
 
-def _or_undefined(form: Form) -> Form:
+def _or_undefined(form: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda value: UNDEFINED if value is None else form(value)
 
 
-@dataclass(frozen=True)
-class LossRow(CellName):
-    """What escalation does under one loss: a row of the paper's table.
+COLUMNS = (
+    NAME,
+    Column("planner", "The planner"),
+    Column("dataset", "The data set"),
+    Column("modes", "The modes, cheap first"),
+    Column(
+        "thresholds",
+        "Threshold of each mode: the lowest score of a detection that is used",
+    ),
+    Column("geometry", "How detections become the objects that the planner observes"),
+    Column("judged_on", "The units that the row is over"),
+    Column("units", "Number of units"),
+    Column("inputs", "Number of states"),
+    Column("loss", "The loss", heading="loss"),
+    Column(
+        "affected",
+        "States whose loss changes by more than 1e-9",
+        heading="affected",
+        text_of_row=lambda row: f"{row['affected']} of {row['inputs']}",
+    ),
+    Column(
+        "harmed",
+        "Share of the affected states whose loss rises",
+        heading="harmed",
+        text=_or_undefined(share),
+    ),
+    Column(
+        "harm_ratio",
+        "Total harm over total benefit",
+        heading="harm ratio",
+        text=_or_undefined(number),
+    ),
+    Column(
+        "cheap_loss",
+        "Total loss of the cheap mode",
+        heading="cheap loss",
+        text=decimals(2),
+    ),
+    Column(
+        "all_full",
+        "Share of that loss that escalating everything removes",
+        heading="all-full / Oracle@20",
+        text_of_row=lambda row: (
+            UNDEFINED
+            if None in (row["all_full"], row["oracle_20"])
+            else f"{percent(row['all_full'])} / {percent(row['oracle_20'])}"
+        ),
+    ),
+    Column("oracle_20", "Share of that loss that the oracle removes at 20 %"),
+)
+"""What escalation does under one loss: a row of the paper's table.
 
     None: undefined.
     """
 
-    planner: str = column("The planner")
-    dataset: str = column("The data set")
-    modes: tuple[str, ...] = column("The modes, cheap first")
-    thresholds: tuple[float | None, ...] = column(
-        "Threshold of each mode: the lowest score of a detection that is used"
-    )
-    geometry: str = column(
-        "How detections become the objects that the planner observes"
-    )
-    judged_on: str = column("The units that the row is over")
-    units: int = column("Number of units")
-    inputs: int = column("Number of states")
-    loss: str = column("The loss", "loss")
-    affected: int = column(
-        "States whose loss changes by more than 1e-9",
+
+AGREEMENT_COLUMNS = (
+    Column(
+        "first",
+        "Cell of one planner",
+        heading="cells",
+        text_of_row=lambda row: f"{row['first']}, {row['second']}",
+    ),
+    Column("second", "Cell of the other planner"),
+    Column("loss", "The loss", heading="loss"),
+    Column(
         "affected",
-        of_row=lambda row: f"{row.affected} of {row.inputs}",
-    )
-    harmed: float | None = column(
-        "Share of the affected states whose loss rises", "harmed", _or_undefined(share)
-    )
-    harm_ratio: float | None = column(
-        "Total harm over total benefit", "harm ratio", _or_undefined(number)
-    )
-    cheap_loss: float = column(
-        "Total loss of the cheap mode", "cheap loss", decimals(2)
-    )
-    all_full: float | None = column(
-        "Share of that loss that escalating everything removes",
-        "all-full / Oracle@20",
-        of_row=lambda row: (
+        "States on which each is affected",
+        heading="affected",
+        text=lambda numbers: f"{numbers[0]}, {numbers[1]}",
+    ),
+    Column("both", "States on which both are affected", heading="both"),
+    Column(
+        "spearman",
+        "Rank correlation of their decision values",
+        heading="Spearman",
+        text=_or_undefined(decimals(2)),
+    ),
+    Column(
+        "gamma",
+        "Goodman-Kruskal gamma",
+        heading="gamma",
+        text=_or_undefined(decimals(2)),
+    ),
+    Column(
+        "ordered_differently",
+        "Share ranked in opposite order, of the pairs that both rank strictly",
+        heading="ordered differently",
+        text=_or_undefined(decimals(2)),
+    ),
+    Column(
+        "opposite",
+        "States of opposite sign",
+        heading="opposite signs",
+        text_of_row=lambda row: (
             UNDEFINED
-            if None in (row.all_full, row.oracle_20)
-            else f"{percent(row.all_full)} / {percent(row.oracle_20)}"
+            if row["sign_disagreement"] is None
+            else f"{row['opposite']} of {row['both']}"
         ),
-    )
-    oracle_20: float | None = column(
-        "Share of that loss that the oracle removes at 20 %"
-    )
-
-
-@dataclass(frozen=True)
-class AgreementRow:
-    """How far two planners agree on the same states, over those on which both are
+    ),
+    Column("sign_disagreement", "Their share"),
+)
+"""How far two planners agree on the same states, over those on which both are
     affected. None: undefined.
     """
 
-    first: str = column(
-        "Cell of one planner", "cells", of_row=lambda row: f"{row.first}, {row.second}"
-    )
-    second: str = column("Cell of the other planner")
-    loss: str = column("The loss", "loss")
-    affected: tuple[int, int] = column(
-        "States on which each is affected",
-        "affected",
-        lambda numbers: f"{numbers[0]}, {numbers[1]}",
-    )
-    both: int = column("States on which both are affected", "both")
-    spearman: float | None = column(
-        "Rank correlation of their decision values",
-        "Spearman",
-        _or_undefined(decimals(2)),
-    )
-    gamma: float | None = column(
-        "Goodman-Kruskal gamma", "gamma", _or_undefined(decimals(2))
-    )
-    ordered_differently: float | None = column(
-        "Share ranked in opposite order, of the pairs that both rank strictly",
-        "ordered differently",
-        _or_undefined(decimals(2)),
-    )
-    opposite: int = column(
-        "States of opposite sign",
-        "opposite signs",
-        of_row=lambda row: (
-            UNDEFINED
-            if row.sign_disagreement is None
-            else f"{row.opposite} of {row.both}"
+
+VIABILITY_COLUMNS = (
+    NAME,
+    Column("planner", "The planner"),
+    Column("loss", "The loss", heading="loss"),
+    Column(
+        "mean_loss",
+        "Mean loss by mode",
+        heading="mean loss",
+        text=lambda means: ", ".join(
+            f"{mode} {number(mean)}" for mode, mean in means.items()
         ),
-    )
-    sign_disagreement: float | None = column("Their share")
-
-
-@dataclass(frozen=True)
-class ViabilityRow(CellName):
-    """Mean loss of each mode and of constant velocity; a viable mode loses less than
+    ),
+    Column(
+        "constant_velocity",
+        "Mean loss of constant velocity",
+        heading="constant velocity",
+        text=number,
+    ),
+    Column(
+        "viable",
+        "Whether each mode is viable",
+        heading="viable",
+        text=lambda viable: (
+            ", ".join(mode for mode, better in viable.items() if better) or "no mode"
+        ),
+    ),
+)
+"""Mean loss of each mode and of constant velocity; a viable mode loses less than
     constant velocity.
     """
 
-    planner: str = column("The planner")
-    loss: str = column("The loss", "loss")
-    mean_loss: Mapping[str, float] = column(
-        "Mean loss by mode",
-        "mean loss",
-        lambda means: ", ".join(
-            f"{mode} {number(mean)}" for mode, mean in means.items()
-        ),
-    )
-    constant_velocity: float = column(
-        "Mean loss of constant velocity", "constant velocity", number
-    )
-    viable: Mapping[str, bool] = column(
-        "Whether each mode is viable",
-        "viable",
-        lambda viable: (
-            ", ".join(mode for mode, better in viable.items() if better) or "no mode"
-        ),
-    )
+
+WHOLE = (
+    Column("losses", "What escalation does under each loss (`COLUMNS`)"),
+    Column("agreement", "Pairs of planners (`AGREEMENT_COLUMNS`)"),
+    Column("viability", "Modes against constant velocity (`VIABILITY_COLUMNS`)"),
+)
+"""The analysis: one record of three tables."""
 
 
-@dataclass(frozen=True)
-class ExternalTrack:
-    """The rows of the analysis."""
-
-    losses: tuple[LossRow, ...]
-    agreement: tuple[AgreementRow, ...]
-    viability: tuple[ViabilityRow, ...]
-
-
-def external_track(
-    cells: Sequence[PlannerCell], *, watch: Watch = unwatched
-) -> ExternalTrack:
+def external_track(cells: Sequence[PlannerCell], *, watch: Watch = unwatched) -> Row:
     """The external track's rows over cells of planners; of cells that differ only in
     weights, the first counts.
     """
@@ -272,36 +291,40 @@ def external_track(
         for one, other in watch(pairs, "agreement")
         for loss in LOSSES
     ]
-    return ExternalTrack(tuple(losses), tuple(agreed), tuple(viable))
+    return {
+        "losses": tuple(losses),
+        "agreement": tuple(agreed),
+        "viability": tuple(viable),
+    }
 
 
-def loss_row(cell: PlannerCell, loss: str) -> LossRow:
+def loss_row(cell: PlannerCell, loss: str) -> Row:
     """The row of one cell under one loss."""
     table = cell.under(loss)
     summary, values = table.summary(ALPHA), table.decision_values
     # a rounding residue is not a benefit to divide by
     helped = bool((values > TOLERANCE).any())
-    return LossRow(
-        cell=cell.name,
-        planner=cell.planner,
-        dataset=cell.spec.dataset,
-        modes=cell.spec.order,
-        thresholds=tuple(mode.threshold for mode in cell.spec.modes),
-        geometry=cell.spec.geometry,
-        judged_on=cell.judged_on,
-        units=summary.units,
-        inputs=summary.inputs,
-        loss=loss,
-        affected=summary.affected,
-        harmed=known(summary.harm_rate),
-        harm_ratio=known(summary.harm_ratio) if helped else None,
-        cheap_loss=summary.cheap_loss,
-        all_full=known(summary.all_full_share),
-        oracle_20=known(summary.oracle_share),
-    )
+    return {
+        "cell": cell.name,
+        "planner": cell.planner,
+        "dataset": cell.spec.dataset,
+        "modes": cell.spec.order,
+        "thresholds": tuple(mode.threshold for mode in cell.spec.modes),
+        "geometry": cell.spec.geometry,
+        "judged_on": cell.judged_on,
+        "units": summary.units,
+        "inputs": summary.inputs,
+        "loss": loss,
+        "affected": summary.affected,
+        "harmed": known(summary.harm_rate),
+        "harm_ratio": known(summary.harm_ratio) if helped else None,
+        "cheap_loss": summary.cheap_loss,
+        "all_full": known(summary.all_full_share),
+        "oracle_20": known(summary.oracle_share),
+    }
 
 
-def agreement_row(one: PlannerCell, other: PlannerCell, loss: str) -> AgreementRow:
+def agreement_row(one: PlannerCell, other: PlannerCell, loss: str) -> Row:
     """How far two cells of one setting agree under one loss."""
     if not np.array_equal(one.table.input, other.table.input):
         raise InputError(
@@ -313,21 +336,21 @@ def agreement_row(one: PlannerCell, other: PlannerCell, loss: str) -> AgreementR
     both: Bool[np.ndarray, "input"] = moved[0] & moved[1]
     counts = pair_counts(values[0][both], values[1][both])
     signs = sign_disagreement(*values, tolerance=TOLERANCE)
-    return AgreementRow(
-        first=one.name,
-        second=other.name,
-        loss=loss,
-        affected=(int(moved[0].sum()), int(moved[1].sum())),
-        both=int(both.sum()),
-        spearman=known(spearman(*values, among=both)),
-        gamma=known(counts.gamma),
-        ordered_differently=known(counts.ordered_differently),
-        opposite=signs.count,
-        sign_disagreement=known(signs.share),
-    )
+    return {
+        "first": one.name,
+        "second": other.name,
+        "loss": loss,
+        "affected": (int(moved[0].sum()), int(moved[1].sum())),
+        "both": int(both.sum()),
+        "spearman": known(spearman(*values, among=both)),
+        "gamma": known(counts.gamma),
+        "ordered_differently": known(counts.ordered_differently),
+        "opposite": signs.count,
+        "sign_disagreement": known(signs.share),
+    }
 
 
-def viability_row(cell: PlannerCell, loss: str) -> ViabilityRow:
+def viability_row(cell: PlannerCell, loss: str) -> Row:
     """Whether planning on each mode's observation loses less than driving straight on
     at the present speed.
     """
@@ -345,14 +368,21 @@ def viability_row(cell: PlannerCell, loss: str) -> ViabilityRow:
         )
     )
     viable = {mode: mean < trivial for mode, mean in means.items()}
-    return ViabilityRow(cell.name, cell.planner, loss, means, trivial, viable)
+    return {
+        "cell": cell.name,
+        "planner": cell.planner,
+        "loss": loss,
+        "mean_loss": means,
+        "constant_velocity": trivial,
+        "viable": viable,
+    }
 
 
-def planner_cell(cell: BuiltCell | Cell, name: str | None = None) -> PlannerCell:
+def planner_cell(cell: BuiltCell | MemoryCell, name: str | None = None) -> PlannerCell:
     """A built cell or a cell in memory, as this analysis takes it; an error if its
     system is no published planner.
     """
-    if isinstance(cell, Cell):
+    if isinstance(cell, MemoryCell):
         label, terms, stored = cell.id, dict(cell.outcomes.terms), cell.told
     else:
         label, terms = str(cell.folder), dict(align(cell.table, cell.terms).parts)
@@ -372,31 +402,30 @@ def planner_cell(cell: BuiltCell | Cell, name: str | None = None) -> PlannerCell
     return PlannerCell(label, cell.spec, cell.table, terms, trivial)
 
 
-def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:
-    """The analysis of built cells by name; `external_tables` makes its tables."""
-    return external_track(
-        [planner_cell(cell, name) for name, cell in cells.items()], watch=watch
-    )
+def rows(cells: Sequence[Cell]) -> Iterator[Row]:
+    """The analysis of built cells; `external_tables` makes its tables."""
+    planned = [planner_cell(cell.cell, cell.name) for cell in cells]
+    yield external_track(planned, watch=cells[0].watch)
 
 
 def _comparable(one: PlannerCell, other: PlannerCell) -> bool:
     return one.setting == other.setting and one.planner != other.planner
 
 
-def external_tables(found: ExternalTrack) -> list[Table]:
+def external_tables(records: Sequence[Row]) -> list[Table]:
     """One table for losses, one for agreement if planners can be compared, one for
     viability.
     """
-    tables = [
-        _losses(found.losses),
-        _agreement(found.agreement),
-        _viability(found.viability),
-    ]
+    tables = []
+    for track in records:
+        tables.append(_losses(track["losses"]))
+        tables.append(_agreement(track["agreement"]))
+        tables.append(_viability(track["viability"]))
     return [table for table in tables if table.sections]
 
 
-def _losses(rows: Sequence[LossRow]) -> Table:
-    cells = [next(group) for _, group in groupby(rows, key=lambda row: row.cell)]
+def _losses(rows: Sequence[Row]) -> Table:
+    cells = [next(group) for _, group in groupby(rows, key=lambda row: row["cell"])]
     title = "Published planners: what escalation does"
     order = (
         "cell",
@@ -407,61 +436,71 @@ def _losses(rows: Sequence[LossRow]) -> Table:
         "all_full",
         "cheap_loss",
     )
-    return declared_table(
-        LossRow, rows, title, notes=_descriptions(cells), order=order, group=("cell",)
+    return printed(
+        title, only(COLUMNS, *order), rows, notes=_descriptions(cells), group=("cell",)
     )
 
 
-def _descriptions(cells: Iterable[LossRow]) -> tuple[str, ...]:
+def _descriptions(cells: Iterable[Row]) -> tuple[str, ...]:
     """Each cell in words, with the units that it is judged on."""
     return tuple(
         (
-            f"{row.cell}: {row.planner} on {row.dataset}, "
-            f"{_modes(row)}, {row.geometry}; {row.judged_on} ({row.units})."
+            f"{row['cell']}: {row['planner']} on {row['dataset']}, "
+            f"{_modes(row)}, {row['geometry']}; {row['judged_on']} ({row['units']})."
         )
         for row in cells
     )
 
 
-def _modes(row: LossRow) -> str:
-    limits = ["" if limit is None else f" from {limit:g}" for limit in row.thresholds]
+def _modes(row: Row) -> str:
+    limits = [
+        "" if limit is None else f" from {limit:g}" for limit in row["thresholds"]
+    ]
     return " -> ".join(
-        f"{mode}{limit}" for mode, limit in zip(row.modes, limits, strict=True)
+        f"{mode}{limit}" for mode, limit in zip(row["modes"], limits, strict=True)
     )
 
 
-def _agreement(rows: Sequence[AgreementRow]) -> Table:
+def _agreement(rows: Sequence[Row]) -> Table:
     note = (
         "Over the states on which both planners are affected; undefined "
         "where too few are ranked."
     )
-    return declared_table(
-        AgreementRow, rows, "Agreement of planners", notes=(note,), group=("first",)
+    return printed(
+        "Agreement of planners",
+        AGREEMENT_COLUMNS,
+        rows,
+        notes=(note,),
+        group=("first",),
     )
 
 
-def _viability(rows: Sequence[ViabilityRow]) -> Table:
+def _viability(rows: Sequence[Row]) -> Table:
     note = (
         "A mode is viable where planning on it loses less than straight on at the "
         "present speed."
     )
-    return declared_table(
-        ViabilityRow, rows, "Viability", notes=(note,), group=("cell",)
-    )
+    return printed("Viability", VIABILITY_COLUMNS, rows, notes=(note,), group=("cell",))
 
 
-EXTERNAL = declare(
-    __name__,
+EXTERNAL = Analysis(
+    name="external",
     shows="Compare published planners under five losses",
     see="definitions.md#external-track",
     paper="external planners",
     example="cells/pdm-closed-safety-tracks cells/idm-safety-tracks",
     tables=external_tables,
     whole=True,
-    records=lambda track: track.losses,
+    records=lambda track: track["losses"],
     names="path",
     among=(
         lambda cell: isinstance(cell.spec.rule, Driving),
         "no cell of a published planner",
     ),
+    details=(
+        "Published planners under five losses, their agreement, and their viability "
+        "against constant velocity."
+    ),
+    rows=rows,
+    columns=WHOLE,
 )

@@ -9,31 +9,22 @@ The most harmed and most helped frames and the object that decides each; --figur
 crops around it, with added and recovered objects marked.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
 from deepval import checks
-from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_plans
 from deepval.files import reading
 from deepval.geometry.camera import Camera, image_points_px
-from deepval.paper.analyses.mechanism import changes_of
-from deepval.paper.analysis import Option, declare
-from deepval.paper.row_columns import (
-    CellName,
-    Units,
-    column,
-    declared_table,
-    loss_table,
-    or_dash,
-    yes_no,
-)
-from deepval.progress import Watch, unwatched
+from deepval.paper.analysis import Analysis, Option
+from deepval.paper.columns import NAME
+from deepval.paper.study import Cell, Units
+from deepval.paper.tidy import Column, Row, only, or_dash, printed, yes_no
+from deepval.perception.changes import changes
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
 from deepval.report.text_tables import Table, number
@@ -185,46 +176,41 @@ SHOWN_CHANGES = ("added", "recovered")
 CHANGES = (*SHOWN_CHANGES, "removed", "lost", "moved")
 
 
-@dataclass(frozen=True)
-class GalleryRow(CellName):
-    """One of the most harmed or most helped frames of a cell, and the object that
-    decides the action in it.
-    """
-
-    effect: str = column("harmed or helped", "effect")
-    input: str = column("The input", "input")
-    value: float = column("Its decision value", "value", number)
-    does: tuple[str, ...] = column(
-        "Action under the cheap and the full mode", "action", " -> ".join
-    )
-    change: str = column(
+COLUMNS = (
+    NAME,
+    Column("effect", "harmed or helped", heading="effect"),
+    Column("input", "The input", heading="input"),
+    Column("value", "Its decision value", heading="value", text=number),
+    Column(
+        "does",
+        "Action under the cheap and the full mode",
+        heading="action",
+        text=" -> ".join,
+    ),
+    Column(
+        "change",
         "Decisive change: added (a detection of the full mode alone without a "
         "reference object), recovered (an object that the cheap mode misses), "
         "removed, lost (the same of the cheap mode alone), moved (both modes report "
         "it), none (no object decides)",
-        "decisive change",
-    )
-    drawn: bool = column("Whether the figure shows it", "in figure", yes_no)
-    cheap_px: tuple[tuple[float, ...], ...] = column("Image boxes of the cheap mode")
-    full_px: tuple[tuple[float, ...], ...] = column("Image boxes of the full mode")
-    corridor_px: tuple[tuple[float, float], ...] = column(
-        "Outline of the corridor on the road, in the image"
-    )
-    size_px: tuple[int, ...] | None = column(
-        "Width and height of the camera's image; None if not known"
-    )
-    picture: str | None = column("File of the picture", "picture", or_dash)
-    box_px: tuple[float, ...] | None = column(
-        "Image box of the decisive detection: left, top, right, bottom", default=None
-    )
-    reference_px: tuple[float, ...] | None = column(
-        "Image box of the reference object that it is matched to", default=None
-    )
+        heading="decisive change",
+    ),
+    Column("drawn", "Whether the figure shows it", heading="in figure", text=yes_no),
+    Column("cheap_px", "Image boxes of the cheap mode"),
+    Column("full_px", "Image boxes of the full mode"),
+    Column("corridor_px", "Outline of the corridor on the road, in the image"),
+    Column("size_px", "Width and height of the camera's image; None if not known"),
+    Column("picture", "File of the picture", heading="picture", text=or_dash),
+    Column("box_px", "Image box of the decisive detection: left, top, right, bottom"),
+    Column("reference_px", "Image box of the reference object that it is matched to"),
+)
+"""One of the most harmed or most helped frames of a cell, and the object that
+    decides the action in it.
+    """
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
-    located: Mapping[str, CellSpec],
+    cells: Sequence[Cell],
     *,
     units: Units = "all",
     frames: Annotated[
@@ -247,8 +233,7 @@ def rows(
         list[str] | None,
         Option("Changes of helped frames in the figure. Repeatable.", ("--helped-by",)),
     ] = None,
-    watch: Watch = unwatched,
-) -> list[GalleryRow]:
+) -> Iterator[Row]:
     """The frames with the largest harm, then those with the largest benefit, largest
     first.
     """
@@ -258,31 +243,35 @@ def rows(
     }
     for word in (*pictured["harmed"], *pictured["helped"]):
         checks.word(word, CHANGES, "A decisive change")
-    records: list[GalleryRow] = []
-    for name, cell in cells.items():
-        table = loss_table(cell, units)
+    for cell in cells:
+        table = cell.inputs(units).table
         for effect, way in (("harmed", -1.0), ("helped", 1.0)):
-            size, first = way * table.decision_values, dict[int, int]()
+            size = way * table.decision_values
+            first: dict[int, int] = {}
             for i in np.argsort(-size, kind="stable")[
                 : np.count_nonzero(size > table.tolerance)
             ].tolist():
                 first.setdefault(int(table.unit[i]), i)
             drawn = 0
-            for i in watch(list(first.values())[:frames], f"{effect} frames of {name}"):
+            for i in cell.watch(
+                list(first.values())[:frames], f"{effect} frames of {cell.name}"
+            ):
                 parts = _scenery(
-                    located[name],
+                    cell.located,
                     str(table.unit_ids[table.unit[i]]),
                     str(table.input[i]),
                 )
                 draw = parts["change"] in pictured[effect] and drawn < most
                 drawn += draw
                 value = float(table.decision_values[i])
-                records.append(
-                    GalleryRow(
-                        name, effect, str(table.input[i]), value, drawn=draw, **parts
-                    )
-                )
-    return records
+                yield {
+                    **parts,
+                    "cell": cell.name,
+                    "effect": effect,
+                    "input": str(table.input[i]),
+                    "value": value,
+                    "drawn": draw,
+                }
 
 
 def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
@@ -308,6 +297,8 @@ def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
         if None in (size := (scene.camera.width_px, scene.camera.height_px))
         else size,
         "picture": None if path is None else str(path),
+        "box_px": None,
+        "reference_px": None,
     }
     # The object that decides the full mode's action; if none does, the one that decides
     # the cheap mode's.
@@ -315,11 +306,16 @@ def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
         decides = system.decisive(plan.objects[mode].at(t), now, previous=previous)
         if decides is not None:
             i = np.flatnonzero(plan.objects[mode].frame == t)[decides]
-            behind, change = (column[i] for column in changes_of(spec, seen, mode))
-            parts["change"] = str(change)
+            own = seen.used[mode]
+            behind = spec.behind(own, scene, seen.truth)[i]
+            parts["change"] = "moved"
             if behind >= 0:
+                full = mode == ends[-1]
+                other = seen.used[ends[0] if full else ends[-1]]
+                words = changes(own, other, scene, seen.truth, full=full)
+                parts["change"] = str(words[behind])
                 partner = seen.matching(mode).partner[behind]
-                (parts["box_px"],) = _boxes(seen.used[mode].box_px[[behind]])
+                (parts["box_px"],) = _boxes(own.box_px[[behind]])
                 (parts["reference_px"],) = (
                     (None,) if partner < 0 else _boxes(seen.truth.box_px[[partner]])
                 )
@@ -349,29 +345,43 @@ def _corridor_px(
     )
 
 
-def figure(rows: Sequence[GalleryRow]) -> Any:
+def figure(rows: Sequence[Row]) -> Any:
     """Cheap beside full, harmed on the left, helped on the right."""
-    return crops([row for row in rows if row.drawn])
+    return crops([row for row in rows if row["drawn"]])
 
 
-def table(rows: Sequence[GalleryRow]) -> Table:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The rows as a table."""
     notes = ("Largest harm and largest benefit, one frame per unit at most.",)
     order = ("cell", "effect", "input", "value", "does", "change", "drawn")
-    return declared_table(
-        GalleryRow, rows, "Most harmed and most helped frames", notes=notes, order=order
-    )
+    return [
+        printed(
+            "Most harmed and most helped frames",
+            only(COLUMNS, *order),
+            rows,
+            notes=notes,
+        )
+    ]
 
 
-GALLERY = declare(
-    __name__,
+GALLERY = Analysis(
+    name="gallery",
     shows="Show the most harmed and most helped frames",
     see="analyses.md#gallery",
     paper="galleries, concept figure",
     example=(
-        "cells/braking-monocular --root kitti_tracking --mode a=a.parquet --mode "
-        "b=b.parquet --figure gallery.png"
+        "cells/braking-monocular --root kitti_tracking --mode a=a.parquet "
+        "--mode b=b.parquet --figure gallery.png"
     ),
     by="cell",
     needs_data=True,
+    details=(
+        "The most harmed and most helped frames and the object that decides each; "
+        "--figure draws crops around it, with added and recovered objects marked."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    figure=figure,
+    asks=("located",),
+    tables=tables,
 )

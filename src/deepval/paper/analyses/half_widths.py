@@ -1,69 +1,54 @@
-"""Results of several cells -> the typical width of their intervals: what size of
-difference a cell can show.
+"""The typical width of intervals: what size of difference a cell can show."""
 
-Median half-width of the paired interval, by cell and budget.
-"""
+from collections.abc import Iterator, Sequence
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import CellName, column, declared_table
-from deepval.report.charts import Chart, Dot, shares
-from deepval.report.text_tables import Table, percent
-from deepval.results import Result
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import NAME
+from deepval.paper.study import Cell, of_each
+from deepval.paper.tidy import Column, Dots, Row
+from deepval.report.text_tables import percent
 
 
-@dataclass(frozen=True)
-class WidthRow(CellName):
-    """The typical half-width of the paired interval in one cell under one budget."""
-
-    budget: str = column("The budget in words", "budget")
-    kind: str = column("Kind of budget: selection, latency, energy or money")
-    alpha: float = column("The budget's share")
-    units: int = column("Number of units judged", "units")
-    half_width: float | None = column(
-        "Median over the allocators of half the width of the paired 95 % interval "
-        "against random, as a share of the all-cheap loss; None "
-        "if no allocator has an interval",
-        "half-width",
-        percent,
-    )
-
-
-def rows(results: Mapping[str, Result]) -> list[WidthRow]:
+def rows(cells: Sequence[Cell]) -> Iterator[Row]:
     """One row per cell and budget."""
-    return [
-        WidthRow(
-            name,
-            width.budget.label,
-            width.kind,
-            width.alpha,
-            result.setting.units,
-            width.half_width,
-        )
-        for name, result in results.items()
-        for width in result.half_widths
-    ]
+    for name, result in of_each(cells, "results").items():
+        for width in result.half_widths:
+            yield {
+                "cell": name,
+                "budget": width.budget.label,
+                "kind": width.kind,
+                "alpha": width.alpha,
+                "units": result.setting.units,
+                "half_width": width.half_width,
+            }
 
 
-def table(rows: Sequence[WidthRow]) -> Table:
-    """The rows as a table."""
-    notes = ("Median over the allocators, in % of the all-cheap loss.",)
-    return declared_table(WidthRow, rows, "Typical half-widths", notes=notes)
-
-
-def chart(rows: Sequence[WidthRow]) -> Chart:
-    """Typical half-width of each cell, by budget."""
-    return shares(
-        "Median half-width of the paired interval",
-        (Dot(row.cell, row.budget, row.half_width) for row in rows),
-    )
-
-
-HALF_WIDTHS = declare(
-    __name__,
+HALF_WIDTHS = Analysis(
+    name="half-widths",
     shows="Show how wide the intervals are",
     paper="typical half-widths",
     example="cells/braking-monocular result.json",
+    details=("Median half-width of the paired interval, by cell and budget."),
+    rows=rows,
+    asks=("results",),
+    columns=(
+        NAME,
+        Column("budget", "The budget in words", heading="budget"),
+        Column("kind", "Kind of budget: selection, latency, energy or money"),
+        Column("alpha", "The budget's share"),
+        Column("units", "Number of units judged", heading="units"),
+        Column(
+            "half_width",
+            "Median over the allocators of half the width of the paired 95 % interval "
+            "against random, as a share of the all-cheap loss; None without any "
+            "interval",
+            heading="half-width",
+            text=percent,
+        ),
+    ),
+    title="Typical half-widths",
+    notes=lambda rows: ["Median over the allocators, in % of the all-cheap loss."],
+    charts=[
+        Dots("Median half-width of the paired interval", {"{budget}": "half_width"})
+    ],
 )

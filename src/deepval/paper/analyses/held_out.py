@@ -10,22 +10,16 @@ marked where it differs from random; diagnostics in their own section.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.paper.analyses.selection_regret import FEWEST_TEST
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    AllocatorName,
-    BudgetColumns,
-    CellName,
-    column,
-    high,
-    low,
-)
-from deepval.report.charts import Chart, Dot, plain
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import ALLOCATOR, BUDGET, NAME
+from deepval.paper.study import Cell, of_each
+from deepval.paper.tidy import NOT_PRINTED, Column, Dots, Estimate, Row
+from deepval.report.charts import at_headline
 from deepval.report.text_tables import (
     MISSING,
     Table,
@@ -35,7 +29,8 @@ from deepval.report.text_tables import (
     number,
     percent,
 )
-from deepval.results import HEADLINE, BudgetKey, Result, Row
+from deepval.results import HEADLINE, BudgetKey, Result
+from deepval.results import Row as ResultRow
 from deepval.tables.scores import REFERENCES
 
 Role = Literal["control", "deployable", "diagnostic"]
@@ -44,138 +39,118 @@ CONTROLS = ("random", "random-ladder")
 """References that are listed among the allocators."""
 
 
-@dataclass(frozen=True)
-class RoleColumns(AllocatorName, CellName):
-    """An allocator of a cell and its role."""
-
-    role: str = column(
+COLUMNS = (
+    NAME,
+    ALLOCATOR,
+    Column(
+        "role",
         "control (random), deployable, or diagnostic: it uses the "
-        "full output or the reference"
-    )
-
-
-@dataclass(frozen=True)
-class HeldOutRow(BudgetColumns, RoleColumns):
-    """One allocator of a cell under one budget, on the cell's test units.
-
-    A cell with too few affected inputs is not scored: all fields after `affected` have
-    their defaults.
-    """
-
-    units: int = column("Number of test units")
-    inputs: int = column("Number of test inputs")
-    affected: int = column("Test inputs whose loss escalation changes")
-    gain_share: float | None = column(
-        "Realised gain as a share of the all-cheap loss", default=None
-    )
-    ndg: float | None = column("nDG", default=None)
-    ndg_lo: float | None = low(
-        "Lower end of its 95 % interval over units; draws with a "
-        "small prize are left out",
-        default=None,
-    )
-    ndg_hi: float | None = high(default=None)
-    draws_dropped: int = column("Number of draws left out", default=0)
-    versus_random: float | None = column(
-        "Paired difference with random, as a share of the all-cheap loss", default=None
-    )
-    versus_random_lo: float | None = low(
-        "Lower end of its 95 % interval over all draws", default=None
-    )
-    versus_random_hi: float | None = high(default=None)
-    verdict: str | None = column(
+        "full output or the reference",
+    ),
+    *BUDGET,
+    Column("units", "Number of test units"),
+    Column("inputs", "Number of test inputs"),
+    Column("affected", "Test inputs whose loss escalation changes"),
+    Column("gain_share", "Realised gain as a share of the all-cheap loss"),
+    Column("ndg", "nDG", bounds=NOT_PRINTED),
+    Column("draws_dropped", "Number of draws left out"),
+    Column(
+        "versus_random",
+        "Paired difference with random, as a share of the all-cheap loss",
+        bounds=NOT_PRINTED,
+    ),
+    Column(
+        "verdict",
         "better (bold), worse (asterisk), unresolved or infeasible; None for a control",
-        default=None,
-    )
-    draws: int = column("Number of draws", default=0)
-    reason: str | None = column("Why something is None", default=None)
+    ),
+    Column("draws", "Number of draws"),
+    Column("reason", "Why something is None"),
+)
+"""One allocator of a cell under one budget, on the cell's test units.
+
+A cell with too few affected inputs is not scored: only `reason` says why.
+"""
 
 
-def rows(
-    results: Mapping[str, Result],
-    diagnostic_results: Mapping[str, Result] | None = None,
-    *,
-    diagnostic_names: Collection[str] = (),
-) -> list[HeldOutRow]:
-    """One row per cell, budget and allocator, random first and diagnostics last.
-
-    Args:
-        results: Judgements on the test units of each cell.
-        diagnostic_results: Judgements of diagnostics, if they were judged separately.
-        diagnostic_names: Names of diagnostics besides deepval's own.
-    """
-    names = {*DIAGNOSTICS, *PLANNING_DIAGNOSTICS, *diagnostic_names}
-    records = []
-    for cell, result in results.items():
+def rows(cells: Sequence[Cell]) -> Iterator[Row]:
+    """One row per cell, budget and allocator, random first and diagnostics last."""
+    names = {*DIAGNOSTICS, *PLANNING_DIAGNOSTICS}
+    names.update(*of_each(cells, "diagnostic_names").values())
+    diagnosed = of_each(cells, "diagnostic_results")
+    for cell, result in of_each(cells, "results").items():
         rows = [
             _row(cell, _role(row, names), row, result)
             for row in result.choosers
             if _listed(row)
         ]
-        other, taken = (
-            (diagnostic_results or {}).get(cell),
-            {row.allocator for row in rows},
-        )
-        if other is not None:
+        judged = {row["allocator"] for row in rows}
+        if cell in diagnosed:
             rows += [
-                _row(cell, "diagnostic", row, other)
-                for row in other.choosers
-                if _listed(row) and row.allocator not in taken
+                _row(cell, "diagnostic", row, diagnosed[cell])
+                for row in diagnosed[cell].choosers
+                if _listed(row) and row.allocator not in judged
             ]
-        records += sorted(
+        yield from sorted(
             rows,
             key=lambda row: (
-                row.kind != "selection",
-                row.kind,
-                row.accounting or "",
-                ROLES.index(row.role),
-                row.alpha,
+                row["kind"] != "selection",
+                row["kind"],
+                row["accounting"] or "",
+                ROLES.index(row["role"]),
+                row["alpha"],
             ),
         )
-    return records
 
 
-def _listed(row: Row) -> bool:
+def _listed(row: ResultRow) -> bool:
     return row.allocator in CONTROLS or row.allocator not in REFERENCES
 
 
-def _role(row: Row, diagnostic_names: Collection[str]) -> Role:
+def _role(row: ResultRow, diagnostic_names: Collection[str]) -> Role:
     if row.allocator in CONTROLS:
         return "control"
     return "diagnostic" if row.allocator in diagnostic_names else "deployable"
 
 
-def _row(cell: str, role: Role, row: Row, result: Result) -> HeldOutRow:
+def _row(cell: str, role: Role, row: ResultRow, result: Result) -> Row:
     affected = result.setting.affected
-    start = HeldOutRow(
-        cell=cell,
-        allocator=row.allocator,
-        role=role,
+    start = {
         **vars(row.budget),
-        units=row.units,
-        inputs=row.inputs,
-        affected=affected,
-    )
+        "cell": cell,
+        "allocator": row.allocator,
+        "role": role,
+        "units": row.units,
+        "inputs": row.inputs,
+        "affected": affected,
+    }
     if affected < FEWEST_TEST:
-        return replace(start, reason=f"too few affected test inputs ({affected})")
-    names = (
-        "gain_share",
-        "ndg",
-        "ndg_lo",
-        "ndg_hi",
-        "draws_dropped",
-        "versus_random",
-        "versus_random_lo",
-    )
-    names = (*names, "versus_random_hi", "verdict", "draws", "reason")
-    return replace(start, **{name: row[name] for name in names})
+        return start | {
+            "gain_share": None,
+            "ndg": Estimate(),
+            "draws_dropped": 0,
+            "versus_random": Estimate(),
+            "verdict": None,
+            "draws": 0,
+            "reason": f"too few affected test inputs ({affected})",
+        }
+    return start | {
+        "gain_share": row.gain_share,
+        "ndg": Estimate(row.ndg, row.ndg_lo, row.ndg_hi),
+        "draws_dropped": row.draws_dropped,
+        "versus_random": Estimate(
+            row.versus_random, row.versus_random_lo, row.versus_random_hi
+        ),
+        "verdict": row.verdict,
+        "draws": row.draws,
+        "reason": row.reason,
+    }
 
 
-def table(rows: Sequence[HeldOutRow]) -> Table:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The nDG by budget and the difference with random at the headline budget; sections
     by cell, kind and role.
     """
-    alphas = sorted({row.alpha for row in rows})
+    alphas = sorted({row["alpha"] for row in rows})
     at = min(alphas, key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
     header = (
         "cell",
@@ -187,22 +162,22 @@ def table(rows: Sequence[HeldOutRow]) -> Table:
     )
     sections = []
     for (cell, budget, role), group in groupby(
-        rows, key=lambda row: (row.cell, _unlike(row.budget), row.role)
+        rows, key=lambda row: (row["cell"], _unlike(BudgetKey.of(row)), row["role"])
     ):
         members = list(group)
         first = (cell, f"{role}{budget}")
-        if all(row.affected < FEWEST_TEST for row in members):
+        if all(row["affected"] < FEWEST_TEST for row in members):
             sections += (
                 [_not_scored(first, members[0], len(header))]
                 if role == ROLES[0]
                 else []
             )
             continue
-        names = dict.fromkeys(row.allocator for row in members)
+        names = dict.fromkeys(row["allocator"] for row in members)
         lines = []
         for name in names:
-            own = {row.alpha: row for row in members if row.allocator == name}
-            lead = first if name == members[0].allocator else ("", "")
+            own = {row["alpha"]: row for row in members if row["allocator"] == name}
+            lead = first if name == members[0]["allocator"] else ("", "")
             lines.append(
                 (
                     *map(TableCell, (*lead, name)),
@@ -220,7 +195,7 @@ def table(rows: Sequence[HeldOutRow]) -> Table:
             "so it cannot be deployed."
         ),
     )
-    return Table("Held-out test units", header, tuple(sections), notes, ("95 %",))
+    return [Table("Held-out test units", header, tuple(sections), notes, ("95 %",))]
 
 
 def _unlike(budget: BudgetKey) -> str:
@@ -231,72 +206,74 @@ def _unlike(budget: BudgetKey) -> str:
 
 
 def _not_scored(
-    first: tuple[str, str], row: HeldOutRow, columns: int
+    first: tuple[str, str], row: Row, columns: int
 ) -> tuple[tuple[TableCell, ...], ...]:
-    texts = (first[0], "not scored", row.reason or "", *[""] * (columns - 3))
+    texts = (first[0], "not scored", row["reason"] or "", *[""] * (columns - 3))
     return (tuple(map(TableCell, texts)),)
 
 
-def _figures(
-    own: Mapping[float, HeldOutRow], alphas: Sequence[float]
-) -> Iterator[TableCell]:
+def _figures(own: Mapping[float, Row], alphas: Sequence[float]) -> Iterator[TableCell]:
     for alpha in alphas:
         row = own.get(alpha)
         if row is None:
             yield TableCell(MISSING)
-        elif row.verdict == "infeasible":
+        elif row["verdict"] == "infeasible":
             yield TableCell("inf.")
         else:
             yield TableCell(
-                number(row.ndg) + "+" * (row.verdict == "better"), mark_of(row.verdict)
+                number(row["ndg"].value) + "+" * (row["verdict"] == "better"),
+                mark_of(row["verdict"]),
             )
 
 
-def _against(row: HeldOutRow | None) -> tuple[TableCell, TableCell]:
-    if row is None or row.role == "control" or row.versus_random is None:
+def _against(row: Row | None) -> tuple[TableCell, TableCell]:
+    if row is None or row["role"] == "control" or row["versus_random"].value is None:
         return TableCell(""), TableCell("")
-    low, high = row.versus_random_lo, row.versus_random_hi
-    return TableCell(percent(row.versus_random), mark_of(row.verdict)), TableCell(
-        interval(low, high, percent)
-    )
+    low, high = row["versus_random"].low, row["versus_random"].high
+    return TableCell(
+        percent(row["versus_random"].value), mark_of(row["verdict"])
+    ), TableCell(interval(low, high, percent))
 
 
-def chart(rows: Sequence[HeldOutRow]) -> Chart:
-    """The nDG of every allocator at the headline selection budget, a dot for each cell,
-    by verdict against random.
-    """
-    selected = [row for row in rows if row.kind == "selection"]
-    at = min(
-        (row.alpha for row in selected),
-        key=lambda alpha: (abs(alpha - HEADLINE), alpha),
-        default=HEADLINE,
-    )
-    of = {
-        role: [row for row in selected if row.role == role and row.alpha == at]
-        for role in ROLES
-    }
-    dots = [
-        Dot(
-            f"{row.allocator}{' (diagnostic)' * (role == 'diagnostic')}",
-            row.verdict or "control",
-            row.ndg,
-        )
-        for role in ROLES
-        for name in dict.fromkeys(row.allocator for row in of[role])
-        for row in of[role]
-        if row.allocator == name
-    ]
-    return plain(f"nDG at {at:.0%} on test units, a dot for each cell", dots, line=0.0)
+def charted(rows: Sequence[Row]) -> Iterator[Row]:
+    """Rows at the headline selection budget by role and allocator."""
+    selected = at_headline([row for row in rows if row["kind"] == "selection"])
+    names = list(dict.fromkeys(row["allocator"] for row in selected))
+    for role in ROLES:
+        mark = " (diagnostic)" * (role == "diagnostic")
+        members = [row for row in selected if row["role"] == role]
+        for row in sorted(members, key=lambda row: names.index(row["allocator"])):
+            series = row["verdict"] or "control"
+            yield row | {
+                "label": f"{row['allocator']}{mark}",
+                "series": series,
+                # Intervals of many cells in one row would hide its dots.
+                "point": row["ndg"].value,
+            }
 
 
-HELD_OUT = declare(
-    __name__,
+HELD_OUT = Analysis(
+    name="held-out",
     shows="Show every allocator on the test units",
     paper="held-out tables",
     example="cells/braking-monocular cells/braking-oracle",
-    takes={
-        "results": "results",
-        "diagnostic_results": "diagnostic_results",
-        "diagnostic_names": "diagnostic_names",
-    },
+    asks=("results", "diagnostic_results", "diagnostic_names"),
+    details=(
+        "Normalized decision gain (nDG) of every allocator on the test units, by cell"
+        " and budget, marked where it differs from random; diagnostics in their own "
+        "section."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    tables=tables,
+    charts=[
+        Dots(
+            "nDG at {alpha:.0%} on test units, a dot for each cell",
+            {"{series}": "point"},
+            label="{label}",
+            percent=False,
+            line=0.0,
+            of=charted,
+        )
+    ],
 )

@@ -8,14 +8,15 @@ The same allocators fitted on decision value and on perception gains (E1, E5, E8
 paired differences by cell and pooled, and wins.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deepval.paper.analyses import contrasts
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import BudgetColumns, column
+from deepval.paper.analysis import Analysis
+from deepval.paper.study import Cell, of_each
+from deepval.paper.tidy import Row
 from deepval.report.text_tables import Table
-from deepval.results import Result, lists_by_key
+from deepval.results import BudgetKey, lists_by_key
 
 LABELS = (contrasts.VALUE, *contrasts.GAINS)
 """The labels that recipes are fitted on."""
@@ -24,43 +25,44 @@ RECIPES = (*contrasts.GATES, *contrasts.REGRESSORS, *contrasts.CLASSIFIERS)
 
 
 @dataclass(frozen=True)
-class GainName:
-    """The perception gain that a row is about."""
+class SwapCount:
+    """Under one budget, pairs of cell and recipe in which either label wins.
 
-    label: str = column("The perception gain")
+    Attributes:
+        label: The perception gain.
+        budget: The budget.
+        pairs: Pairs that are compared.
+        decision: Pairs in which decision value is ahead: its paired interval lies
+            above 0.
+        perception: Pairs in which the perception gain is ahead.
+    """
+
+    label: str
+    budget: BudgetKey
+    pairs: int
+    decision: int
+    perception: int
 
 
-@dataclass(frozen=True)
-class SwapCount(BudgetColumns, GainName):
-    """Under one budget, pairs of cell and recipe in which either label wins."""
-
-    pairs: int = column("Pairs of cell and recipe that are compared")
-    decision: int = column(
-        "Pairs in which decision value is ahead: its paired interval lies above 0"
-    )
-    perception: int = column(
-        "Pairs in which the perception gain is ahead: the interval lies below 0"
-    )
-
-
-def rows(results: Mapping[str, Result]) -> list[contrasts.Contrast]:
+def rows(cells: Sequence[Cell]) -> list[Row]:
     """Per recipe, perception gain and budget: decision value less the gain, as the mean
     over cells, then by cell.
     """
-    return contrasts.label_contrasts(
-        results, [(contrasts.VALUE.name, gain.name) for gain in contrasts.GAINS]
-    )
+    results = of_each(cells, "relabelled")
+    pairs = [(contrasts.VALUE.name, gain.name) for gain in contrasts.GAINS]
+    return contrasts.label_contrasts(results, pairs)
 
 
-def counts(rows: Sequence[contrasts.Contrast]) -> list[SwapCount]:
+def counts(rows: Sequence[Row]) -> list[SwapCount]:
     """One row per perception gain and budget."""
     met = lists_by_key(
-        ((row.against, row.budget), row.verdict) for row in contrasts.single(rows)
+        ((row["against"], BudgetKey.of(row)), row["verdict"])
+        for row in contrasts.single(rows)
     )
     return [
         SwapCount(
             label,
-            **vars(budget),
+            budget,
             pairs=len(won),
             decision=won.count("better"),
             perception=won.count("worse"),
@@ -69,7 +71,7 @@ def counts(rows: Sequence[contrasts.Contrast]) -> list[SwapCount]:
     ]
 
 
-def table(rows: Sequence[contrasts.Contrast]) -> Table:
+def table(rows: Sequence[Row]) -> Table:
     """The means over cells, and how often either label wins."""
     notes = [
         f"{count.budget.label}: of {count.pairs} pairs of cell and recipe, decision "
@@ -81,7 +83,7 @@ def table(rows: Sequence[contrasts.Contrast]) -> Table:
     )
 
 
-def tables(rows: Sequence[contrasts.Contrast]) -> list[Table]:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The means over cells, then the cells."""
     return [
         table(rows),
@@ -91,8 +93,15 @@ def tables(rows: Sequence[contrasts.Contrast]) -> list[Table]:
     ]
 
 
-OBJECTIVE_SWAP = declare(
-    __name__,
+OBJECTIVE_SWAP = Analysis(
+    name="objective-swap",
+    details=(
+        "The same allocators fitted on decision value and on perception gains (E1, "
+        "E5, E8): "
+        "paired differences by cell and pooled, and wins."
+    ),
+    rows=rows,
+    tables=tables,
     shows="Compare fits on decision value and perception gain",
     paper="training on perception gain",
     example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a gate-gbm",

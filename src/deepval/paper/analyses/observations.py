@@ -8,27 +8,20 @@ Objects in view, detected ones and false positives per frame, recall by range, a
 unmatched frames.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.cells.unit import input_frames, unit_data
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    CellName,
-    Units,
-    column,
-    count,
-    decimals,
-    declared_table,
-)
-from deepval.paper.row_columns import share as in_percent
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import NAME
+from deepval.paper.study import Cell, Units
+from deepval.paper.tidy import Column, Row, count, decimals
+from deepval.paper.tidy import share as in_percent
 from deepval.perception.placing import PLACINGS, Tracks, reference_partners
-from deepval.progress import Watch, unwatched
-from deepval.report.text_tables import Table, number
+from deepval.report.text_tables import number
 from deepval.results import known
 from deepval.tables.split import units_of
 
@@ -37,73 +30,80 @@ LEAST_IOU = 0.5
 """Overlap above which oracle geometry places a detection on a reference object."""
 
 
-@dataclass(frozen=True)
-class ObservationRow(CellName):
-    """What one mode detects, per frame on which it was run."""
-
-    mode: str = column("The mode", "mode")
-    frames: int = column("Frames on which the mode was run", "frames", count)
-    objects: float | None = column(
+COLUMNS = (
+    NAME,
+    Column("mode", "The mode", heading="mode"),
+    Column("frames", "Frames on which the mode was run", heading="frames", text=count),
+    Column(
+        "objects",
         "Logged vehicles, persons and cyclists that the mode could detect, per frame",
-        "in view",
-        decimals(2),
-    )
-    detected: float | None = column(
-        "Those that it detects, per frame", "detected", decimals(2)
-    )
-    false_positives: float | None = column(
-        "Detections without such an object, per frame", "FP", decimals(2)
-    )
-    recall: float | None = column(
-        "Share of these objects that it detects", "recall", number
-    )
-    recall_near: float | None = column("The same share within 10 m", "0-10 m", number)
-    recall_middle: float | None = column(
-        "The same share from 10 to 30 m", "10-30 m", number
-    )
-    recall_far: float | None = column("The same share from 30 m on", "30 m on", number)
-    unmatched: float | None = column(
+        heading="in view",
+        text=decimals(2),
+    ),
+    Column(
+        "detected",
+        "Those that it detects, per frame",
+        heading="detected",
+        text=decimals(2),
+    ),
+    Column(
+        "false_positives",
+        "Detections without such an object, per frame",
+        heading="FP",
+        text=decimals(2),
+    ),
+    Column(
+        "recall",
+        "Share of these objects that it detects",
+        heading="recall",
+        text=number,
+    ),
+    Column("recall_near", "The same share within 10 m", heading="0-10 m", text=number),
+    Column(
+        "recall_middle",
+        "The same share from 10 to 30 m",
+        heading="10-30 m",
+        text=number,
+    ),
+    Column("recall_far", "The same share from 30 m on", heading="30 m on", text=number),
+    Column(
+        "unmatched",
         "Share of the frames with a detection that no reference box overlaps by an "
         "IoU above 0.5, so that oracle geometry leaves it at its lifted position; "
         "None for a mode without image boxes",
-        "frames unmatched",
-        in_percent,
-    )
+        heading="frames unmatched",
+        text=in_percent,
+    ),
+)
+"""What one mode detects, per frame on which it was run."""
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
-    located: Mapping[str, CellSpec],
+    cells: Sequence[Cell],
     *,
     units: Units = "all",
-    watch: Watch = unwatched,
-) -> list[ObservationRow]:
+) -> Iterator[Row]:
     """One row per cell and mode; cells that share data set, modes and matching count
     once.
-
-    Args:
-        cells: Cells by name.
-        located: Their specifications with their data, by the same names
-            (`cells.located`).
-        units: Units whose frames are matched.
-        watch: Progress reporting.
     """
-    records, done = [], []
-    for name, cell in cells.items():
-        spec, placing = located[name], PLACINGS[located[name].geometry]
-        builder = (
-            replace(placing, false_positives=True)
-            if isinstance(placing, Tracks)
-            else Tracks()
-        )
+    done = []
+    for cell in cells:
+        spec = cell.located
+        builder = PLACINGS[spec.geometry]
+        if not isinstance(builder, Tracks):
+            builder = Tracks()
+        else:
+            builder = replace(builder, false_positives=True)
         rests_on = (
-            {part: cell.definition[part] for part in ("dataset", "modes")},
+            {part: cell.cell.definition[part] for part in ("dataset", "modes")},
             builder,
         )
         if rests_on in done:
             continue
         done.append(rests_on)
-        chosen = watch(units_of(cell.split, units), f"observations of {name}")
+        chosen = cell.watch(
+            units_of(cell.cell.split, units), f"observations of {cell.name}"
+        )
         parts = [
             [_detected(spec, unit, mode, builder) for mode in spec.order]
             for unit in chosen
@@ -113,22 +113,22 @@ def rows(
                 np.concatenate, zip(*of_mode, strict=True)
             )
             frames = int(run.sum())
-            bands = [
-                hit,
-                *(hit[(range_m >= low) & (range_m < high)] for low, high in BANDS_M),
-            ]
-            counts = [
-                (number, frames)
-                for number in (len(hit), float(hit.sum()), len(invented))
-            ]
-            counts += [
-                *((float(band.sum()), len(band)) for band in bands),
-                (float(loose.sum()), frames),
-            ]
-            records.append(
-                ObservationRow(name, mode, frames, *(_ratio(*pair) for pair in counts))
+            near, middle, far = (
+                hit[(range_m >= low) & (range_m < high)] for low, high in BANDS_M
             )
-    return records
+            yield {
+                "cell": cell.name,
+                "mode": mode,
+                "frames": frames,
+                "objects": _ratio(len(hit), frames),
+                "detected": _ratio(float(hit.sum()), frames),
+                "false_positives": _ratio(len(invented), frames),
+                "recall": _ratio(float(hit.sum()), len(hit)),
+                "recall_near": _ratio(float(near.sum()), len(near)),
+                "recall_middle": _ratio(float(middle.sum()), len(middle)),
+                "recall_far": _ratio(float(far.sum()), len(far)),
+                "unmatched": _ratio(float(loose.sum()), frames),
+            }
 
 
 def _detected(
@@ -168,25 +168,27 @@ def _ratio(part: float, whole: int) -> float | None:
     return known(part / whole) if whole else None
 
 
-def table(rows: Sequence[ObservationRow]) -> Table:
-    """The rows as a table."""
-    notes = (
-        (
-            "Per frame on which the mode was run. in view: vehicles, persons and "
-            "cyclists. FP: false positives."
-        ),
-    )
-    return declared_table(ObservationRow, rows, "What every mode detects", notes=notes)
-
-
-OBSERVATIONS = declare(
-    __name__,
+OBSERVATIONS = Analysis(
+    name="observations",
     shows="Show what every mode detects",
     see="definitions.md#observations",
     paper="statistics of the observation builder",
     example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode "
-        "RRC=RRC.parquet"
+        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
+        "--mode RRC=RRC.parquet"
     ),
     needs_data=True,
+    details=(
+        "Objects in view, detected ones and false positives per frame, recall by "
+        "range, and "
+        "unmatched frames."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    title="What every mode detects",
+    notes=lambda rows: [
+        "Per frame on which the mode was run. in view: vehicles, persons and "
+        "cyclists. FP: false positives."
+    ],
+    asks=("located",),
 )

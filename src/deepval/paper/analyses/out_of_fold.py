@@ -7,17 +7,16 @@ The paper releases such numbers and does not score them: docs/definitions.md, Ou
 fold.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from deepval.allocators import check_allocators
 from deepval.arrays import Bool, Float
 from deepval.cells.fitting import fold_scores
-from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
 from deepval.judging.allowances import LEVELS, Budget, Selection
 from deepval.judging.bootstrap import Gains, Totals
@@ -28,17 +27,11 @@ from deepval.judging.intervals import Interval, estimate, interval_over
 from deepval.judging.pairs import Basis, basis
 from deepval.judging.pooled import can_resample, mean_over_cells, shared_draws
 from deepval.paper.analyses.contrasts import GATES
-from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
-from deepval.paper.row_columns import (
-    AllocatorName,
-    CellName,
-    column,
-    declared_table,
-    high,
-    low,
-)
-from deepval.progress import Watch, unwatched
-from deepval.report.charts import Chart, Dot, at_headline, plain
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
+from deepval.paper.columns import ALLOCATOR, NAME
+from deepval.paper.study import Cell, DrawCount, of_each
+from deepval.paper.tidy import NOT_PRINTED, Column, Dots, Estimate, Row, only, printed
+from deepval.report.charts import at_headline
 from deepval.report.text_tables import (
     Table,
     TableCell,
@@ -47,7 +40,8 @@ from deepval.report.text_tables import (
     number,
     percent,
 )
-from deepval.results import HEADLINE, BudgetRecord, Estimate, Result, joined
+from deepval.results import HEADLINE, Result, joined
+from deepval.results import Estimate as ResultEstimate
 from deepval.tables.scores import is_reference
 from deepval.tables.split import units_of
 from deepval.workers import Map
@@ -64,63 +58,73 @@ MOST_CELLS = 6
 """The table of single cells is printed for up to this number of cells."""
 
 
-@dataclass(frozen=True)
-class OutOfFoldRow(BudgetRecord, AllocatorName, CellName):
-    """One allocator under one selection budget, out of fold: on one cell, or over all
+COLUMNS = (
+    NAME,
+    ALLOCATOR,
+    Column("kind", "Kind of budget: selection"),
+    Column(
+        "alpha",
+        "Share of inputs that may be escalated",
+        heading="rate",
+        text=lambda alpha: percent(alpha, 0),
+    ),
+    Column("standing", "Standing of the number: released, not scored"),
+    Column("folds", "Number of folds of units"),
+    Column("cells", "Number of cells"),
+    Column("units", "Number of units judged on, of the cell with the most"),
+    Column("test_units", "Test units among them"),
+    Column("inputs", "Number of inputs, over all cells"),
+    Column(
+        "gain",
+        "Sum of the cells' gain shares / sum of their oracles' shares",
+        heading="gain",
+        text=number,
+        bounds="95 %",
+    ),
+    Column(
+        "ndg",
+        "nDG; over several cells, its mean",
+        heading="nDG",
+        text=number,
+        bounds=NOT_PRINTED,
+    ),
+    Column(
+        "harm",
+        "Sum of the cells' harm shares / sum of random's",
+        heading="harm",
+        text=number,
+        bounds="95 %",
+    ),
+    Column("versus", "Allocator that differences are taken with"),
+    Column(
+        "difference",
+        "Its gain less that of `versus`",
+        heading="ahead",
+        text_of_row=lambda row: TableCell(
+            number(row["difference"].value), mark_of(row["difference_verdict"])
+        ),
+        bounds="95 %",
+        bounds_text=number,
+    ),
+    Column("difference_verdict", "better, worse or unresolved against `versus`"),
+    Column("harm_difference", "Its harm less that of `versus`", bounds=NOT_PRINTED),
+    Column(
+        "versus_random",
+        "Paired difference with random, as a share of the all-cheap loss",
+        bounds=NOT_PRINTED,
+    ),
+    Column("verdict", "better, worse or unresolved against random"),
+    Column("draws", "Number of draws of units"),
+    Column(
+        "held_out_ndg",
+        "The official number for comparison: nDG on test units if fitted on all other "
+        "units; None without results",
+    ),
+    Column("reason", "Why something is None"),
+)
+"""One allocator under one selection budget, out of fold: on one cell, or over all
     of them (`all N cells`).
     """
-
-    kind: str = column("Kind of budget: selection")
-    alpha: float = column(
-        "Share of inputs that may be escalated", "rate", lambda alpha: percent(alpha, 0)
-    )
-    standing: str = column("Standing of the number: released, not scored")
-    folds: int = column("Number of folds of units")
-    cells: int = column("Number of cells")
-    units: int = column("Number of units judged on, of the cell with the most")
-    test_units: int = column("Test units among them")
-    inputs: int = column("Number of inputs, over all cells")
-    gain: float | None = column(
-        "Sum of the cells' gain shares / sum of their oracles' shares", "gain", number
-    )
-    gain_lo: float | None = low(heading="95 %")
-    gain_hi: float | None = high()
-    ndg: float | None = column("nDG; over several cells, its mean", "nDG", number)
-    ndg_lo: float | None = low("Lower end of its 95 % interval over the units")
-    ndg_hi: float | None = high()
-    harm: float | None = column(
-        "Sum of the cells' harm shares / sum of random's", "harm", number
-    )
-    harm_lo: float | None = low(heading="95 %")
-    harm_hi: float | None = high()
-    versus: str = column("Allocator that differences are taken with")
-    difference: float | None = column(
-        "Its gain less that of `versus`",
-        "ahead",
-        of_row=lambda row: TableCell(
-            number(row.difference), mark_of(row.difference_verdict)
-        ),
-    )
-    difference_lo: float | None = low("Lower end of its paired 95 % interval", "95 %")
-    difference_hi: float | None = high()
-    difference_verdict: str | None = column(
-        "better, worse or unresolved against `versus`"
-    )
-    harm_difference: float | None = column("Its harm less that of `versus`")
-    harm_difference_lo: float | None = low("Lower end of its paired 95 % interval")
-    harm_difference_hi: float | None = high()
-    versus_random: float | None = column(
-        "Paired difference with random, as a share of the all-cheap loss"
-    )
-    versus_random_lo: float | None = low("Lower end of its paired 95 % interval")
-    versus_random_hi: float | None = high()
-    verdict: str | None = column("better, worse or unresolved against random")
-    draws: int = column("Number of draws of units")
-    held_out_ndg: float | None = column(
-        "The official number for comparison: nDG on test units if fitted on all other "
-        "units; None without results"
-    )
-    reason: str | None = column("Why something is None")
 
 
 class CellSamples(NamedTuple):
@@ -215,12 +219,12 @@ class Pool:
 
     def estimate(
         self, samples: Float[np.ndarray, "sample"], usable: Bool[np.ndarray, "draw"]
-    ) -> Estimate | None:
+    ) -> ResultEstimate | None:
         """The number of the sample with its interval; None where it is undefined."""
         drawn = np.where(usable, samples[1:], np.nan)
         return estimate(float(samples[0]), interval_over(drawn, self.draws))
 
-    def columns(self, name: str, versus: str) -> dict[str, Any]:
+    def columns(self, name: str, versus: str) -> Row:
         """Columns of a contender, and of its differences with another one."""
         gain, harm = self.gain, self.harm
         every = np.full(self.usable.shape, bool(self.usable.any()))
@@ -232,21 +236,20 @@ class Pool:
             "harm_difference": self.estimate(harm[name] - harm[versus], every),
             "versus_random": self.estimate(self.ahead[name], every),
         }
-        fields: dict[str, Any] = {"versus": versus, "draws": len(self.draws)}
+        fields: Row = {"versus": versus, "draws": len(self.draws)}
         for of, own in estimates.items():
-            low_end, high_end = (None, None) if own is None else (own.low, own.high)
-            fields |= {
-                of: None if own is None else float(own),
-                f"{of}_lo": low_end,
-                f"{of}_hi": high_end,
-            }
-        for of, verdict in (
-            ("difference", "difference_verdict"),
-            ("versus_random", "verdict"),
-        ):
-            ends = fields[f"{of}_lo"], fields[f"{of}_hi"]
-            fields[verdict] = None if None in ends else Interval(*ends).verdict
+            fields[of] = Estimate()
+            if own is not None:
+                fields[of] = Estimate(float(own), own.low, own.high)
+        fields["difference_verdict"] = _verdict(fields["difference"])
+        fields["verdict"] = _verdict(fields["versus_random"])
         return fields
+
+
+def _verdict(of: Estimate) -> str | None:
+    if of.low is None or of.high is None:
+        return None
+    return Interval(of.low, of.high).verdict
 
 
 ALLOCATORS = Option(
@@ -258,26 +261,23 @@ FOLDS = Option("Number of folds.", limits=(2, 1_000))
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
+    cells: Sequence[Cell],
     allocators: Annotated[Sequence[str], ALLOCATORS] = GATES,
-    results: Mapping[str, Result] | None = None,
     *,
     folds: Annotated[int, FOLDS] = 5,
     units: str | Sequence[str] = "all",
     versus: Annotated[str, Option("Allocator to take differences with.")] = BEST,
     alphas: Sequence[float] = LEVELS,
-    draws: int | Literal["exact"] = 1000,
+    draws: DrawCount = 1000,
     seed: int = 0,
     map_fits: Map = map,
-    watch: Watch = unwatched,
-) -> list[OutOfFoldRow]:
+) -> Iterator[Row]:
     """One row per budget and allocator, random first: over all cells if there are
     several, then for each cell.
 
     Args:
-        cells: Cells by name.
+        cells: The cells.
         allocators: Signals and recipes; "all" for all that apply to a cell.
-        results: Judgements on the test units of each cell, shown for comparison.
         folds: Number of folds of units.
         units: Units to fit and judge on, by role or by name.
         versus: Allocator that differences are taken with; "best" for the one with the
@@ -286,7 +286,6 @@ def rows(
         draws: Number of draws of units, or "exact".
         seed: Their seed.
         map_fits: Maps a function over folds, in this process or in workers.
-        watch: Progress reporting.
     """
     names = check_allocators(allocators)
     contenders = (BEST, RANDOM, *names)
@@ -295,13 +294,14 @@ def rows(
             "--versus must be judged "
             f"too, one of {', '.join(contenders)}; found {versus!r}."
         )
-    budgets, seeds = (
-        [Selection(alpha) for alpha in alphas],
-        shared_seeds(cells, seed, units=units),
-    )
-    lists = {name: list(units_of(cell.split, units)) for name, cell in cells.items()}
+    budgets = [Selection(alpha) for alpha in alphas]
+    by_name = {cell.name: cell.cell for cell in cells}
+    seeds = shared_seeds(by_name, seed, units=units)
+    lists = {name: list(units_of(cell.split, units)) for name, cell in by_name.items()}
     bases = {}
-    for name, cell in cells.items():
+    for at in cells:
+        name = at.name
+        cell = at.cell
         scored = fold_scores(
             name,
             cell,
@@ -309,7 +309,7 @@ def rows(
             folds=folds,
             units=lists[name],
             map_fits=map_fits,
-            watch=watch,
+            watch=at.watch,
         )
         # The runner notes the look at test units for all allocators at once.
         settings = {
@@ -322,10 +322,13 @@ def rows(
             cell, scored, budgets, command=None, thresholds=False, **settings
         )
         bases[name] = basis(result)
-    groups = {f"all {len(cells)} cells": list(cells)} if len(cells) > 1 else {}
-    records = []
-    for label, members in (groups | {name: [name] for name in cells}).items():
-        about: dict[str, Any] = {
+    groups = {}
+    if len(cells) > 1:
+        groups[f"all {len(cells)} cells"] = list(by_name)
+    groups |= {name: [name] for name in by_name}
+    results = of_each(cells, "free")
+    for label, members in groups.items():
+        about: Row = {
             "cell": label,
             "kind": "selection",
             "standing": STANDING.format(
@@ -335,19 +338,15 @@ def rows(
             "cells": len(members),
             "units": max(len(lists[name]) for name in members),
             "test_units": max(
-                len({*lists[name]} & {*cells[name].split.test}) for name in members
+                len({*lists[name]} & {*by_name[name].split.test}) for name in members
             ),
             "inputs": sum(
-                len(cells[name].table.restrict(lists[name])) for name in members
+                len(by_name[name].table.restrict(lists[name])) for name in members
             ),
         }
         own = {name: bases[name] for name in members}
-        records += [
-            row
-            for budget in budgets
-            for row in _rows(own, budget, about, versus, results or {})
-        ]
-    return records
+        for budget in budgets:
+            yield from _rows(own, budget, about, versus, results)
 
 
 def _rows(
@@ -356,7 +355,7 @@ def _rows(
     about: Mapping[str, Any],
     versus: str,
     results: Mapping[str, Result],
-) -> list[OutOfFoldRow]:
+) -> Iterator[Row]:
     """The rows of one cell, or of several together."""
     cells = []
     judged = [
@@ -380,21 +379,17 @@ def _rows(
         cells, shared_draws(bases), resampled=can_resample(list(bases.values()))
     )
     against = versus if versus in pool.gain else pool.best
-    records = []
     for name in pool.gain:
-        fields = {**about, **pool.columns(name, against)}
         official = _official(results.get(about["cell"]), name, budget.alpha)
         reason = joined(own[name].row.reason for own in judged)
-        records.append(
-            OutOfFoldRow(
-                allocator=name,
-                alpha=budget.alpha,
-                held_out_ndg=official,
-                reason=reason,
-                **fields,
-            )
-        )
-    return records
+        yield {
+            **about,
+            **pool.columns(name, against),
+            "allocator": name,
+            "alpha": budget.alpha,
+            "held_out_ndg": official,
+            "reason": reason,
+        }
 
 
 def _official(result: Result | None, allocator: str, alpha: float) -> float | None:
@@ -407,37 +402,36 @@ def _official(result: Result | None, allocator: str, alpha: float) -> float | No
     return next(numbers, None)
 
 
-def tables(rows: Sequence[OutOfFoldRow]) -> list[Table]:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """Allocators over all cells, if there are several, and by cell, if there are
     few.
     """
-    over_cells = [row for row in rows if row.cells > 1]
+    over_cells = [row for row in rows if row["cells"] > 1]
     several = [_table_over_cells(over_cells)] if over_cells else []
-    single = [row for row in rows if row.cells == 1]
+    single = [row for row in rows if row["cells"] == 1]
     return [
         *several,
         *(
             []
-            if len({row.cell for row in single}) > MOST_CELLS
+            if len({row["cell"] for row in single}) > MOST_CELLS
             else [_table_of_cells(single)]
         ),
     ]
 
 
-def _table_over_cells(rows: Sequence[OutOfFoldRow]) -> Table:
+def _table_over_cells(rows: Sequence[Row]) -> Table:
     """Pooled gain, nDG and harm, and the difference with one allocator; the largest
     gain first.
     """
-    label, ordered = (
-        rows[0].standing,
-        sorted(rows, key=lambda row: (row.alpha, -(row.gain or 0.0))),
-    )
+    label = rows[0]["standing"]
+    ordered = sorted(rows, key=lambda row: (row["alpha"], -(row["gain"].value or 0.0)))
     others = ", ".join(
-        f"{row.versus} ({percent(row.alpha, 0)})"
-        for row in {row.alpha: row for row in rows}.values()
+        f"{row['versus']} ({percent(row['alpha'], 0)})"
+        for row in {row["alpha"]: row for row in rows}.values()
     )
     notes = (
-        f"{rows[0].cells} cells, {rows[0].units} units, {rows[0].folds} folds, "
+        f"{rows[0]['cells']} cells, {rows[0]['units']} units, "
+        f"{rows[0]['folds']} folds, "
         f"{label}. gain: sum of gain shares / sum of oracle shares; nDG: mean over "
         "cells; harm: sum of harm shares / random's. Units are drawn jointly.",
         f"ahead: gain less that of {others}; bold: better at 95 %, asterisk: worse.",
@@ -448,28 +442,24 @@ def _table_over_cells(rows: Sequence[OutOfFoldRow]) -> Table:
     )
     measured = (
         "gain",
-        "gain_lo",
         "ndg",
         "harm",
-        "harm_lo",
         "difference",
-        "difference_lo",
     )
-    return declared_table(
-        OutOfFoldRow,
+    return printed(
+        f"Allocators over {rows[0]['cells']} cells, {label}",
+        only(COLUMNS, "alpha", "allocator", *measured),
         ordered,
-        f"Allocators over {rows[0].cells} cells, {label}",
         notes=notes,
-        order=("alpha", "allocator", *measured),
         group=("alpha",),
     )
 
 
-def _table_of_cells(rows: Sequence[OutOfFoldRow]) -> Table:
+def _table_of_cells(rows: Sequence[Row]) -> Table:
     """Out-of-fold nDG by budget, a section for each cell, with the official number at
     the headline budget.
     """
-    alphas = sorted({row.alpha for row in rows})
+    alphas = sorted({row["alpha"] for row in rows})
     at = min(alphas, key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
     header = (
         "cell",
@@ -479,10 +469,10 @@ def _table_of_cells(rows: Sequence[OutOfFoldRow]) -> Table:
     )
     header = (*header, f"harm, {percent(at, 0)}", f"held out, {percent(at, 0)}")
     sections = []
-    for cell, group in groupby(rows, key=lambda row: row.cell):
+    for cell, group in groupby(rows, key=lambda row: row["cell"]):
         members, lines = list(group), []
-        for name in dict.fromkeys(row.allocator for row in members):
-            own = {row.alpha: row for row in members if row.allocator == name}
+        for name in dict.fromkeys(row["allocator"] for row in members):
+            own = {row["alpha"]: row for row in members if row["allocator"] == name}
             head = own[at]
             lines.append(
                 (
@@ -490,19 +480,20 @@ def _table_of_cells(rows: Sequence[OutOfFoldRow]) -> Table:
                     TableCell(name),
                     *(
                         TableCell(
-                            number(row.ndg) + "+" * (row.verdict == "better"),
-                            mark_of(row.verdict),
+                            number(row["ndg"].value)
+                            + "+" * (row["verdict"] == "better"),
+                            mark_of(row["verdict"]),
                         )
                         for row in (own[alpha] for alpha in alphas)
                     ),
-                    TableCell(interval(head.ndg_lo, head.ndg_hi)),
-                    TableCell(number(head.harm)),
-                    TableCell(number(head.held_out_ndg)),
+                    TableCell(interval(*head["ndg"][1:])),
+                    TableCell(number(head["harm"].value)),
+                    TableCell(number(head["held_out_ndg"])),
                 )
             )
         sections.append(tuple(lines))
-    label = rows[0].standing if rows else STANDING.format("all")
-    opened = ", and test units are opened" * any(row.test_units for row in rows)
+    label = rows[0]["standing"] if rows else STANDING.format("all")
+    opened = ", and test units are opened" * any(row["test_units"] for row in rows)
     notes = (
         (
             f"nDG {label}. Each unit is scored by a fit on the "
@@ -514,68 +505,53 @@ def _table_of_cells(rows: Sequence[OutOfFoldRow]) -> Table:
     return Table(f"Allocators {label}", header, tuple(sections), notes, (header[-3],))
 
 
-def chart(rows: Sequence[OutOfFoldRow]) -> Chart:
-    """At the headline budget: gain and harm over all cells; of single cells, nDG beside
-    the official one.
-    """
-    label, dots = rows[0].standing if rows else STANDING.format("all"), []
-    over_cells = [row for row in rows if row.cells > 1]
+def charted(rows: Sequence[Row]) -> Iterator[Row]:
+    """Rows at the headline budget: over all cells if there are several."""
+    over_cells = [row for row in rows if row["cells"] > 1]
+    what = "Gain and harm" if over_cells else "nDG"
     for row in at_headline(over_cells or rows):
-        if over_cells:
-            dots.append(
-                Dot(
-                    row.allocator,
-                    "gain, of the oracles'",
-                    row.gain,
-                    row.gain_lo,
-                    row.gain_hi,
-                )
-            )
-            dots.append(
-                Dot(
-                    row.allocator,
-                    "harm, of random's",
-                    row.harm,
-                    row.harm_lo,
-                    row.harm_hi,
-                )
-            )
-        else:
-            dots.append(
-                Dot(
-                    f"{row.cell}: {row.allocator}",
-                    "out of fold, not scored",
-                    row.ndg,
-                    row.ndg_lo,
-                    row.ndg_hi,
-                )
-            )
-            dots.append(
-                Dot(f"{row.cell}: {row.allocator}", "held out", row.held_out_ndg)
-            )
-    at = at_headline(rows)[0].alpha if rows else HEADLINE
-    return plain(
-        f"{'Gain and harm' if over_cells else 'nDG'} at {at:.0%}, {label}",
-        dots,
-        line=0.0,
-    )
+        yield row | {"what": what}
 
 
-OUT_OF_FOLD = declare(
-    __name__,
+def _label(row: Row) -> str:
+    if row["cells"] > 1:
+        return row["allocator"]
+    return f"{row['cell']}: {row['allocator']}"
+
+
+def _series(row: Row) -> Row:
+    """Gain and harm over all cells; of single cells, nDG beside the official one."""
+    if row["cells"] > 1:
+        return {"gain, of the oracles'": row["gain"], "harm, of random's": row["harm"]}
+    return {"out of fold, not scored": row["ndg"], "held out": row["held_out_ndg"]}
+
+
+OUT_OF_FOLD = Analysis(
+    name="out-of-fold",
     shows="Judge allocators out of fold, over many cells",
     details=(
         "Signals and recipes over all units, or over those that --units names, each "
         "unit scored by a fit on other units: gain and harm pooled over cells, and "
-        "paired differences between allocators. These numbers "
-        "are released, not scored."
+        "paired differences between allocators. These numbers are released, not scored."
     ),
     see="definitions.md#out-of-fold",
     paper="held-out allocation",
     example="cells/braking-monocular -a lost -a gate-gbm --units fit",
-    kind=OutOfFoldRow,
-    takes={"cells": "cells", "results": "free"},
+    asks=("free",),
     by="cell",
     judges=True,
     among=FIRST_OF_PAIR,
+    rows=rows,
+    columns=COLUMNS,
+    tables=tables,
+    charts=[
+        Dots(
+            "{what} at {alpha:.0%}, {standing}",
+            _series,
+            label=_label,
+            percent=False,
+            line=0.0,
+            of=charted,
+        )
+    ],
 )

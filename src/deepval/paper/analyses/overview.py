@@ -2,53 +2,91 @@
 charged, and means over the cells.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from deepval.judging.allowances import LEVELS
 from deepval.judging.pooled import Pooled, pool
 from deepval.paper.analysis import Analysis
+from deepval.paper.columns import ALLOCATOR, budget_text
+from deepval.paper.study import Cell, of_each
+from deepval.paper.tidy import Column, Row, or_nothing, printed
 from deepval.report.tables.overview import overview
-from deepval.report.text_tables import Table, interval, lines_of, number, percent
-from deepval.results import Result
+from deepval.report.text_tables import Table, TableCell, interval, number, percent
+
+TABLE = (
+    Column("title", "Title of the table"),
+    Column("header", "Its headings"),
+    Column("sections", "Its lines, by section, as pairs of text and mark"),
+    Column("notes", "Sentences below it"),
+    Column("extra", "Headings that a narrow terminal leaves out first"),
+)
+"""A printed table; its columns are the cells, so its lines cannot be rows."""
+POOLED_COLUMNS = tuple(Column(name) for name in Pooled.columns())
+MEANS = (
+    Column("kind", heading="budget", text_of_row=budget_text),
+    ALLOCATOR,
+    Column("ndg", heading="nDG", text=number),
+    Column(
+        "ndg_lo",
+        heading="95 %",
+        text_of_row=lambda row: interval(row["ndg_lo"], row["ndg_hi"]),
+    ),
+    Column("versus_random", heading="vs random", text=percent),
+    Column(
+        "versus_random_lo",
+        heading="95 %",
+        text_of_row=lambda row: interval(
+            row["versus_random_lo"], row["versus_random_hi"], percent
+        ),
+    ),
+    Column("verdict", heading="verdict", text=or_nothing),
+)
 
 
-def free(results: Mapping[str, Result]) -> list[Table]:
+def free(cells: Sequence[Cell]) -> Iterator[Row]:
     """One table per level of the selection budget."""
-    return [overview(results, alpha=alpha) for alpha in LEVELS]
+    results = of_each(cells, "results")
+    for alpha in LEVELS:
+        yield _parts(overview(results, alpha=alpha))
 
 
-def charged(results: Mapping[str, Result]) -> list[Table]:
+def charged(cells: Sequence[Cell]) -> Iterator[Row]:
     """One table per level of the latency budget."""
-    return [overview(results, kind="latency", alpha=alpha) for alpha in LEVELS]
+    results = of_each(cells, "charged")
+    for alpha in LEVELS:
+        yield _parts(overview(results, kind="latency", alpha=alpha))
 
 
-def pooled(results: Mapping[str, Result]) -> list[Pooled]:
+def _parts(table: Table) -> Row:
+    sections = []
+    for section in table.sections:
+        lines = [tuple((cell.text, cell.mark) for cell in line) for line in section]
+        sections.append(tuple(lines))
+    return vars(table) | {"sections": tuple(sections)}
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """The tables of the rows."""
+    whole = []
+    for row in rows:
+        sections = []
+        for section in row["sections"]:
+            lines = [tuple(TableCell(*cell) for cell in line) for line in section]
+            sections.append(tuple(lines))
+        whole.append(Table(**row | {"sections": tuple(sections)}))
+    return whole
+
+
+def pooled(cells: Sequence[Cell]) -> Iterator[Row]:
     """One row per budget and allocator: its mean over the cells, with a joint
     interval.
     """
-    return list(pool(results))
-
-
-def pooled_table(rows: Sequence[Pooled]) -> Table:
-    """The means as a table."""
-    header = ("budget", "allocator", "nDG", "95 %", "vs random", "95 %", "verdict")
-    texts = [
-        (
-            row.budget.label,
-            row.allocator,
-            number(row.ndg),
-            interval(row.ndg_lo, row.ndg_hi),
-            percent(row.versus_random),
-            interval(row.versus_random_lo, row.versus_random_hi, percent),
-            row.verdict or "",
-        )
-        for row in rows
-    ]
-    return Table("Means over the cells", header, lines_of(texts))
+    for row in pool(of_each(cells, "results")):
+        yield dict(row)
 
 
 OVERVIEW = Analysis(
-    "overview",
+    name="overview",
     shows="Show every allocator in every cell",
     details=(
         "nDG of every allocator (rows) in every cell (columns) under selection budgets."
@@ -56,13 +94,13 @@ OVERVIEW = Analysis(
     paper="held-out tables",
     example="",
     rows=free,
-    kind=Table,
-    tables=list,
-    takes={"results": "results"},
-    records=lambda tables: (),
+    columns=TABLE,
+    tables=tables,
+    asks=("results",),
+    records=lambda row: (),
 )
 CHARGED = Analysis(
-    "charged",
+    name="charged",
     shows="Show every charged allocator in every cell",
     details=(
         "nDG of every allocator (rows) in every cell (columns) under latency budgets."
@@ -70,13 +108,13 @@ CHARGED = Analysis(
     paper="measured budgets",
     example="",
     rows=charged,
-    kind=Table,
-    tables=list,
-    takes={"results": "charged"},
-    records=lambda tables: (),
+    columns=TABLE,
+    tables=tables,
+    asks=("charged",),
+    records=lambda row: (),
 )
 POOLED = Analysis(
-    "pooled",
+    name="pooled",
     shows="Show the mean of every allocator over the cells",
     details=(
         "Mean nDG and gain against random of every allocator over the cells, with "
@@ -85,7 +123,7 @@ POOLED = Analysis(
     paper="held-out tables",
     example="",
     rows=pooled,
-    kind=Pooled,
-    table=pooled_table,
-    takes={"results": "results"},
+    columns=POOLED_COLUMNS,
+    tables=lambda rows: [printed("Means over the cells", MEANS, rows)],
+    asks=("results",),
 )

@@ -7,105 +7,93 @@ filter delays every new object by two frames.
 Harm when a detection must persist over three frames, beside harm without the filter.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.cells.unit import input_frames, unit_data, variant_tables
 from deepval.errors import InputError
-from deepval.judging.draws import make_draws
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    CellColumns,
-    HarmColumns,
-    InputColumns,
-    Units,
-    cell_columns,
-    column,
-    declared_table,
-    harm,
-    loss_table,
-    share,
-)
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import CELL, HARM, INPUTS, harm
+from deepval.paper.study import Cell, DrawCount, Units
+from deepval.paper.tidy import Column, Row, only, printed, share
 from deepval.perception.reported.detections import FRAMES, persistent
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch
 from deepval.report.text_tables import Table
 from deepval.tables.split import units_of
 
-
-@dataclass(frozen=True)
-class FilterColumns(CellColumns):
-    """What the persistence filter drops in a cell."""
-
-    persistence: bool = column(
-        "Whether the filter is on", "filter", lambda on: "on" if on else "off"
-    )
-    detections: int = column(
-        "Detections of the two modes above their thresholds",
+FILTER = (
+    *CELL,
+    Column(
+        "persistence",
+        "Whether the filter is on",
+        heading="filter",
+        text=lambda on: "on" if on else "off",
+    ),
+    Column(
         "detections",
-        of_row=lambda row: f"{row.detections - row.dropped:,}",
-    )
-    dropped: int = column("Detections that the filter drops")
-    dropped_share: float | None = column(
+        "Detections of the two modes above their thresholds",
+        heading="detections",
+        text_of_row=lambda row: f"{row['detections'] - row['dropped']:,}",
+    ),
+    Column("dropped", "Detections that the filter drops"),
+    Column(
+        "dropped_share",
         "Share of detections that the filter drops; None if there are no detections",
-        "dropped",
-        share,
-    )
-    cheap_dropped_share: float | None = column("The same share in the cheap mode alone")
-    full_dropped_share: float | None = column("The same share in the full mode alone")
-    latency_s: float = column(
+        heading="dropped",
+        text=share,
+    ),
+    Column("cheap_dropped_share", "The same share in the cheap mode alone"),
+    Column("full_dropped_share", "The same share in the full mode alone"),
+    Column(
+        "latency_s",
         "Delay that the filter adds before the system acts on a new object: two "
         "median frame intervals",
-        "latency",
-        lambda value: f"{value:.2f} s",
-    )
+        heading="latency",
+        text=lambda value: f"{value:.2f} s",
+    ),
+)
+"""What the persistence filter drops in a cell."""
 
 
-@dataclass(frozen=True)
-class PersistenceRow(HarmColumns, InputColumns, FilterColumns):
-    """A cell with the filter off or on."""
+COLUMNS = (
+    *FILTER,
+    *INPUTS,
+    *HARM,
+)
+"""A cell with the filter off or on."""
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
-    located: Mapping[str, CellSpec],
+    cells: Sequence[Cell],
     *,
     units: Units = "all",
-    draws: int | Literal["exact"] = 1000,
+    draws: DrawCount = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
-) -> list[PersistenceRow]:
-    """Two rows per cell: without the filter and with it.
-
-    Args:
-        cells: Cells by name.
-        located: Their specifications with their data, by the same names
-            (`cells.located`).
-        units: Units whose inputs are judged.
-        draws: Draws of units behind the intervals.
-        seed: Their seed.
-        watch: Progress reporting.
-    """
-    records = []
-    for name, cell in cells.items():
-        like = loss_table(cell, units)
-        drawn = make_draws(len(like.unit_ids), draws, seed)
-        ends = replace(
-            located[name], modes=(located[name].modes[0], located[name].modes[-1])
-        )
-        filtered = _filtered(ends, units_of(cell.split, units), watch)
+) -> Iterator[Row]:
+    """Two rows per cell: without the filter and with it."""
+    for cell in cells:
+        inputs = cell.inputs(units, draws, seed)
+        spec = cell.located
+        ends = replace(spec, modes=(spec.modes[0], spec.modes[-1]))
+        filtered = _filtered(ends, units_of(cell.cell.split, units), cell.watch)
         variants = [replace(ends, persistence=on) for on in (False, True)]
         tables = variant_tables(
-            variants, like, watch=watch, label=f"persistence under {ends.system}"
+            variants,
+            inputs.table,
+            watch=cell.watch,
+            label=f"persistence under {ends.system}",
         )
         for on, table in zip((False, True), tables, strict=True):
-            columns = {**cell_columns(name, cell), **filtered[on], **harm(table, drawn)}
-            records.append(PersistenceRow(**columns, persistence=on))
-    return records
+            yield {
+                **cell.description,
+                "persistence": on,
+                **filtered[on],
+                **harm(table, inputs.draws),
+            }
 
 
 def _filtered(
@@ -153,7 +141,7 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def table(rows: Sequence[PersistenceRow]) -> Table:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The rows as a table."""
     order = (
         "cell",
@@ -163,30 +151,30 @@ def table(rows: Sequence[PersistenceRow]) -> Table:
         "latency_s",
         "affected",
     )
-    return declared_table(
-        PersistenceRow,
-        rows,
-        "Detections that must persist over three frames",
-        notes=list(_notes(rows)),
-        order=(*order, "harm_rate", "harm_rate_lo", "harm_ratio", "harm_ratio_lo"),
-    )
+    return [
+        printed(
+            "Detections that must persist over three frames",
+            only(COLUMNS, *order, "harm_rate", "harm_ratio"),
+            rows,
+            notes=list(_notes(rows)),
+        )
+    ]
 
 
-def _notes(rows: Sequence[PersistenceRow]) -> Iterator[str]:
+def _notes(rows: Sequence[Row]) -> Iterator[str]:
     """How far the filter moves the harmed share and the ratio, over all cells."""
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
-    moved = [
-        abs(on.harm_rate - off.harm_rate)
-        for off, on in pairs
-        if on.harm_rate is not None and off.harm_rate is not None
-    ]
-    fallen = [
-        off.cell
-        for off, on in pairs
-        if on.harm_ratio is not None
-        and off.harm_ratio
-        and on.harm_ratio <= off.harm_ratio * 2 / 3
-    ]
+    moved = []
+    fallen = []
+    for off, on in pairs:
+        before = off["harm_rate"].value
+        after = on["harm_rate"].value
+        if before is not None and after is not None:
+            moved.append(abs(after - before))
+        before = off["harm_ratio"].value
+        after = on["harm_ratio"].value
+        if after is not None and before and after <= before * 2 / 3:
+            fallen.append(off["cell"])
     if moved:
         yield (
             f"The filter moves the harmed share by at most {100 * max(moved):.1f} "
@@ -195,15 +183,23 @@ def _notes(rows: Sequence[PersistenceRow]) -> Iterator[str]:
         )
 
 
-PERSISTENCE = declare(
-    __name__,
+PERSISTENCE = Analysis(
+    name="persistence",
     shows="Show harm with a three-frame persistence filter",
     see="definitions.md#persistence",
     paper="persistence filter",
     example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode "
-        "RRC=RRC.parquet"
+        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
+        "--mode RRC=RRC.parquet"
     ),
     by="cell",
     needs_data=True,
+    details=(
+        "Harm when a detection must persist over three frames, beside harm without "
+        "the filter."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    asks=("located",),
+    tables=tables,
 )

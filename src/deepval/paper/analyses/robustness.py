@@ -12,13 +12,12 @@ What ranking by perception gain is worth over sixteen configurations of system, 
 and corridor. Other geometries and systems need the data.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_data, variant_tables
 from deepval.diagnostics import DIAGNOSTICS, Evidence
@@ -29,20 +28,12 @@ from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.draws import make_draws
 from deepval.judging.judgement import judge
 from deepval.judging.row_columns import Additions, rows_of
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    HarmColumns,
-    InputColumns,
-    Units,
-    column,
-    declared_table,
-    harm,
-    high,
-    low,
-)
-from deepval.progress import Watch, unwatched
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import HARM, INPUTS, harm
+from deepval.paper.study import Cell, DrawCount, Units
+from deepval.paper.tidy import Column, Estimate, Row, only, printed, without_intervals
 from deepval.report.text_tables import Table, number
-from deepval.results import Row
+from deepval.results import Row as ResultRow
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants
 from deepval.tables.keys import positions
@@ -55,53 +46,60 @@ TASKS = {"braking": "longitudinal", "lateral": "lateral"}
 SIGNALS = {"fn": "gain-E1", "multi": "multi-metric"}
 
 
-@dataclass(frozen=True)
-class ConfigurationColumns:
-    """A configuration: data set, detector pair, geometry and task."""
-
-    cell: str = column(
+CONFIGURATION = (
+    Column(
+        "cell",
         "The cell; or the configuration in words, if it was made "
         "from another cell's data",
-        "configuration",
-    )
-    dataset: str = column("The data set")
-    cheap: str = column("The cheap mode")
-    full: str = column("The full mode")
-    geometry: str = column("How detections become objects")
-    system: str = column("The downstream system")
-    task: str = column(
-        "longitudinal or lateral; the name of the system if it is neither", "task"
-    )
-    alpha: float = column("Share of inputs that may be escalated")
+        heading="configuration",
+    ),
+    Column("dataset", "The data set"),
+    Column("cheap", "The cheap mode"),
+    Column("full", "The full mode"),
+    Column("geometry", "How detections become objects"),
+    Column("system", "The downstream system"),
+    Column(
+        "task",
+        "longitudinal or lateral; the name of the system if it is neither",
+        heading="task",
+    ),
+    Column("alpha", "Share of inputs that may be escalated"),
+)
+"""A configuration: data set, detector pair, geometry and task."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SignalColumns:
-    """How well the two signals rank."""
+SIGNAL = (
+    Column(
+        "fn_ndg",
+        "nDG of the false-negative gain",
+        heading="nDG FN gain",
+        text=number,
+        bounds="95 %",
+    ),
+    Column("fn_verdict", "Verdict on it against random: better, worse or unresolved"),
+    Column("fn_reason", "Why it is undefined"),
+    Column(
+        "multi_ndg",
+        "nDG of the multi-metric diagnostic, out of fold",
+        heading="nDG multi",
+        text=number,
+        bounds="95 %",
+    ),
+    Column(
+        "multi_verdict", "Verdict on it against random: better, worse or unresolved"
+    ),
+    Column("multi_reason", "Why it is undefined"),
+)
+"""How well the two signals rank."""
 
-    fn_ndg: float | None = column(
-        "nDG of the false-negative gain", "nDG FN gain", number
-    )
-    fn_ndg_lo: float | None = low(heading="95 %")
-    fn_ndg_hi: float | None = high()
-    fn_verdict: str | None = column(
-        "Verdict on it against random: better, worse or unresolved"
-    )
-    fn_reason: str | None = column("Why it is undefined")
-    multi_ndg: float | None = column(
-        "nDG of the multi-metric diagnostic, out of fold", "nDG multi", number
-    )
-    multi_ndg_lo: float | None = low(heading="95 %")
-    multi_ndg_hi: float | None = high()
-    multi_verdict: str | None = column(
-        "Verdict on it against random: better, worse or unresolved"
-    )
-    multi_reason: str | None = column("Why it is undefined")
 
-
-@dataclass(frozen=True)
-class RobustnessRow(HarmColumns, SignalColumns, InputColumns, ConfigurationColumns):
-    """One configuration. None: undefined."""
+COLUMNS = (
+    *CONFIGURATION,
+    *INPUTS,
+    *SIGNAL,
+    *HARM,
+)
+"""One configuration. None: undefined."""
 
 
 class Configuration(NamedTuple):
@@ -116,47 +114,37 @@ class Configuration(NamedTuple):
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
+    cells: Sequence[Cell],
     *,
-    located: Mapping[str, CellSpec] | None = None,
     alpha: float = 0.2,
     units: Units = "all",
-    draws: int | Literal["exact"] = 1000,
+    draws: DrawCount = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
-) -> list[RobustnessRow]:
-    """One row per cell, and one for each further configuration of the cells with data.
+) -> Iterator[Row]:
+    """One row per cell, and one for each further configuration of the cells with data:
+    both geometries and both tasks, whichever of them the cell is.
 
     Args:
-        cells: Cells by name.
-        located: Specifications of the cells with data, by the same names
-            (`cells.located`): both geometries and both tasks are judged there,
-            whichever of them the cell is.
+        cells: The cells.
         alpha: Share of inputs that may be escalated.
         units: Units whose inputs are judged; the diagnostic is fitted out of fold over
             all units of a cell.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Progress reporting.
     """
-    every = list(configurations(cells, located or {}, watch=watch))
-    return [
-        _row(item, units=units, alpha=alpha, draws=draws, seed=seed)
-        for item in watch(every, "perception gains")
-    ]
+    every = list(configurations(cells))
+    if every:
+        for item in cells[0].watch(every, "perception gains"):
+            yield _row(item, units=units, alpha=alpha, draws=draws, seed=seed)
 
 
-def configurations(
-    cells: Mapping[str, BuiltCell],
-    located: Mapping[str, CellSpec],
-    *,
-    watch: Watch = unwatched,
-) -> Iterator[Configuration]:
+def configurations(cells: Sequence[Cell]) -> Iterator[Configuration]:
     """The cells, and the configurations of their data that are not among them."""
-    settings = [_setting(cell.spec) for cell in cells.values()]
-    for name, cell in cells.items():
-        yield Configuration(name, cell.spec, cell.listed, cell.evidence)
-        spec = located.get(name)
+    settings = [_setting(cell.cell.spec) for cell in cells]
+    for at in cells:
+        cell = at.cell
+        yield Configuration(at.name, cell.spec, cell.listed, cell.evidence)
+        spec = at.part("located")
         if spec is None:
             continue
         ends = replace(spec, modes=(spec.modes[0], spec.modes[-1]))
@@ -174,7 +162,7 @@ def configurations(
         missing = [other for other in others if _setting(other) not in settings]
         settings += [_setting(other) for other in missing]
         tables = (
-            variant_tables(missing, cell.listed, watch=watch, label="configurations")
+            variant_tables(missing, cell.listed, watch=at.watch, label="configurations")
             if missing
             else []
         )
@@ -226,9 +214,9 @@ def _row(
     *,
     units: Units,
     alpha: float,
-    draws: int | Literal["exact"],
+    draws: DrawCount,
     seed: int,
-) -> RobustnessRow:
+) -> Row:
     table = configuration.table.restrict(
         list(units_of(configuration.spec.roles, units))
     )
@@ -243,22 +231,25 @@ def _row(
     columns: dict[str, Any] = {}
     for short, signal in SIGNALS.items():
         row = rows_by_signal.get(
-            signal, Row(signal, "selection", alpha, reason=why.get(signal))
+            signal, ResultRow(signal, "selection", alpha, reason=why.get(signal))
         )
-        fields = ("ndg", "ndg_lo", "ndg_hi", "verdict", "reason")
-        columns |= {f"{short}_{field}": getattr(row, field) for field in fields}
-    return RobustnessRow(
-        cell=configuration.name,
-        dataset=configuration.spec.dataset,
-        cheap=configuration.spec.order[0],
-        full=configuration.spec.order[-1],
-        geometry=configuration.spec.geometry,
-        system=configuration.spec.system,
-        task=TASKS.get(configuration.spec.system, configuration.spec.system),
-        alpha=alpha,
+        columns |= {
+            f"{short}_ndg": Estimate(row.ndg, row.ndg_lo, row.ndg_hi),
+            f"{short}_verdict": row.verdict,
+            f"{short}_reason": row.reason,
+        }
+    return {
         **columns,
         **harm(table, drawn),
-    )
+        "cell": configuration.name,
+        "dataset": configuration.spec.dataset,
+        "cheap": configuration.spec.order[0],
+        "full": configuration.spec.order[-1],
+        "geometry": configuration.spec.geometry,
+        "system": configuration.spec.system,
+        "task": TASKS.get(configuration.spec.system, configuration.spec.system),
+        "alpha": alpha,
+    }
 
 
 def _scores(
@@ -283,9 +274,9 @@ def _scores(
     return scores, why
 
 
-def table(rows: Sequence[RobustnessRow]) -> Table:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The rows as a table."""
-    budget = f"{100 * rows[0].alpha:g} %" if rows else "a share"
+    budget = f"{100 * rows[0]['alpha']:g} %" if rows else "a share"
     order = (
         "cell",
         "task",
@@ -293,44 +284,49 @@ def table(rows: Sequence[RobustnessRow]) -> Table:
         "harm_rate",
         "harm_ratio",
         "fn_ndg",
-        "fn_ndg_lo",
         "multi_ndg",
-        "multi_ndg_lo",
     )
     title = f"Ranking by perception gain at {budget}, over configurations"
-    return declared_table(
-        RobustnessRow, rows, title, notes=list(_notes(rows)), order=order
-    )
+    columns = without_intervals(only(COLUMNS, *order), "harm_rate", "harm_ratio")
+    return [printed(title, columns, rows, notes=list(_notes(rows)))]
 
 
-def _notes(rows: Sequence[RobustnessRow]) -> Iterator[str]:
+def _notes(rows: Sequence[Row]) -> Iterator[str]:
     yield (
         "FN gain: reduction in missed objects; multi: boosted trees over all "
         "perception errors, out of fold. Both know the reference."
     )
-    gains = [row.fn_ndg for row in rows if row.fn_ndg is not None]
+    gains = [row["fn_ndg"].value for row in rows if row["fn_ndg"].value is not None]
     if gains:
         yield (
             f"The FN gain reaches at most {number(max(gains))} and is negative in "
             f"{sum(gain < 0 for gain in gains)} of {len(gains)} configurations."
         )
     reasons = [
-        f"{row.cell}: {why}."
+        f"{row['cell']}: {why}."
         for row in rows
-        for why in (row.fn_reason, row.multi_reason)
+        for why in (row["fn_reason"], row["multi_reason"])
         if why
     ]
     yield from dict.fromkeys(reasons)
 
 
-ROBUSTNESS = declare(
-    __name__,
+ROBUSTNESS = Analysis(
+    name="robustness",
     shows="Show signals over sixteen configurations",
     paper="robustness",
     example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode "
-        "RRC=RRC.parquet"
+        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
+        "--mode RRC=RRC.parquet"
     ),
     judges=True,
     by="pair",
+    details=(
+        "What ranking by perception gain is worth over sixteen configurations of "
+        "system, geometry and corridor. Other geometries and systems need the data."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    asks=("located",),
+    tables=tables,
 )

@@ -12,7 +12,7 @@ loss on test units from the first, by cell and pooled.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -28,11 +28,12 @@ from deepval.judging.differences import as_shares
 from deepval.judging.pairs import Basis, Contender, basis, contenders
 from deepval.judging.pooled import Pair, mean_if_all, over_pairs, shared_draws
 from deepval.judging.tie_expectations import inclusion
-from deepval.paper.analysis import Option, declare
-from deepval.paper.row_columns import column, high, loss_table, loss_title, low
+from deepval.paper.analysis import Analysis, Option
+from deepval.paper.columns import loss_title
+from deepval.paper.study import FREE, Cell, DrawCount, loss_table, of_each, watched
+from deepval.paper.tidy import NOT_PRINTED, Column, Dots, Estimate, Row
 from deepval.perception.reported.losses import LOSSES, perception_gains
-from deepval.progress import Watch, unwatched
-from deepval.report.charts import Chart, Dot, shares
+from deepval.report.charts import Dot, shares
 from deepval.report.figures.gain_figures import estimates
 from deepval.report.text_tables import (
     Table,
@@ -43,13 +44,11 @@ from deepval.report.text_tables import (
     percent,
     quantity,
 )
-from deepval.results import HEADLINE, BudgetKey, known, row_from
+from deepval.results import HEADLINE, BudgetKey, known
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable, quota
 
 RANDOM = "random"
-FREE = (RANDOM, "uncertainty", "criticality", "ego-speed")
-"""Signals without a fit."""
 POOLS = ("target-free", "learned", "diagnostics")
 """Pools of signals; each contains those before it: signals without a fit, fitted
 allocators, diagnostics.
@@ -200,64 +199,69 @@ def too_few(table: ValueTable, fewest: int, units: str) -> str | None:
 BY_DECISION = "chosen by decision gain"
 
 
-@dataclass(frozen=True)
-class RegretRow:
-    """What choosing by one perception gain costs at one budget, in a cell or as the
+COLUMNS = (
+    Column("cell", "The cell; None in the mean over cells"),
+    Column("cells", "Number of cells; 0 if the cell is not scored"),
+    Column("pool", "The signals to choose from"),
+    Column("loss", "The perception loss whose decrease chooses: E1 to E8"),
+    Column("alpha", "Share of inputs that may be escalated"),
+    Column(
+        "by_perception",
+        "Signals with the largest perception gain on the validation units, several if "
+        "tied; empty in a mean",
+    ),
+    Column(
+        "by_decision", "Signals with the largest decision gain on the validation units"
+    ),
+    Column("alike", "Cells in which both choose the same"),
+    Column(
+        "gain_perception",
+        "Gain on the test units of the choice by perception, as a share of the "
+        "all-cheap loss",
+    ),
+    Column("gain_decision", "The same gain of the choice by decision"),
+    Column(
+        "regret",
+        "gain_decision - gain_perception, paired; the mean over tied signals",
+        bounds=NOT_PRINTED,
+    ),
+    Column("ndg_regret", "The same difference in nDG", bounds=NOT_PRINTED),
+    Column(
+        "verdict",
+        "better if choosing by decision gain is ahead, worse if choosing by "
+        "perception gain is ahead, or unresolved",
+    ),
+    Column("cells_better", "Cells with the verdict better"),
+    Column("cells_worse", "Cells with the verdict worse"),
+    Column("draws", "Number of draws"),
+    Column(
+        "dropped", "Draws without a positive all-cheap loss, which cannot be compared"
+    ),
+    Column("ndg_dropped", "Draws left out of the nDG interval"),
+    Column("reason", "Why something is None"),
+)
+"""What choosing by one perception gain costs at one budget, in a cell or as the
     equal-weight mean over cells.
     """
 
-    cell: str | None = column("The cell; None in the mean over cells")
-    cells: int = column("Number of cells; 0 if the cell is not scored")
-    pool: str = column("The signals to choose from")
-    loss: str = column("The perception loss whose decrease chooses: E1 to E8")
-    alpha: float = column("Share of inputs that may be escalated")
-    by_perception: tuple[str, ...] = column(
-        "Signals with the largest perception gain on the validation units, several if "
-        "tied; empty in a mean",
-        default=(),
-    )
-    by_decision: tuple[str, ...] = column(
-        "Signals with the largest decision gain on the validation units", default=()
-    )
-    alike: int = column("Cells in which both choose the same", default=0)
-    gain_perception: float | None = column(
-        "Gain on the test units of the choice by perception, as a share of the "
-        "all-cheap loss",
-        default=None,
-    )
-    gain_decision: float | None = column(
-        "The same gain of the choice by decision", default=None
-    )
-    regret: float | None = column(
-        "gain_decision - gain_perception, paired; the mean over tied signals",
-        default=None,
-    )
-    regret_lo: float | None = low(
-        "Lower end of its 95 % interval over units, drawn once "
-        "for all cells of a data set",
-        default=None,
-    )
-    regret_hi: float | None = high(default=None)
-    ndg_regret: float | None = column("The same difference in nDG", default=None)
-    ndg_regret_lo: float | None = low(
-        "Lower end of its 95 % interval; draws with a small "
-        "prize in any cell are left out",
-        default=None,
-    )
-    ndg_regret_hi: float | None = high(default=None)
-    verdict: str | None = column(
-        "better if choosing by decision gain is ahead, worse if choosing by "
-        "perception gain is ahead, or unresolved",
-        default=None,
-    )
-    cells_better: int = column("Cells with the verdict better", default=0)
-    cells_worse: int = column("Cells with the verdict worse", default=0)
-    draws: int = column("Number of draws", default=0)
-    dropped: int = column(
-        "Draws without a positive all-cheap loss, which cannot be compared", default=0
-    )
-    ndg_dropped: int = column("Draws left out of the nDG interval", default=0)
-    reason: str | None = column("Why something is None", default=None)
+
+NOT_SCORED: Row = {
+    "cells": 0,
+    "by_perception": (),
+    "by_decision": (),
+    "alike": 0,
+    "gain_perception": None,
+    "gain_decision": None,
+    "regret": Estimate(),
+    "ndg_regret": Estimate(),
+    "verdict": None,
+    "cells_better": 0,
+    "cells_worse": 0,
+    "draws": 0,
+    "dropped": 0,
+    "ndg_dropped": 0,
+}
+"""What the row of a cell has that is not scored."""
 
 
 @dataclass(frozen=True)
@@ -281,45 +285,48 @@ class _Choice:
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
-    scores: Mapping[str, Mapping[str, Scored]],
+    cells: Sequence[Cell],
     *,
     losses: Losses = None,
     alphas: Sequence[float] = LEVELS,
-    draws: int | Literal["exact"] = 1000,
+    draws: DrawCount = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
-) -> list[RegretRow]:
+) -> Iterator[Row]:
     """Per pool, perception loss and budget: the mean over cells, then each cell.
 
     Args:
-        cells: Cells by name, of one or several data sets.
-        scores: Per cell, scores of all inputs by signals and by allocators fitted on
-            the training units.
+        cells: The cells, of one or several data sets.
         losses: Perception losses to choose by; None for all that a cell's modes define.
         alphas: Shares of inputs that may be escalated.
         draws: Number of draws of units, or "exact".
         seed: Their seed; each data set uses a child seed.
-        watch: Progress reporting.
     """
     budgets = [Selection(alpha) for alpha in alphas]
-    reasons = {name: not_chosen_on(cell) for name, cell in cells.items()}
-    scored = {name: cell for name, cell in cells.items() if reasons[name] is None}
+    reasons = {cell.name: not_chosen_on(cell.cell) for cell in cells}
+    scored = [cell for cell in cells if reasons[cell.name] is None]
     if not scored:
         words = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise InputError(f"There must be a cell to choose on; found none ({words}).")
-    seeds = shared_seeds(scored, seed)
+    scores = of_each(cells, "train_scores")
+    seeds = shared_seeds({cell.name: cell.cell for cell in scored}, seed)
     choices: dict[str, dict[_Setting, _Choice]] = {}
-    for name, cell in watch(list(scored.items()), "choosing"):
-        choices[name] = dict(
-            _choices(
-                name, cell, scores[name], losses, budgets, draws=draws, seed=seeds[name]
-            )
+    for cell in watched(scored, "choosing"):
+        name = cell.name
+        own = _choices(
+            name,
+            cell.cell,
+            scores[name],
+            losses,
+            budgets,
+            draws=draws,
+            seed=seeds[name],
         )
+        choices[name] = dict(own)
     settings = list(
         dict.fromkeys(setting for own in choices.values() for setting in own)
     )
-    return [row for setting in settings for row in _rows(setting, choices, reasons)]
+    for setting in settings:
+        yield from _rows(setting, choices, reasons)
 
 
 def not_chosen_on(cell: BuiltCell) -> str | None:
@@ -338,7 +345,7 @@ def _choices(
     losses: Sequence[str] | None,
     budgets: Sequence[Budget],
     *,
-    draws: int | Literal["exact"],
+    draws: DrawCount,
     seed: int,
 ) -> Iterator[tuple[_Setting, _Choice]]:
     validation, test = loss_table(cell, "validation"), loss_table(cell, "test")
@@ -402,7 +409,7 @@ def _rows(
     setting: _Setting,
     choices: Mapping[str, Mapping[_Setting, _Choice]],
     reasons: Mapping[str, str | None],
-) -> Iterator[RegretRow]:
+) -> Iterator[Row]:
     chosen = {name: item[setting] for name, item in choices.items() if setting in item}
     bases = {name: choice.pair.held for name, choice in chosen.items()}
     shared_draws(bases)
@@ -412,12 +419,16 @@ def _rows(
             yield _row(name, setting, [chosen[name]])
         else:
             words = reason or f"no {setting.loss} or no such pool there"
-            yield RegretRow(
-                name, 0, setting.pool, setting.loss, setting.alpha, reason=words
-            )
+            yield NOT_SCORED | {
+                "cell": name,
+                "pool": setting.pool,
+                "loss": setting.loss,
+                "alpha": setting.alpha,
+                "reason": words,
+            }
 
 
-def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice]) -> RegretRow:
+def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice]) -> Row:
     key, names = (
         BudgetKey("selection", setting.alpha),
         (BY_DECISION, f"chosen by {setting.loss}"),
@@ -428,26 +439,27 @@ def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice]) -> Regr
         _gain([pair.one for pair in pairs], pairs),
         _gain([pair.other for pair in pairs], pairs),
     ]
-    return row_from(
-        over,
-        RegretRow,
-        cell=name,
-        cells=len(chosen),
-        pool=setting.pool,
-        loss=setting.loss,
-        alpha=setting.alpha,
-        by_perception=chosen[0].by_perception if name is not None else (),
-        by_decision=chosen[0].by_decision if name is not None else (),
-        alike=sum(choice.by_perception == choice.by_decision for choice in chosen),
-        gain_perception=gains[1],
-        gain_decision=gains[0],
-        regret=over.difference,
-        regret_lo=over.lo,
-        regret_hi=over.hi,
-        ndg_regret=over.ndg_difference,
-        ndg_regret_lo=over.ndg_lo,
-        ndg_regret_hi=over.ndg_hi,
-    )
+    return {
+        "cell": name,
+        "cells": len(chosen),
+        "pool": setting.pool,
+        "loss": setting.loss,
+        "alpha": setting.alpha,
+        "by_perception": chosen[0].by_perception if name is not None else (),
+        "by_decision": chosen[0].by_decision if name is not None else (),
+        "alike": sum(choice.by_perception == choice.by_decision for choice in chosen),
+        "gain_perception": gains[1],
+        "gain_decision": gains[0],
+        "regret": Estimate(over.difference, over.lo, over.hi),
+        "ndg_regret": Estimate(over.ndg_difference, over.ndg_lo, over.ndg_hi),
+        "verdict": over.verdict,
+        "cells_better": over.cells_better,
+        "cells_worse": over.cells_worse,
+        "draws": over.draws,
+        "dropped": over.dropped,
+        "ndg_dropped": over.ndg_dropped,
+        "reason": over.reason,
+    }
 
 
 def _gain(chosen: Sequence[Contender], pairs: Sequence[Pair]) -> float | None:
@@ -462,7 +474,7 @@ def _gain(chosen: Sequence[Contender], pairs: Sequence[Pair]) -> float | None:
     return mean_if_all(parts)
 
 
-def table(rows: Sequence[RegretRow]) -> Table:
+def table(rows: Sequence[Row]) -> Table:
     """The means over cells, a section for each pool and perception loss."""
     header = (
         "chosen by",
@@ -475,8 +487,8 @@ def table(rows: Sequence[RegretRow]) -> Table:
         "verdict",
     )
     means = sorted(
-        (row for row in rows if row.cell is None),
-        key=lambda row: (POOLS.index(row.pool), row.loss),
+        (row for row in rows if row["cell"] is None),
+        key=lambda row: (POOLS.index(row["pool"]), row["loss"]),
     )
     sections = [
         tuple(
@@ -491,14 +503,18 @@ def table(rows: Sequence[RegretRow]) -> Table:
         "the all-cheap loss. verdict: of choosing by decision gain.",
         "alike: cells in which both choose the same.",
         *sorted(
-            {f"Without {row.cell}: {row.reason}." for row in rows if not row.cells}
+            {
+                f"Without {row['cell']}: {row['reason']}."
+                for row in rows
+                if not row["cells"]
+            }
         ),
     ]
     title = "Selection regret: what choosing by perception gain costs"
     return Table(title, header, tuple(sections), tuple(notes), ("nDG 95 %", "nDG"))
 
 
-def cells_table(rows: Sequence[RegretRow]) -> Table:
+def cells_table(rows: Sequence[Row]) -> Table:
     """Every cell at the headline budget, by the paper's two perception losses if the
     rows have them.
     """
@@ -513,19 +529,24 @@ def cells_table(rows: Sequence[RegretRow]) -> Table:
         "verdict",
     )
     at = min(
-        (row.alpha for row in rows),
+        (row["alpha"] for row in rows),
         key=lambda alpha: (abs(alpha - HEADLINE), alpha),
         default=HEADLINE,
     )
-    losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
+    losses = {row["loss"] for row in rows} & set(HEADLINES) or {
+        row["loss"] for row in rows
+    }
     alone = [
         row
         for row in rows
-        if row.cell is not None and row.cells and row.alpha == at and row.loss in losses
+        if row["cell"] is not None
+        and row["cells"]
+        and row["alpha"] == at
+        and row["loss"] in losses
     ]
     sections = []
-    for cell in dict.fromkeys(row.cell or "" for row in alone):
-        members = [row for row in alone if row.cell == cell]
+    for cell in dict.fromkeys(row["cell"] or "" for row in alone):
+        members = [row for row in alone if row["cell"] == cell]
         sections.append(
             tuple(
                 _line(row, (cell if i == 0 else "", *_alone(row)))
@@ -539,56 +560,59 @@ def cells_table(rows: Sequence[RegretRow]) -> Table:
     )
 
 
-def tables(rows: Sequence[RegretRow]) -> list[Table]:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The means over cells, then the cells."""
     return [table(rows), cells_table(rows)]
 
 
-def _heading(row: RegretRow) -> str:
-    return f"{loss_title(row.loss)}, {row.pool}, mean of {quantity(row.cells, 'cell')}"
+def _heading(row: Row) -> str:
+    cells = quantity(row["cells"], "cell")
+    return f"{loss_title(row['loss'])}, {row['pool']}, mean of {cells}"
 
 
-def _mean(row: RegretRow) -> tuple[str, ...]:
-    ndg = number(row.ndg_regret), interval(row.ndg_regret_lo, row.ndg_regret_hi)
-    return percent(row.alpha, 0), str(row.alike), *_regret(row), *ndg, row.verdict or ""
+def _mean(row: Row) -> tuple[str, ...]:
+    ndg = (
+        number(row["ndg_regret"].value),
+        interval(row["ndg_regret"].low, row["ndg_regret"].high),
+    )
+    return (
+        percent(row["alpha"], 0),
+        str(row["alike"]),
+        *_regret(row),
+        *ndg,
+        row["verdict"] or "",
+    )
 
 
-def _alone(row: RegretRow) -> tuple[str, ...]:
-    chosen = " or ".join(row.by_perception), " or ".join(row.by_decision)
-    return row.loss, row.pool, *chosen, *_regret(row), row.verdict or ""
+def _alone(row: Row) -> tuple[str, ...]:
+    chosen = " or ".join(row["by_perception"]), " or ".join(row["by_decision"])
+    return row["loss"], row["pool"], *chosen, *_regret(row), row["verdict"] or ""
 
 
-def _regret(row: RegretRow) -> tuple[str, str]:
-    return percent(row.regret), interval(row.regret_lo, row.regret_hi, percent)
+def _regret(row: Row) -> tuple[str, str]:
+    return percent(row["regret"].value), interval(
+        row["regret"].low, row["regret"].high, percent
+    )
 
 
-def _line(row: RegretRow, texts: Sequence[str]) -> tuple[TableCell, ...]:
-    mark = mark_of(row.verdict)
+def _line(row: Row, texts: Sequence[str]) -> tuple[TableCell, ...]:
+    mark = mark_of(row["verdict"])
     return tuple(
-        TableCell(text, mark if text == percent(row.regret) else "") for text in texts
+        TableCell(text, mark if text == percent(row["regret"].value) else "")
+        for text in texts
     )
 
 
-def chart(rows: Sequence[RegretRow]) -> Chart:
-    """The mean over cells by budget and pool, by the paper's two perception losses if
-    the rows have them.
+def charted(rows: Sequence[Row]) -> list[Row]:
+    """The means over cells by the paper's two perception losses if the rows have
+    them.
     """
-    losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
-    means = [row for row in rows if row.cell is None and row.loss in losses]
-    dots = (
-        Dot(
-            f"{row.loss}, {row.alpha:.0%}",
-            row.pool,
-            row.regret,
-            row.regret_lo,
-            row.regret_hi,
-        )
-        for row in sorted(means, key=lambda row: (row.loss, row.alpha))
-    )
-    return shares("Regret, of the all-cheap loss", dots, line=0.0)
+    losses = {row["loss"] for row in rows}
+    shown = losses & set(HEADLINES) or losses
+    return [row for row in rows if row["cell"] is None and row["loss"] in shown]
 
 
-def figure(rows: Sequence[RegretRow]) -> Any:
+def figure(rows: Sequence[Row]) -> Any:
     """The regret of choosing by misses among signals without a fit, at the headline
     budget: cells, then their mean.
 
@@ -597,31 +621,49 @@ def figure(rows: Sequence[RegretRow]) -> Any:
     own = [
         row
         for row in rows
-        if row.cells and (row.pool, row.loss) == (POOLS[0], HEADLINES[0])
+        if row["cells"] and (row["pool"], row["loss"]) == (POOLS[0], HEADLINES[0])
     ]
     at = min(
-        (row.alpha for row in own),
+        (row["alpha"] for row in own),
         key=lambda alpha: (abs(alpha - HEADLINE), alpha),
         default=HEADLINE,
     )
     dots = [
         Dot(
-            row.cell or f"pooled ({quantity(row.cells, 'cell')})",
-            " or ".join(row.by_decision) or "pooled",
-            *(row.regret, row.regret_lo, row.regret_hi),
+            row["cell"] or f"pooled ({quantity(row['cells'], 'cell')})",
+            " or ".join(row["by_decision"]) or "pooled",
+            *(row["regret"].value, row["regret"].low, row["regret"].high),
         )
-        for row in sorted(own, key=lambda row: row.cell is None)
-        if row.alpha == at
+        for row in sorted(own, key=lambda row: row["cell"] is None)
+        if row["alpha"] == at
     ]
     return estimates(shares(f"Regret of choosing by misses at {percent(at, 0)}", dots))
 
 
-SELECTION_REGRET = declare(
-    __name__,
+SELECTION_REGRET = Analysis(
+    name="selection-regret",
     shows="Show the cost of selecting by perception gain",
     see="definitions.md#choosing-an-allocator",
     paper="selection regret",
     example="cells/braking-monocular cells/braking-oracle --loss E1 --loss E8",
-    takes={"cells": "cells", "scores": "train_scores"},
+    asks=("train_scores",),
     judges=True,
+    details=(
+        "Allocators selected on validation units by perception gain and by decision "
+        "gain, and the loss on test units from the first, by cell and pooled."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    tables=tables,
+    figure=figure,
+    charts=[
+        Dots(
+            "Regret, of the all-cheap loss",
+            {"{pool}": "regret"},
+            label="{loss}, {alpha:.0%}",
+            line=0.0,
+            sort=("loss", "alpha"),
+            of=charted,
+        )
+    ],
 )

@@ -11,28 +11,16 @@ that change plans need the data.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Annotated, Literal
+from typing import Annotated
 
 from deepval import checks
-from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
-from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analysis import Option, declare
-from deepval.paper.row_columns import (
-    CellColumns,
-    HarmColumns,
-    InputColumns,
-    Units,
-    cell_columns,
-    column,
-    declared_table,
-    harm,
-    loss_table,
-    share,
-)
-from deepval.progress import Watch, unwatched
+from deepval.paper.analysis import Analysis, Option
+from deepval.paper.columns import CELL, HARM, INPUTS, harm, no_harm
+from deepval.paper.study import Cell, DrawCount, Units
+from deepval.paper.tidy import Column, Row, only, printed, share
 from deepval.report.text_tables import Table, lines_of, number
 from deepval.systems import SYSTEMS
 from deepval.tables.terms import align, with_losses
@@ -63,29 +51,35 @@ ASKED = "asked for"
 """The group of constants that the user asks for."""
 
 
-@dataclass(frozen=True)
-class ConstantColumns(CellColumns):
-    """A cell and one constant of its downstream system."""
-
-    group: str = column(
+CONSTANT = (
+    *CELL,
+    Column(
+        "group",
         "Group of the constant: weights or corridor as in the paper's "
-        "table, or asked for"
-    )
-    constant: str = column("The constant", "constant")
-    value: float = column(
-        "Its value",
+        "table, or asked for",
+    ),
+    Column("constant", "The constant", heading="constant"),
+    Column(
         "value",
-        of_row=lambda row: f"{row.value:g}{' (own)' if row.own else ''}",
-    )
-    own: bool = column("Whether this is the cell's own value")
-    acts_anew: bool = column(
-        "Whether the constant changes plans, so that losses cannot be recombined"
-    )
+        "Its value",
+        heading="value",
+        text_of_row=lambda row: f"{row['value']:g}{' (own)' if row['own'] else ''}",
+    ),
+    Column("own", "Whether this is the cell's own value"),
+    Column(
+        "acts_anew",
+        "Whether the constant changes plans, so that losses cannot be recombined",
+    ),
+)
+"""A cell and one constant of its downstream system."""
 
 
-@dataclass(frozen=True)
-class SensitivityRow(HarmColumns, InputColumns, ConstantColumns):
-    """A cell with one constant at one value; counts and harm are None if they need data
+COLUMNS = (
+    *CONSTANT,
+    *INPUTS,
+    *HARM,
+)
+"""A cell with one constant at one value; counts and harm are None if they need data
     that is missing.
     """
 
@@ -118,9 +112,8 @@ def _vary(texts: Sequence[str]) -> dict[str, list[float]] | None:
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
+    cells: Sequence[Cell],
     *,
-    located: Mapping[str, CellSpec] | None = None,
     vary: Annotated[
         Mapping[str, Sequence[float]] | None,
         Option(
@@ -130,34 +123,37 @@ def rows(
         ),
     ] = None,
     units: Units = "all",
-    draws: int | Literal["exact"] = 1000,
+    draws: DrawCount = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
-) -> list[SensitivityRow]:
+) -> Iterator[Row]:
     """One row per cell, constant and value.
 
     Args:
-        cells: Cells by name.
-        located: Specifications of the cells with data, by the same names
-            (`cells.located`).
+        cells: The cells.
         vary: Values by constant; every cell's system must have these constants. None
             for the paper's.
         units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Progress reporting.
     """
-    records = []
-    for name, cell in cells.items():
-        like, spec = loss_table(cell, units), (located or {}).get(name)
-        variants = list(_variants(cell.spec, vary))
-        tables = _tables(cell, like, spec, variants=variants, watch=watch)
-        drawn = make_draws(len(like.unit_ids), draws, seed)
-        records += [
-            _row(name, cell, variant, tables.get(variant), drawn)
-            for variant in variants
-        ]
-    return records
+    for cell in cells:
+        inputs = cell.inputs(units, draws, seed)
+        variants = list(_variants(cell.cell.spec, vary))
+        tables = _tables(cell, inputs.table, variants)
+        for variant in variants:
+            # Without its data, what changes plans cannot be judged.
+            harm_of_variant = no_harm()
+            if variant in tables:
+                harm_of_variant = harm(tables[variant], inputs.draws)
+            yield {
+                **cell.description,
+                "group": variant.group,
+                "constant": variant.constant,
+                "value": variant.value,
+                "own": variant.own,
+                "acts_anew": variant.term is None,
+                **harm_of_variant,
+            }
 
 
 def _variants(
@@ -193,24 +189,20 @@ def _variants(
 
 
 def _tables(
-    cell: BuiltCell,
-    like: ValueTable,
-    spec: CellSpec | None,
-    *,
-    variants: Sequence[_Variant],
-    watch: Watch,
+    cell: Cell, like: ValueTable, variants: Sequence[_Variant]
 ) -> dict[_Variant, ValueTable]:
     """The losses of every variant that can be judged, recombined from terms or planned
     again.
     """
     reweighted = [variant for variant in variants if variant.term is not None]
     anew = [variant for variant in variants if variant.term is None]
-    terms = align(like, cell.terms) if reweighted else None
+    terms = align(like, cell.cell.terms) if reweighted else None
     tables_by_variant = {
         variant: with_losses(like, terms.reweight({variant.term: variant.value}))
         for variant in reweighted
         if terms is not None and variant.term is not None
     }
+    spec = cell.part("located")
     if spec is None or not anew:
         return tables_by_variant
     ends = replace(spec, modes=(spec.modes[0], spec.modes[-1]))
@@ -218,31 +210,12 @@ def _tables(
         with_changes(ends, {variant.constant: variant.value}) for variant in anew
     ]
     tables = variant_tables(
-        changed, like, watch=watch, label=f"variants of {spec.system}"
+        changed, like, watch=cell.watch, label=f"variants of {spec.system}"
     )
     return tables_by_variant | dict(zip(anew, tables, strict=True))
 
 
-def _row(
-    name: str,
-    cell: BuiltCell,
-    variant: _Variant,
-    table: ValueTable | None,
-    draws: Draws,
-) -> SensitivityRow:
-    counts = {} if table is None else harm(table, draws)
-    return SensitivityRow(
-        **cell_columns(name, cell),
-        group=variant.group,
-        constant=variant.constant,
-        value=variant.value,
-        own=variant.own,
-        acts_anew=variant.term is None,
-        **counts,
-    )
-
-
-def table(rows: Sequence[SensitivityRow]) -> Table:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The rows as a table, and below them the range of each group, as the paper has
     it.
     """
@@ -257,7 +230,7 @@ def table(rows: Sequence[SensitivityRow]) -> Table:
         )
         for (cell, group), rates, ratios in _ranges(rows)
     ]
-    lacking = sorted({row.cell for row in rows if row.inputs is None})
+    lacking = sorted({row["cell"] for row in rows if row["inputs"] is None})
     notes = [
         (
             "One constant at a time; the range of a group is over its values, the "
@@ -275,28 +248,36 @@ def table(rows: Sequence[SensitivityRow]) -> Table:
         "value",
         "affected",
         "harm_rate",
-        "harm_rate_lo",
         "harm_ratio",
-        "harm_ratio_lo",
     )
     title = "Harm under other loss weights and corridors"
-    by_value = declared_table(SensitivityRow, rows, title, notes=notes, order=order)
-    return replace(
-        by_value, sections=by_value.sections + (lines_of(ranges) if ranges else ())
-    )
+    by_value = printed(title, only(COLUMNS, *order), rows, notes=notes)
+    return [
+        replace(
+            by_value, sections=by_value.sections + (lines_of(ranges) if ranges else ())
+        )
+    ]
 
 
 def _ranges(
-    rows: Sequence[SensitivityRow],
+    rows: Sequence[Row],
 ) -> Iterator[tuple[tuple[str, str], list[float], list[float]]]:
     """Harm rates and harm ratios by cell and group of constants; only groups in which
     every value was judged.
     """
-    for key, members in groupby(rows, key=lambda row: (row.cell, row.group)):
+    for key, members in groupby(rows, key=lambda row: (row["cell"], row["group"])):
         group_rows = list(members)
-        rates = [row.harm_rate for row in group_rows if row.harm_rate is not None]
-        ratios = [row.harm_ratio for row in group_rows if row.harm_ratio is not None]
-        if all(row.inputs is not None for row in group_rows) and rates and ratios:
+        rates = [
+            row["harm_rate"].value
+            for row in group_rows
+            if row["harm_rate"].value is not None
+        ]
+        ratios = [
+            row["harm_ratio"].value
+            for row in group_rows
+            if row["harm_ratio"].value is not None
+        ]
+        if all(row["inputs"] is not None for row in group_rows) and rates and ratios:
             yield key, rates, ratios
 
 
@@ -306,13 +287,21 @@ def _range(
     return f"{form(min(values))} to {form(max(values))}", ""
 
 
-SENSITIVITY = declare(
-    __name__,
+SENSITIVITY = Analysis(
+    name="sensitivity",
     shows="Show harm under other loss weights and corridors",
     paper="loss and corridor sensitivity",
     example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode "
-        "RRC=RRC.parquet"
+        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
+        "--mode RRC=RRC.parquet"
     ),
     by="cell",
+    details=(
+        "Harm under other weights of the loss and other corridor widths, one at a "
+        "time. Settings that change plans need the data."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    asks=("located",),
+    tables=tables,
 )

@@ -1,137 +1,113 @@
-"""Cells -> how many escalations help and how many harm, and how much: docs/analyses.md.
+"""How many escalations help, how many harm, and how much.
 
-These are the paper's tables of signs and, for cells that differ in geometry alone, its
-oracle-geometry control.
+V is the decision value of an input: loss of the cheap mode less loss of the full mode.
 
-Affected and harmed inputs, the harm ratio, and the shares of the all-cheap loss that
-escalating everything and the oracle remove, with intervals over units.
+    harm rate  = inputs with V < 0 / inputs with V != 0
+    harm ratio = sum of |V| over V < 0 / sum of V over V > 0
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
-from deepval.cells.folder import BuiltCell
-from deepval.judging.draws import make_draws
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    CellColumns,
-    HarmColumns,
-    InputColumns,
-    Units,
-    cell_columns,
-    column,
-    declared_table,
-    harm,
-    loss_table,
-)
-from deepval.progress import Watch, unwatched
-from deepval.report.charts import Chart, Dot, shares
-from deepval.report.text_tables import Table, almost_zero, percent
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import CELL, HARM, INPUTS, harm
+from deepval.paper.study import Cell, DrawCount, Units
+from deepval.paper.tidy import Column, Dots, Row
+from deepval.report.text_tables import almost_zero, percent
 from deepval.results import known
 
-DAGGER = "†"
-"""Mark of cells whose budget binds."""
-
-
-@dataclass(frozen=True)
-class SignRow(HarmColumns, InputColumns, CellColumns):
-    """What escalating every input of a cell does."""
-
-    cheap_loss: float = column("The all-cheap loss")
-    all_full_share: float | None = column(
-        "Share of the all-cheap loss that escalating everything removes",
-        "all-full",
-        percent,
-    )
-    alpha: float = column("Share of inputs that the oracle may escalate")
-    oracle_share: float | None = column(
-        "Share of the all-cheap loss that the oracle removes",
-        "oracle",
-        of_row=lambda row: percent(row.oracle_share) + DAGGER * row.binding,
-    )
-    binding: bool = column(
-        "Whether the budget binds: more inputs are helped than the oracle may escalate"
-    )
+BINDS = "†"
+"""Mark of a budget that binds."""
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
+    cells: Sequence[Cell],
     *,
     units: Units = "all",
     alpha: float = 0.2,
-    draws: int | Literal["exact"] = 1000,
+    draws: DrawCount = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
-) -> list[SignRow]:
-    """One row per cell, over the inputs of the named units."""
-    return [
-        _row(name, cell, units=units, alpha=alpha, draws=draws, seed=seed)
-        for name, cell in watch(list(cells.items()), "signs")
-    ]
+) -> Iterator[Row]:
+    """One row per cell."""
+    for cell in cells:
+        inputs = cell.inputs(units, draws, seed)
+        # The oracle escalates at most this share, and only inputs that it helps.
+        summary = inputs.table.summary(alpha)
+        yield {
+            **cell.description,
+            **harm(inputs.table, inputs.draws),
+            "cheap_loss": summary.cheap_loss,
+            "all_full_share": known(summary.all_full_share),
+            "alpha": alpha,
+            "oracle_share": known(summary.oracle_share),
+            "binding": summary.budget_binds,
+        }
 
 
-def _row(
-    name: str,
-    cell: BuiltCell,
-    *,
-    units: Units,
-    alpha: float,
-    draws: int | Literal["exact"],
-    seed: int,
-) -> SignRow:
-    table = loss_table(cell, units)
-    summary = table.summary(alpha)
-    return SignRow(
-        **cell_columns(name, cell),
-        **harm(table, make_draws(len(table.unit_ids), draws, seed)),
-        cheap_loss=summary.cheap_loss,
-        all_full_share=known(summary.all_full_share),
-        alpha=alpha,
-        oracle_share=known(summary.oracle_share),
-        binding=summary.budget_binds,
-    )
+def oracle_text(row: Row) -> str:
+    """The oracle's share, marked where the budget binds."""
+    mark = BINDS if row["binding"] else ""
+    return percent(row["oracle_share"]) + mark
 
 
-def table(rows: Sequence[SignRow]) -> Table:
-    """The rows as a table."""
-    notes = [
-        f"{row.cell}: {row.draws_dropped} of {row.draws} draws without any benefit "
-        "are left out of the harm ratio's interval."
-        for row in rows
-        if row.draws_dropped
-    ]
-    notes += [
-        f"{row.cell}: {why}."
-        for row in rows
-        if (why := almost_zero(row.cheap_loss, row.all_full_share, row.oracle_share))
-    ]
-    if any(row.binding for row in rows):
-        notes.append(
-            f"{DAGGER}: the budget binds: more inputs are helped "
-            "than the oracle may escalate."
-        )
-    return declared_table(SignRow, rows, "What escalating everything does", notes=notes)
-
-
-def chart(rows: Sequence[SignRow]) -> Chart:
-    """Harm rate and harm ratio of each cell."""
-    return shares(
-        "Harmed share of affected inputs",
-        (
-            Dot(
-                row.cell, "harm rate", row.harm_rate, row.harm_rate_lo, row.harm_rate_hi
+def notes(rows: Sequence[Row]) -> Iterator[str]:
+    """What the table leaves out, and its mark."""
+    for row in rows:
+        if row["draws_dropped"]:
+            yield (
+                f"{row['cell']}: {row['draws_dropped']} of {row['draws']} draws "
+                "without any benefit are left out of the harm ratio's interval."
             )
-            for row in rows
-        ),
-        line=0.5,
-    )
+    for row in rows:
+        # A share of a loss near zero is a huge number that means nothing.
+        why = almost_zero(row["cheap_loss"], row["all_full_share"], row["oracle_share"])
+        if why:
+            yield f"{row['cell']}: {why}."
+    if any(row["binding"] for row in rows):
+        yield (
+            f"{BINDS}: the budget binds: more inputs are helped than the oracle may "
+            "escalate."
+        )
 
 
-SIGNS = declare(
-    __name__,
+SIGNS = Analysis(
+    name="signs",
     shows="Count helpful and harmful escalations",
     paper="tables of signs, oracle-geometry control",
     example="cells/braking-monocular cells/braking-oracle",
     by="cell",
+    details=(
+        "Affected and harmed inputs, the harm ratio, and the shares of the all-cheap "
+        "loss that escalating everything and the oracle remove, with intervals over "
+        "units."
+    ),
+    rows=rows,
+    columns=(
+        *CELL,
+        *INPUTS,
+        *HARM,
+        Column("cheap_loss", "The all-cheap loss"),
+        Column(
+            "all_full_share",
+            "Share of the all-cheap loss that escalating everything removes",
+            heading="all-full",
+            text=percent,
+        ),
+        Column("alpha", "Share of inputs that the oracle may escalate"),
+        Column(
+            "oracle_share",
+            "Share of the all-cheap loss that the oracle removes",
+            heading="oracle",
+            text_of_row=oracle_text,
+        ),
+        Column(
+            "binding",
+            "Whether the budget binds: more inputs are helped than the oracle may "
+            "escalate",
+        ),
+    ),
+    title="What escalating everything does",
+    notes=notes,
+    charts=[
+        Dots("Harmed share of affected inputs", {"harm rate": "harm_rate"}, line=0.5)
+    ],
 )

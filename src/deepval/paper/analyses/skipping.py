@@ -9,104 +9,94 @@ they would skip.
 Routers that need no cheap pass, charged for the full mode instead of both.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Annotated
 
-from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
-from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
-from deepval.paper.analysis import Option, declare
-from deepval.paper.row_columns import (
-    AllocatorName,
-    BudgetColumns,
-    CellName,
-    column,
-    declared_table,
+from deepval.paper.analysis import Analysis, Option, Summary
+from deepval.paper.columns import ALLOCATOR, BUDGET, NAME, budget_text
+from deepval.paper.study import Cell, of_each, skippers
+from deepval.paper.tidy import (
+    Column,
+    Dots,
+    Estimate,
+    Row,
     feasible_share,
-    high,
-    low,
+    only,
+    printed,
     shortest,
 )
-from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
-from deepval.results import Result, Row, lists_by_key, row_from
+from deepval.results import BudgetKey, lists_by_key
+from deepval.results import Row as ResultRow
 
-
-@dataclass(frozen=True)
-class SkippingRow(BudgetColumns, AllocatorName, CellName):
-    """One allocator of a cell under one skipping budget, beside the cascade of the same
+COLUMNS = (
+    NAME,
+    ALLOCATOR,
+    *BUDGET,
+    Column("cost", "Cost of the allocator per input", heading="cost", text=shortest),
+    Column(
+        "share",
+        "Share of the inputs that it may escalate; None if it cannot run",
+        heading="escalates",
+        text=feasible_share,
+    ),
+    Column(
+        "cascade_share",
+        "The same share in a cascade; None if it cannot run there or was not judged",
+        heading="in a cascade",
+        text=feasible_share,
+    ),
+    Column(
+        "ndg",
+        "nDG against the skipping oracle",
+        heading="nDG",
+        text_of_row=lambda row: TableCell(number(row["ndg"]), mark_of(row["verdict"])),
+    ),
+    Column(
+        "versus_random",
+        "(gain - random's gain) / all-cheap loss; random escalates as many inputs as "
+        "a free allocator may",
+        heading="vs random",
+        text=percent,
+        bounds="95 %",
+    ),
+    Column(
+        "verdict", "Verdict against random: better, worse, unresolved or infeasible"
+    ),
+    Column("reason", "Why something is None"),
+)
+"""One allocator of a cell under one skipping budget, beside the cascade of the same
     share.
     """
 
-    cost: float | None = column("Cost of the allocator per input", "cost", shortest)
-    share: float | None = column(
-        "Share of the inputs that it may escalate; None if it cannot run",
-        "escalates",
-        feasible_share,
-    )
-    cascade_share: float | None = column(
-        "The same share in a cascade; None if it cannot run there or was not judged",
-        "in a cascade",
-        feasible_share,
-    )
-    ndg: float | None = column(
-        "nDG against the skipping oracle",
-        "nDG",
-        of_row=lambda row: TableCell(number(row.ndg), mark_of(row.verdict)),
-    )
-    versus_random: float | None = column(
-        "(gain - random's gain) / all-cheap loss; random escalates as many inputs as "
-        "a free allocator may",
-        "vs random",
-        percent,
-    )
-    versus_random_lo: float | None = low(
-        "Lower end of its paired 95 % interval", "95 %", percent
-    )
-    versus_random_hi: float | None = high()
-    verdict: str | None = column(
-        "Verdict against random: better, worse, unresolved or infeasible"
-    )
-    reason: str | None = column("Why something is None")
 
-
-@dataclass(frozen=True)
-class SkippingCount(BudgetColumns, AllocatorName):
-    """One allocator under one skipping budget, over cells."""
-
-    cells: int = column("Number of cells", "cells")
-    positive: int = column("Cells in which it can escalate anything", "positive")
-    share: float | None = column(
+SKIPPING_COUNT_COLUMNS = (
+    ALLOCATOR,
+    *BUDGET,
+    Column("cells", "Number of cells", heading="cells"),
+    Column("positive", "Cells in which it can escalate anything", heading="positive"),
+    Column(
+        "share",
         "Median over these cells of the share of inputs that it may escalate",
-        "escalates",
-        feasible_share,
-    )
-    cascade_share: float | None = column(
+        heading="escalates",
+        text=feasible_share,
+    ),
+    Column(
+        "cascade_share",
         "Median of the same share in a cascade, over the cells "
         "in which it can run there",
-        "in a cascade",
-        feasible_share,
-    )
-    better: int = column("Positive cells in which it beats random", "better")
-    worse: int = column("Positive cells in which it loses to random", "worse")
-    unresolved: int = column("Positive cells whose interval contains 0", "unresolved")
-
-
-def skippers() -> tuple[str, ...]:
-    """Allocators of the package that do not look at the cheap mode's output."""
-    uses_by_name = {name: signal.uses for name, signal in SIGNALS.items()}
-    uses_by_name |= {
-        name: PixelRouter.uses
-        for name, recipe in RECIPES.items()
-        if isinstance(recipe, PixelRecipe)
-    }
-    return tuple(
-        name
-        for name, parts in uses_by_name.items()
-        if not any(part.startswith("cheap") for part in parts)
-    )
+        heading="in a cascade",
+        text=feasible_share,
+    ),
+    Column("better", "Positive cells in which it beats random", heading="better"),
+    Column("worse", "Positive cells in which it loses to random", heading="worse"),
+    Column(
+        "unresolved", "Positive cells whose interval contains 0", heading="unresolved"
+    ),
+)
+"""One allocator under one skipping budget, over cells."""
 
 
 Skippers = Annotated[
@@ -119,20 +109,19 @@ Skippers = Annotated[
 
 
 def rows(
-    results: Mapping[str, Result],
+    cells: Sequence[Cell],
     allocators: Skippers = None,
-) -> list[SkippingRow]:
+) -> Iterator[Row]:
     """One row per cell, skipping budget and allocator.
 
     Args:
-        results: Results by cell with budgets of skipping accounting, and cascade
+        cells: The cells; a result has budgets of skipping accounting, and cascade
             budgets to compare them with.
         allocators: Names of allocators that need no cheap pass; None for those of the
             package.
     """
     names = skippers() if allocators is None else tuple(allocators)
-    records = []
-    for name, result in results.items():
+    for name, result in of_each(cells, "skipping").items():
         budgets = {
             row.budget: row for row in result.choosers if row.accounting == "skipping"
         }
@@ -151,50 +140,59 @@ def rows(
                 cascade = cascades.get(
                     (row.allocator, row.kind, row.alpha, row.convention)
                 )
-                records.append(_row(name, row, cascade))
-    return records
+                yield _row(name, row, cascade)
 
 
-def _row(name: str, row: Row, cascade: Row | None) -> SkippingRow:
+def _row(name: str, row: ResultRow, cascade: ResultRow | None) -> Row:
     cascade_share = None if cascade is None else _share(cascade)
-    return row_from(
-        row, SkippingRow, cell=name, share=_share(row), cascade_share=cascade_share
-    )
+    return {
+        "cell": name,
+        "allocator": row.allocator,
+        "kind": row.kind,
+        "alpha": row.alpha,
+        "convention": row.convention,
+        "accounting": row.accounting,
+        "cost": row.cost,
+        "share": _share(row),
+        "cascade_share": cascade_share,
+        "ndg": row.ndg,
+        "versus_random": Estimate(
+            row.versus_random, row.versus_random_lo, row.versus_random_hi
+        ),
+        "verdict": row.verdict,
+        "reason": row.reason,
+    }
 
 
-def _share(row: Row) -> float | None:
+def _share(row: ResultRow) -> float | None:
     return None if row.slots is None or not row.inputs else row.slots / row.inputs
 
 
-def over_cells(rows: Sequence[SkippingRow]) -> list[SkippingCount]:
+def over_cells(rows: Sequence[Row]) -> Iterator[Row]:
     """One row per budget and allocator, in order of appearance."""
-    records = []
     for (budget, allocator), members in lists_by_key(
-        ((row.budget, row.allocator), row) for row in rows
+        ((BudgetKey.of(row), row["allocator"]), row) for row in rows
     ).items():
-        positive = [row for row in members if row.share]
-        shares = [row.share for row in positive if row.share]
+        positive = [row for row in members if row["share"]]
+        shares = [row["share"] for row in positive if row["share"]]
         cascades = [
-            row.cascade_share for row in members if row.cascade_share is not None
+            row["cascade_share"] for row in members if row["cascade_share"] is not None
         ]
-        verdicts = [row.verdict for row in positive]
-        records.append(
-            SkippingCount(
-                allocator=allocator,
-                **vars(budget),
-                cells=len(members),
-                positive=len(positive),
-                share=median(shares) if shares else None,
-                cascade_share=median(cascades) if cascades else None,
-                better=verdicts.count("better"),
-                worse=verdicts.count("worse"),
-                unresolved=verdicts.count("unresolved"),
-            )
-        )
-    return records
+        verdicts = [row["verdict"] for row in positive]
+        yield {
+            **vars(budget),
+            "allocator": allocator,
+            "cells": len(members),
+            "positive": len(positive),
+            "share": median(shares) if shares else None,
+            "cascade_share": median(cascades) if cascades else None,
+            "better": verdicts.count("better"),
+            "worse": verdicts.count("worse"),
+            "unresolved": verdicts.count("unresolved"),
+        }
 
 
-def table(rows: Sequence[SkippingRow]) -> Table:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The rows as a table."""
     order = (
         "cell",
@@ -205,75 +203,63 @@ def table(rows: Sequence[SkippingRow]) -> Table:
         "cascade_share",
         "ndg",
         "versus_random",
-        "versus_random_lo",
     )
-    return declared_table(
-        SkippingRow,
-        rows,
-        "Routers that skip the cheap pass",
-        notes=_notes(rows),
-        order=order,
-    )
+    return [
+        printed(
+            "Routers that skip the cheap pass",
+            only(COLUMNS, *order),
+            rows,
+            notes=_notes(rows),
+        )
+    ]
 
 
-def _notes(rows: Sequence[SkippingRow]) -> tuple[str, ...]:
+def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
     notes = []
-    for kind in dict.fromkeys(row.kind for row in rows):
-        positive = [row for row in rows if row.kind == kind and row.share]
-        verdicts = [row.verdict for row in positive]
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        positive = [row for row in rows if row["kind"] == kind and row["share"]]
+        verdicts = [row["verdict"] for row in positive]
         notes.append(
             f"{kind}: {len(positive)} combinations of allocator, cell and budget with "
             "anything to escalate; better "
             "than "
-            "random "
-            f"in {verdicts.count('better')}, worse in {verdicts.count('worse')}."
+            f"random in {verdicts.count('better')}, worse in {verdicts.count('worse')}."
         )
     return tuple(notes)
 
 
-def over_cells_table(rows: Sequence[SkippingCount]) -> Table:
-    """The counts as a table."""
+def count_tables(rows: Sequence[Row]) -> list[Table]:
+    """The counts over cells."""
     order = (
-        "kind",
-        "allocator",
-        "cells",
-        "positive",
-        "share",
-        "cascade_share",
-        "better",
-        "worse",
-        "unresolved",
+        *("kind", "allocator", "cells", "positive", "share", "cascade_share"),
+        *("better", "worse", "unresolved"),
     )
-    return declared_table(SkippingCount, rows, "Skipping over cells", order=order)
+    columns = only(SKIPPING_COUNT_COLUMNS, *order)
+    return [printed("Skipping over cells", columns, rows)]
 
 
-def chart(rows: Sequence[SkippingRow]) -> Chart:
-    """Difference with random of each allocator that has anything to escalate, by
-    budget.
-    """
-    dots = (
-        Dot(
-            f"{row.cell}: {row.allocator}",
-            row.budget.label,
-            row.versus_random,
-            row.versus_random_lo,
-            row.versus_random_hi,
-        )
-        for row in rows
-        if row.share
-    )
-    return shares("Gain less random's, share of the all-cheap loss", dots, line=0.0)
-
-
-SKIPPING = declare(
-    __name__,
+SKIPPING = Analysis(
+    name="skipping",
     shows="Charge routers that replace the cheap pass",
     paper="skipping router",
     example="cells/braking-monocular --costs jetson-agx-xavier",
-    kind=(SkippingRow, SkippingCount),
-    takes={"results": "skipping"},
-    empty=(
-        "A skipping router must be among the scores of a cell; found none: give -a "
-        "NAME, the name of its scores."
+    asks=("skipping",),
+    empty="A skipping router must be among the scores of a cell; found none: give -a "
+    "NAME, the name of its scores.",
+    details=(
+        "Routers that need no cheap pass, charged for the full mode instead of both."
     ),
+    rows=rows,
+    columns=COLUMNS,
+    over_cells=Summary(over_cells, SKIPPING_COUNT_COLUMNS, tables=count_tables),
+    charts=[
+        Dots(
+            "Gain less random's, share of the all-cheap loss",
+            lambda row: {budget_text(row): row["versus_random"]},
+            label="{cell}: {allocator}",
+            line=0.0,
+            where=lambda row: bool(row["share"]),
+        )
+    ],
+    tables=tables,
 )

@@ -10,8 +10,7 @@ rates that are missed. With --folds, all policies out of fold.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -26,83 +25,73 @@ from deepval.judging.intervals import interval_over
 from deepval.judging.pairs import Basis, Contender, basis
 from deepval.judging.pooled import can_resample, mean_over_cells, shared_draws
 from deepval.judging.stream_rows import RATE_TOLERANCE
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    AllocatorName,
-    BudgetColumns,
-    column,
-    declared_table,
-    high,
-    low,
-)
-from deepval.paper.row_columns import share as in_percent
-from deepval.report.charts import Chart, Dot, at_headline, plain
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import ALLOCATOR, BUDGET, budget_text
+from deepval.paper.study import CONTROL, VALUES, Cell, of_each
+from deepval.paper.tidy import Column, Dots, Estimate, Row, only, printed
+from deepval.paper.tidy import share as in_percent
+from deepval.report.charts import at_headline
 from deepval.report.text_tables import Table, number, percent
-from deepval.results import BudgetKey, Result, Stream, known
+from deepval.results import BudgetKey, Stream, known
 
-CONTROL = "random scores"
-"""Prefix of the names of control scores.
-
-These are random, so what they lose is the cost of the policy alone.
-"""
-VALUES = "decision values"
-"""Name of scores that are the decision values themselves, out of fold: what policies
-lose with the best scores.
-"""
 ALL = "all"
 """Name of the row over all allocators together, without controls."""
 
 
-@dataclass(frozen=True)
-class PolicyName:
-    """The streaming policy that a row is about."""
-
-    policy: str = column(
-        "Policy",
+COLUMNS = (
+    Column(
         "policy",
-        of_row=lambda row: f"{row.policy}, {row.budget.label}",
-    )
-
-
-@dataclass(frozen=True)
-class StreamRow(BudgetColumns, AllocatorName, PolicyName):
-    """One policy under one budget for one allocator, for `all`, or for the controls
+        "Policy",
+        heading="policy",
+        text_of_row=lambda row: f"{row['policy']}, {budget_text(row)}",
+    ),
+    ALLOCATOR,
+    *BUDGET,
+    Column("cells", "Number of cells"),
+    Column("rows", "Pairs of cell and allocator that can run", heading="rows"),
+    Column("infeasible", "Pairs that cannot run"),
+    Column(
+        "difference",
+        "Mean nDG less that of the same scores ranked in hindsight",
+        heading="nDG",
+        text=number,
+        bounds="95 %",
+        ends=("lo", "hi"),
+    ),
+    Column(
+        "compared", "Number of rows in the mean: those whose oracle gains something"
+    ),
+    Column("draws", "Number of draws"),
+    Column(
+        "dropped", "Draws left out of the interval because some row has no nDG there"
+    ),
+    Column(
+        "gain_difference",
+        "The same difference of gains, as a share of the all-cheap loss",
+        heading="gain",
+        text=percent,
+        bounds="95 %",
+        ends=("gain_lo", "gain_hi"),
+    ),
+    Column(
+        "pooled",
+        "Sum of the rows' gain shares / sum of their oracles' shares",
+        heading="pooled",
+        text=number,
+    ),
+    Column("missed", "Rows that miss the rate by more than 5 points", heading="missed"),
+    Column("rate", "Median share that is escalated", heading="rate", text=in_percent),
+    Column("target_rate", "Median share that the budget allows"),
+    Column(
+        "unbounded",
+        "Token buckets tuned to hold any number of tokens; None for other policies",
+    ),
+    Column("better", "Rows that beat random", heading="better"),
+    Column("worse", "Rows that lose to random", heading="worse"),
+)
+"""One policy under one budget for one allocator, for `all`, or for the controls
     (`random scores`), over cells.
     """
-
-    cells: int = column("Number of cells")
-    rows: int = column("Pairs of cell and allocator that can run", "rows")
-    infeasible: int = column("Pairs that cannot run")
-    difference: float | None = column(
-        "Mean nDG less that of the same scores ranked in hindsight", "nDG", number
-    )
-    lo: float | None = low(heading="95 %")
-    hi: float | None = high()
-    compared: int = column(
-        "Number of rows in the mean: those whose oracle gains something"
-    )
-    draws: int = column("Number of draws")
-    dropped: int = column(
-        "Draws left out of the interval because some row has no nDG there"
-    )
-    gain_difference: float | None = column(
-        "The same difference of gains, as a share of the all-cheap loss",
-        "gain",
-        percent,
-    )
-    gain_lo: float | None = low(heading="95 %", form=percent)
-    gain_hi: float | None = high()
-    pooled: float | None = column(
-        "Sum of the rows' gain shares / sum of their oracles' shares", "pooled", number
-    )
-    missed: int = column("Rows that miss the rate by more than 5 points", "missed")
-    rate: float | None = column("Median share that is escalated", "rate", in_percent)
-    target_rate: float | None = column("Median share that the budget allows")
-    unbounded: int | None = column(
-        "Token buckets tuned to hold any number of tokens; None for other policies"
-    )
-    better: int = column("Rows that beat random", "better")
-    worse: int = column("Rows that lose to random", "worse")
 
 
 class _Member(NamedTuple):
@@ -135,25 +124,18 @@ class _Member(NamedTuple):
         return behind[:upto], paired_shares(totals, ours, theirs)[:upto]
 
 
-def control_scores(
-    inputs: int, number: int, *, seed: int = 0
-) -> dict[str, Float[np.ndarray, "input"]]:
-    """Random scores, to be judged beside the allocators: `number` of them by name."""
-    rng = np.random.Generator(np.random.PCG64(seed))
-    return {f"{CONTROL} {index + 1}": rng.random(inputs) for index in range(number)}
-
-
 def rows(
-    results: Mapping[str, Result], *, kinds: Sequence[str] = ("selection",)
-) -> list[StreamRow]:
+    cells: Sequence[Cell], *, kinds: Sequence[str] = ("selection",)
+) -> Iterator[Row]:
     """One row per budget and policy for all allocators together, then for each of them
     and for the controls.
 
     Args:
-        results: Results by cell with streams and samples. Cells with the same units
+        cells: The cells; a result has streams and samples. Cells with the same units
             need the same draws, cells with other units draws of another seed.
         kinds: Kinds of budgets to include.
     """
+    results = of_each(cells, "streamed")
     if not results:
         raise InputError("Streaming policies are pooled over cells; found none.")
     held = {name: basis(result) for name, result in results.items()}
@@ -170,7 +152,6 @@ def rows(
         for m in _members(name, item)
         if m.stream.row.kind in kinds
     ]
-    records = []
     for budget in dict.fromkeys(m.stream.row.budget for m in members):
         here = [m for m in members if m.stream.row.budget == budget]
         rows_here = [m.stream.row for m in here if isinstance(m.stream.row, Stream)]
@@ -184,12 +165,9 @@ def rows(
             groups |= {
                 name: [m for m in of_policy if m.allocator == name] for name in names
             }
-            records += [
-                _row(policy, name, budget, group, draws)
-                for name, group in groups.items()
-                if group
-            ]
-    return records
+            for name, group in groups.items():
+                if group:
+                    yield _row(policy, name, budget, group, draws)
 
 
 def _members(cell: str, held: Basis) -> list[_Member]:
@@ -202,35 +180,35 @@ def _members(cell: str, held: Basis) -> list[_Member]:
 
 def _row(
     policy: str, name: str, budget: BudgetKey, group: Sequence[_Member], draws: Draws
-) -> StreamRow:
+) -> Row:
     running = [m for m in group if m.stream.gains is not None]
     streams = [m.stream.row for m in running if isinstance(m.stream.row, Stream)]
     verdicts = [row.verdict for row in streams]
-    return StreamRow(
-        policy=policy,
-        allocator=name,
+    return {
         **vars(budget),
-        cells=len({m.cell for m in group}),
-        rows=len(running),
-        infeasible=len(group) - len(running),
         **_means(running, draws),
-        draws=len(draws),
-        pooled=_pooled(running),
-        missed=sum(row.rate_missed is True for row in streams),
-        rate=median(row.rate for row in streams if row.rate is not None)
+        "policy": policy,
+        "allocator": name,
+        "cells": len({m.cell for m in group}),
+        "rows": len(running),
+        "infeasible": len(group) - len(running),
+        "draws": len(draws),
+        "pooled": _pooled(running),
+        "missed": sum(row.rate_missed is True for row in streams),
+        "rate": median(row.rate for row in streams if row.rate is not None)
         if streams
         else None,
-        target_rate=median(
+        "target_rate": median(
             row.target_rate for row in streams if row.target_rate is not None
         )
         if streams
         else None,
-        unbounded=sum(row.parameter is None for row in streams)
+        "unbounded": sum(row.parameter is None for row in streams)
         if policy == "token bucket"
         else None,
-        better=verdicts.count("better"),
-        worse=verdicts.count("worse"),
-    )
+        "better": verdicts.count("better"),
+        "worse": verdicts.count("worse"),
+    }
 
 
 def _means(running: Sequence[_Member], draws: Draws) -> dict[str, Any]:
@@ -240,16 +218,17 @@ def _means(running: Sequence[_Member], draws: Draws) -> dict[str, Any]:
     gain = [other for _, other in parts if not np.isnan(other[0])]
     resampled = can_resample([m.held for m in running])
     means: dict[str, Any] = {"compared": len(ndg)}
-    for names, cells in (
-        (("difference", "lo", "hi"), ndg),
-        (("gain_difference", "gain_lo", "gain_hi"), gain),
-    ):
-        mean = mean_over_cells(cells) if cells else np.full(1 + len(draws), np.nan)
+    for name, cells in (("difference", ndg), ("gain_difference", gain)):
+        mean = np.full(1 + len(draws), np.nan)
+        if cells:
+            mean = mean_over_cells(cells)
         usable = ~np.isnan(mean[1:]) & resampled
         bounds = interval_over(np.where(usable, mean[1:], np.nan), draws)
-        ends = (None, None) if bounds is None else (bounds.low, bounds.high)
-        means |= dict(zip(names, (known(mean[0]), *ends), strict=True))
-        if names[0] == "difference":
+        if bounds is None:
+            means[name] = Estimate(known(mean[0]))
+        else:
+            means[name] = Estimate(known(mean[0]), bounds.low, bounds.high)
+        if name == "difference":
             means["dropped"] = int(np.count_nonzero(~usable)) if usable.any() else 0
     return means
 
@@ -270,7 +249,7 @@ def _pooled(running: Sequence[_Member]) -> float | None:
     return gain / prize if prize > 0 else None
 
 
-def table(rows: Sequence[StreamRow]) -> Table:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The rows as a table, a section for each budget and policy."""
     notes = [
         "nDG, gain: less those of the ranking, means over rows (cell and allocator "
@@ -279,28 +258,28 @@ def table(rows: Sequence[StreamRow]) -> Table:
         f"missed: rows that miss the rate by more than {100 * RATE_TOLERANCE:g} "
         "points; rate: median share escalated. better, worse: rows, against random.",
     ]
-    dropped = max((row.dropped for row in rows), default=0)
+    dropped = max((row["dropped"] for row in rows), default=0)
     if dropped:
         notes.append(
-            f"Up to {dropped} of {rows[0].draws} draws are left out: some oracle "
+            f"Up to {dropped} of {rows[0]['draws']} draws are left out: some oracle "
             "gains nothing there."
         )
     buckets = [
-        row for row in rows if row.unbounded is not None and row.allocator == ALL
+        row for row in rows if row["unbounded"] is not None and row["allocator"] == ALL
     ]
     notes += [
         (
-            f"{row.budget.label}: {row.unbounded} of {row.rows} token buckets are "
-            "unbounded, which is the causal cap."
+            f"{budget_text(row)}: {row['unbounded']} of {row['rows']} token buckets "
+            "are unbounded, which is the causal cap."
         )
         for row in buckets
     ]
-    if any(row.allocator == CONTROL for row in rows):
+    if any(row["allocator"] == CONTROL for row in rows):
         notes.append(
             f"{CONTROL} know nothing: what a policy costs them is its own. They are "
             f"not among `{ALL}`."
         )
-    if any(row.allocator == VALUES for row in rows):
+    if any(row["allocator"] == VALUES for row in rows):
         notes.append(
             f"Out of fold: released, not scored. {VALUES}: scores that know the "
             f"answer; not among `{ALL}`."
@@ -310,49 +289,58 @@ def table(rows: Sequence[StreamRow]) -> Table:
         "allocator",
         "rows",
         "difference",
-        "lo",
         "gain_difference",
-        "gain_lo",
         "pooled",
     )
-    return declared_table(
-        StreamRow,
-        rows,
-        "Streaming policies against the ranking in hindsight",
-        notes=notes,
-        order=(*order, "missed", "rate", "better", "worse"),
-        group=("policy",),
-    )
-
-
-def chart(rows: Sequence[StreamRow]) -> Chart:
-    """What each policy costs in nDG at the headline budget, for all allocators together
-    and for each one.
-    """
-    shown = at_headline(rows)
-    several = len({row.budget for row in shown}) > 1
-    dots = (
-        Dot(
-            f"{row.allocator}, {row.budget.label}" if several else row.allocator,
-            row.policy,
-            row.difference,
-            row.lo,
-            row.hi,
+    return [
+        printed(
+            "Streaming policies against the ranking in hindsight",
+            only(COLUMNS, *order, "missed", "rate", "better", "worse"),
+            rows,
+            notes=notes,
+            group=("policy",),
         )
-        for row in sorted(shown, key=lambda row: row.allocator != ALL)
-    )
-    at = " or ".join(dict.fromkeys(row.budget.label for row in shown))
-    return plain(f"nDG less the ranking's, {at}", dots, line=0.0)
+    ]
 
 
-STREAMS = declare(
-    __name__,
+def charted(rows: Sequence[Row]) -> Iterator[Row]:
+    """Rows at the headline budget, those of all allocators together first."""
+    shown = at_headline(rows)
+    several = len({BudgetKey.of(row) for row in shown}) > 1
+    at = " or ".join(dict.fromkeys(budget_text(row) for row in shown))
+    for row in sorted(shown, key=lambda row: row["allocator"] != ALL):
+        label = row["allocator"]
+        if several:
+            label = f"{label}, {budget_text(row)}"
+        yield row | {"label": label, "at": at}
+
+
+STREAMS = Analysis(
+    name="streams",
     shows="Compare causal policies with the ranking",
     see="definitions.md#streaming",
     paper="streaming policies",
     example=(
         "cells/braking-monocular cells/braking-oracle -a gate-ridge -a router-mlp-value"
     ),
-    takes={"results": "streamed"},
+    asks=("streamed",),
     budgets=("selection",),
+    details=(
+        "Causal policies against the ranking in hindsight, pooled over cells and "
+        "allocators, and rates that are missed. With --folds, all policies out of "
+        "fold."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    charts=[
+        Dots(
+            "nDG less the ranking's, {at}",
+            {"{policy}": "difference"},
+            label="{label}",
+            percent=False,
+            line=0.0,
+            of=charted,
+        )
+    ],
+    tables=tables,
 )

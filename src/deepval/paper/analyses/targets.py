@@ -11,8 +11,7 @@ gaps.
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Annotated, Any
 
@@ -29,9 +28,10 @@ from deepval.judging.differences import has_large_prize, ndg
 from deepval.judging.evaluation import evaluate
 from deepval.judging.intervals import interval_over
 from deepval.judging.pairs import basis
-from deepval.paper.analysis import Option, declare
-from deepval.paper.row_columns import column, count, declared_table
-from deepval.paper.row_columns import share as in_percent
+from deepval.paper.analysis import Analysis, Option
+from deepval.paper.study import Cell
+from deepval.paper.tidy import Column, Row, count, only, printed
+from deepval.paper.tidy import share as in_percent
 from deepval.progress import Watch, unwatched
 from deepval.report.figures.gain_figures import across
 from deepval.report.text_tables import MISSING, Table, number, percent
@@ -56,97 +56,105 @@ GATES = ("gate-gbm",)
 REFERENCES = ("random", "oracle")
 
 
-@dataclass(frozen=True)
-class OnTarget:
-    """One score on one target at one budget, over all units."""
-
-    score: str = column("The score; `random` and `oracle` are references", "score")
-    kind: str = column("deployable, diagnostic or reference", "kind")
-    target: str = column("The cell that judges it", "target")
-    alpha: float = column("Share of inputs that may be escalated")
-    inputs: int = column("Inputs that the target can judge", "inputs", count)
-    coverage: float = column(
+COLUMNS = (
+    Column("score", "The score; `random` and `oracle` are references", heading="score"),
+    Column("kind", "deployable, diagnostic or reference", heading="kind"),
+    Column("target", "The cell that judges it", heading="target"),
+    Column("alpha", "Share of inputs that may be escalated"),
+    Column("inputs", "Inputs that the target can judge", heading="inputs", text=count),
+    Column(
+        "coverage",
         "Share of them that the score covers; the others are ranked last",
-        "covered",
-        in_percent,
-    )
-    ndg: float | None = column("nDG; None if undefined", "nDG", number)
-    ndg_lo: float | None = column(
+        heading="covered",
+        text=in_percent,
+    ),
+    Column("ndg", "nDG; None if undefined", heading="nDG", text=number),
+    Column(
+        "ndg_lo",
         "Lower end of its 95 % interval over units",
-        "95 %",
-        of_row=lambda row: _span(row.ndg_lo, row.ndg_hi),
-    )
-    ndg_hi: float | None = column("Upper end of the interval")
+        heading="95 %",
+        text_of_row=lambda row: _span(row["ndg_lo"], row["ndg_hi"]),
+    ),
+    Column("ndg_hi", "Upper end of the interval"),
+)
+"""One score on one target at one budget, over all units."""
 
 
-@dataclass(frozen=True)
-class SelfReference:
-    """How much of a planning metric's nDG comes from judging the planner by itself: 1 -
+SELF_REFERENCE_COLUMNS = (
+    Column("score", "The planning metric", heading="score"),
+    Column("logged", "Cell that judges by the logged future", heading="logged"),
+    Column("itself", "Cell that judges by the planner itself", heading="itself"),
+    Column("alpha", "Share of inputs that may be escalated"),
+    Column("inputs", "Inputs that both cells judge", heading="inputs", text=count),
+    Column("ndg_logged", "nDG by the logged future", heading="nDG logged", text=number),
+    Column(
+        "ndg_itself", "nDG by the planner itself", heading="nDG itself", text=number
+    ),
+    Column("gap", "1 - ndg_logged / ndg_itself", heading="gap", text=number),
+    Column(
+        "gap_lo",
+        "Lower end of its 95 % interval over units",
+        heading="95 %",
+        text_of_row=lambda row: _span(row["gap_lo"], row["gap_hi"]),
+    ),
+    Column("gap_hi", "Upper end of the interval"),
+)
+"""How much of a planning metric's nDG comes from judging the planner by itself: 1 -
     nDG(logged) / nDG(itself).
 
     Both are taken on the inputs that both cells judge. The gap has no upper bound; None
     if the divisor is not positive.
     """
 
-    score: str = column("The planning metric", "score")
-    logged: str = column("Cell that judges by the logged future", "logged")
-    itself: str = column("Cell that judges by the planner itself", "itself")
-    alpha: float = column("Share of inputs that may be escalated")
-    inputs: int = column("Inputs that both cells judge", "inputs", count)
-    ndg_logged: float | None = column("nDG by the logged future", "nDG logged", number)
-    ndg_itself: float | None = column("nDG by the planner itself", "nDG itself", number)
-    gap: float | None = column("1 - ndg_logged / ndg_itself", "gap", number)
-    gap_lo: float | None = column(
-        "Lower end of its 95 % interval over units",
-        "95 %",
-        of_row=lambda row: _span(row.gap_lo, row.gap_hi),
-    )
-    gap_hi: float | None = column("Upper end of the interval")
 
-
-@dataclass(frozen=True)
-class Disagreement:
-    """Two targets on the inputs that both judge: how often both are affected with
+DISAGREEMENT_COLUMNS = (
+    Column("first", "One target", heading="target"),
+    Column("second", "The other target", heading="other"),
+    Column("inputs", "Inputs that both judge", heading="in common", text=count),
+    Column(
+        "coverage_first",
+        "Share of the first target's inputs that the other judges too",
+        heading="of target",
+        text=in_percent,
+    ),
+    Column(
+        "coverage_second",
+        "Share of the other target's inputs that the first judges too",
+        heading="of other",
+        text=in_percent,
+    ),
+    Column(
+        "affected_first",
+        "Common inputs on which the first is affected",
+        heading="affected",
+    ),
+    Column(
+        "affected_second",
+        "Common inputs on which the other is affected",
+        heading="by other",
+    ),
+    Column("both", "Inputs on which both are affected", heading="both"),
+    Column("opposite", "Inputs of opposite sign among these", heading="opposite"),
+    Column("share", "Their share", heading="share", text=in_percent),
+    Column(
+        "rank",
+        "Spearman's correlation of the two decision values",
+        heading="rank",
+        text=number,
+    ),
+)
+"""Two targets on the inputs that both judge: how often both are affected with
     opposite signs.
     """
 
-    first: str = column("One target", "target")
-    second: str = column("The other target", "other")
-    inputs: int = column("Inputs that both judge", "in common", count)
-    coverage_first: float = column(
-        "Share of the first target's inputs that the other judges too",
-        "of target",
-        in_percent,
-    )
-    coverage_second: float = column(
-        "Share of the other target's inputs that the first judges too",
-        "of other",
-        in_percent,
-    )
-    affected_first: int = column(
-        "Common inputs on which the first is affected", "affected"
-    )
-    affected_second: int = column(
-        "Common inputs on which the other is affected", "by other"
-    )
-    both: int = column("Inputs on which both are affected", "both")
-    opposite: int = column("Inputs of opposite sign among these", "opposite")
-    share: float | None = column("Their share", "share", in_percent)
-    rank: float | None = column(
-        "Spearman's correlation of the two decision values", "rank", number
-    )
 
-
-@dataclass(frozen=True)
-class Targets:
-    """The analysis: scores on targets, self-reference gaps, disagreements; `absent`
-    says why scores are missing.
-    """
-
-    rows: tuple[OnTarget, ...]
-    gaps: tuple[SelfReference, ...]
-    disagreements: tuple[Disagreement, ...]
-    absent: Mapping[str, str]
+WHOLE = (
+    Column("rows", "Scores on targets (`COLUMNS`)"),
+    Column("gaps", "Self-reference gaps (`SELF_REFERENCE_COLUMNS`)"),
+    Column("disagreements", "Pairs of targets (`DISAGREEMENT_COLUMNS`)"),
+    Column("absent", "Why scores are missing, by score"),
+)
+"""The analysis: one record of three tables."""
 
 
 def across_targets(
@@ -157,7 +165,7 @@ def across_targets(
     alphas: Sequence[float] = LEVELS,
     draws: int = 1000,
     watch: Watch = unwatched,
-) -> Targets:
+) -> Row:
     """Every score judged on every cell, and gates fitted on it out of fold; cells share
     data set, modes, geometry.
     """
@@ -165,7 +173,7 @@ def across_targets(
     scored, absent = _scored(cells, list(scores))
     recipes = list(gates)
     budgets = [Selection(alpha) for alpha in alphas]
-    rows: list[OnTarget] = []
+    rows: list[Row] = []
     for target, cell in watch(list(cells.items()), "targets"):
         fitted, reasons = _fitted(target, cell, recipes)
         absent |= reasons
@@ -180,11 +188,16 @@ def across_targets(
         for gap in _gaps(cells, logged, itself, metrics, Selection(alpha), draws=draws)
     ]
     pairs = [_disagreement(cells, one, other) for one, other in combinations(cells, 2)]
-    return Targets(tuple(rows), tuple(gaps), tuple(pairs), absent)
+    return {
+        "rows": tuple(rows),
+        "gaps": tuple(gaps),
+        "disagreements": tuple(pairs),
+        "absent": absent,
+    }
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
+    cells: Sequence[Cell],
     scores: Annotated[
         Iterable[str],
         Option("Signal or diagnostic to judge. Repeatable.", ("--allocator", "-a")),
@@ -198,19 +211,22 @@ def rows(
         ),
     ] = GATES,
     alpha: float = 0.2,
-    watch: Watch = unwatched,
-) -> Targets:
+) -> Iterator[Row]:
     """Every score judged on every cell at the default budgets and at `alpha`; the
     tables show `alpha`.
     """
-    return across_targets(
-        cells, scores, gates=gates, alphas=sorted({*LEVELS, alpha}), watch=watch
+    yield across_targets(
+        {cell.name: cell.cell for cell in cells},
+        scores,
+        gates=gates,
+        alphas=sorted({*LEVELS, alpha}),
+        watch=cells[0].watch,
     )
 
 
-def figure(targets: Targets) -> Any:
+def figure(rows: Sequence[Row]) -> Any:
     """The figure of nDG by target, score and budget."""
-    return across(curves(targets))
+    return across(curves(rows[0]))
 
 
 def _refuse_others(cells: Mapping[str, BuiltCell]) -> None:
@@ -289,7 +305,7 @@ def _rows(
     budgets: Sequence[Budget],
     *,
     draws: int,
-) -> Iterable[OnTarget]:
+) -> Iterable[Row]:
     result = _judged(table, scores, budgets, draws=draws)
     for name in (REFERENCES[0], *scores, REFERENCES[1]):
         kind = scores[name].kind if name in scores else "reference"
@@ -298,17 +314,17 @@ def _rows(
         )
         for budget in budgets:
             row = result.row(name, "selection", budget.alpha)
-            yield OnTarget(
-                name,
-                kind,
-                target,
-                budget.alpha,
-                len(table),
-                coverage,
-                row.ndg,
-                row.ndg_lo,
-                row.ndg_hi,
-            )
+            yield {
+                "score": name,
+                "kind": kind,
+                "target": target,
+                "alpha": budget.alpha,
+                "inputs": len(table),
+                "coverage": coverage,
+                "ndg": row.ndg,
+                "ndg_lo": row.ndg_lo,
+                "ndg_hi": row.ndg_hi,
+            }
 
 
 def _judged(
@@ -360,7 +376,7 @@ def _gaps(
     budget: Budget,
     *,
     draws: int,
-) -> Iterable[SelfReference]:
+) -> Iterable[Row]:
     if not scores:
         return
     tables = _common(cells[logged].listed, cells[itself].listed)
@@ -370,19 +386,18 @@ def _gaps(
             result.row(name, "selection", budget.alpha) for result in (one, other)
         )
         low, high = _gap_interval(one, other, name)
-        yield SelfReference(
-            *(
-                name,
-                logged,
-                itself,
-                budget.alpha,
-                len(tables[0]),
-                row.ndg,
-                own.ndg,
-                _gap(row.ndg, own.ndg),
-            ),
-            *(low, high),
-        )
+        yield {
+            "score": name,
+            "logged": logged,
+            "itself": itself,
+            "alpha": budget.alpha,
+            "inputs": len(tables[0]),
+            "ndg_logged": row.ndg,
+            "ndg_itself": own.ndg,
+            "gap": _gap(row.ndg, own.ndg),
+            "gap_lo": low,
+            "gap_hi": high,
+        }
 
 
 def _gap(logged: float | None, itself: float | None) -> float | None:
@@ -424,7 +439,7 @@ def _common(one: ValueTable, other: ValueTable) -> tuple[ValueTable, ValueTable]
     )
 
 
-def _disagreement(cells: Mapping[str, BuiltCell], one: str, other: str) -> Disagreement:
+def _disagreement(cells: Mapping[str, BuiltCell], one: str, other: str) -> Row:
     whole = cells[one].table, cells[other].table
     first, second = _common(*whole)
     a, b = (
@@ -433,73 +448,79 @@ def _disagreement(cells: Mapping[str, BuiltCell], one: str, other: str) -> Disag
     )
     tolerance = max(first.tolerance, second.tolerance)
     signs = sign_disagreement(a, b, tolerance=tolerance)
-    return Disagreement(
-        first=one,
-        second=other,
-        inputs=len(first),
-        coverage_first=len(first) / len(whole[0]),
-        coverage_second=len(first) / len(whole[1]),
-        affected_first=int((np.abs(a) > tolerance).sum()),
-        affected_second=int((np.abs(b) > tolerance).sum()),
-        both=signs.of,
-        opposite=signs.count,
-        share=known(signs.share),
-        rank=known(spearman(a, b)),
-    )
+    return {
+        "first": one,
+        "second": other,
+        "inputs": len(first),
+        "coverage_first": len(first) / len(whole[0]),
+        "coverage_second": len(first) / len(whole[1]),
+        "affected_first": int((np.abs(a) > tolerance).sum()),
+        "affected_second": int((np.abs(b) > tolerance).sum()),
+        "both": signs.of,
+        "opposite": signs.count,
+        "share": known(signs.share),
+        "rank": known(spearman(a, b)),
+    }
 
 
-def target_tables(analysis: Targets, alpha: float) -> list[Table]:
+def target_tables(records: Sequence[Row], alpha: float) -> list[Table]:
     """Scores by target, where targets disagree, and self-reference gaps if there are
     any.
     """
-    tables = [_on_targets(analysis, alpha), _disagreements(analysis)]
-    return tables + ([_gap_table(analysis, alpha)] if analysis.gaps else [])
+    tables = []
+    for analysis in records:
+        tables += [_on_targets(analysis, alpha), _disagreements(analysis)]
+        if analysis["gaps"]:
+            tables.append(_gap_table(analysis, alpha))
+    return tables
 
 
-def curves(analysis: Targets) -> dict[str, dict[str, list[tuple[float, float]]]]:
+def curves(analysis: Row) -> dict[str, dict[str, list[tuple[float, float]]]]:
     """The nDG by target, score and budget, where it is defined."""
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for row in analysis.rows:
-        if row.ndg is not None and row.score != "oracle":
-            curves.setdefault(row.target, {}).setdefault(row.score, []).append(
-                (row.alpha, row.ndg)
+    for row in analysis["rows"]:
+        if row["ndg"] is not None and row["score"] != "oracle":
+            curves.setdefault(row["target"], {}).setdefault(row["score"], []).append(
+                (row["alpha"], row["ndg"])
             )
     return curves
 
 
-def _on_targets(analysis: Targets, alpha: float) -> Table:
-    rows = [row for row in analysis.rows if row.alpha == alpha]
-    targets = list(dict.fromkeys(row.target for row in rows))
-    return declared_table(
-        OnTarget,
-        sorted(rows, key=lambda row: targets.index(row.target)),
+def _on_targets(analysis: Row, alpha: float) -> Table:
+    rows = [row for row in analysis["rows"] if row["alpha"] == alpha]
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    return printed(
         "One score, several targets",
+        only(COLUMNS, "target", "score", "kind", "inputs", "coverage", "ndg", "ndg_lo"),
+        sorted(rows, key=lambda row: targets.index(row["target"])),
         notes=(
             f"At {percent(alpha, 0)}, all units. inputs: those that the target judges.",
             *_absent(analysis),
         ),
-        order=("target", "score", "kind", "inputs", "coverage", "ndg", "ndg_lo"),
-        split=lambda row: row.target,
+        section=lambda row: row["target"],
     )
 
 
-def _absent(analysis: Targets) -> tuple[str, ...]:
+def _absent(analysis: Row) -> tuple[str, ...]:
     return tuple(
-        f"{score} is left out: {why}" for score, why in analysis.absent.items()
+        f"{score} is left out: {why}" for score, why in analysis["absent"].items()
     )
 
 
-def _disagreements(analysis: Targets) -> Table:
+def _disagreements(analysis: Row) -> Table:
     note = "share: opposite signs where both are affected."
-    return declared_table(
-        Disagreement, analysis.disagreements, "Where targets disagree", notes=(note,)
+    return printed(
+        "Where targets disagree",
+        DISAGREEMENT_COLUMNS,
+        analysis["disagreements"],
+        notes=(note,),
     )
 
 
-def _gap_table(analysis: Targets, alpha: float) -> Table:
-    gaps = [gap for gap in analysis.gaps if gap.alpha == alpha]
-    return declared_table(
-        SelfReference, gaps, f"Self-reference gap at {percent(alpha, 0)}"
+def _gap_table(analysis: Row, alpha: float) -> Table:
+    gaps = [gap for gap in analysis["gaps"] if gap["alpha"] == alpha]
+    return printed(
+        f"Self-reference gap at {percent(alpha, 0)}", SELF_REFERENCE_COLUMNS, gaps
     )
 
 
@@ -509,15 +530,22 @@ def _span(low: float | None, high: float | None) -> str:
     )
 
 
-TARGETS = declare(
-    __name__,
+TARGETS = Analysis(
+    name="targets",
     shows="Judge one score by several targets",
     paper="cross-target table, self-reference gap",
     example="cells/braking-oracle cells/planner-ade-oracle --figure eta.pdf",
     tables=target_tables,
     by="view",
     whole=True,
-    records=lambda targets: targets.rows,
+    records=lambda targets: targets["rows"],
     least=2,
     judges=True,
+    details=(
+        "Gain of one score under several targets, where targets disagree, and "
+        "self-reference "
+        "gaps."
+    ),
+    rows=rows,
+    columns=WHOLE,
 )

@@ -9,30 +9,27 @@ fitted there.
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import fit_on, score_on
-from deepval.cells.folder import BuiltCell
 from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.cases import judge
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    AllocatorName,
-    column,
+from deepval.paper.analysis import Analysis, Summary
+from deepval.paper.columns import ALLOCATOR
+from deepval.paper.study import Cell, watched
+from deepval.paper.tidy import (
+    Column,
+    Dots,
+    Row,
     count,
-    declared_table,
     level,
     or_nothing,
-    sees_the_same,
     share,
 )
-from deepval.progress import Watch, unwatched
-from deepval.report.charts import Chart, Dot, plain
-from deepval.report.text_tables import Table, number
+from deepval.report.text_tables import number
 from deepval.results import HEADLINE
 from deepval.tables.keys import positions
 
@@ -50,71 +47,80 @@ WITHOUT_EXTRAS = (
 """Recipes that need no optional library and give one score per input."""
 
 
-@dataclass(frozen=True)
-class Transfer(AllocatorName):
-    """One allocator fitted on one cell and judged on the test units of another, or of
+COLUMNS = (
+    ALLOCATOR,
+    Column("source", "Cell on which it was fitted", heading="fitted on"),
+    Column("target", "Cell on which it is judged", heading="judged on"),
+    Column("alpha", "Share of inputs that may be escalated"),
+    Column(
+        "coverage",
+        "Share of the judged inputs that it scores; the others are ranked last",
+        heading="coverage",
+        text=share,
+    ),
+    Column(
+        "common",
+        "Share of the judged inputs that the source cell can judge too",
+        heading="in common",
+        text=share,
+    ),
+    Column("ndg", "Its nDG; None if undefined", heading="nDG", text=number),
+    Column(
+        "regret",
+        "Its nDG less that of the router fitted on the target, if any",
+        heading="regret",
+        text=number,
+    ),
+    Column("verdict", "Verdict against random", heading="verdict", text=or_nothing),
+)
+"""One allocator fitted on one cell and judged on the test units of another, or of
     its own.
     """
 
-    source: str = column("Cell on which it was fitted", "fitted on")
-    target: str = column("Cell on which it is judged", "judged on")
-    alpha: float = column("Share of inputs that may be escalated")
-    coverage: float = column(
-        "Share of the judged inputs that it scores; the others are ranked last",
-        "coverage",
-        share,
-    )
-    common: float = column(
-        "Share of the judged inputs that the source cell can judge too",
-        "in common",
-        share,
-    )
-    ndg: float | None = column("Its nDG; None if undefined", "nDG", number)
-    regret: float | None = column(
-        "Its nDG less that of the router fitted on the target, if any", "regret", number
-    )
-    verdict: str | None = column("Verdict against random", "verdict", or_nothing)
 
-
-@dataclass(frozen=True)
-class TransferCounts:
-    """Transferred allocators over all budgets, and how many of them beat random at
+TRANSFER_COUNTS_COLUMNS = (
+    Column(
+        "entries",
+        "Entries that count: all, or those whose allocator scores every judged input",
+        heading="entries",
+    ),
+    Column(
+        "transfers",
+        "Entries of another cell's allocator, over all budgets",
+        heading="transfers",
+        text=count,
+    ),
+    Column("regret", "Median of their regrets", heading="median regret", text=number),
+    Column("alpha", "Share at which wins are counted", heading="wins at", text=level),
+    Column("others", "Transferred entries at this share"),
+    Column(
+        "others_better",
+        "Transferred entries that beat random",
+        heading="transferred",
+        text_of_row=lambda row: f"{row['others_better']} of {row['others']}",
+    ),
+    Column(
+        "own", "Entries at this share whose allocator was fitted on the judged cell"
+    ),
+    Column(
+        "own_better",
+        "Those that beat random",
+        heading="own",
+        text_of_row=lambda row: f"{row['own_better']} of {row['own']}",
+    ),
+)
+"""Transferred allocators over all budgets, and how many of them beat random at
     one.
     """
 
-    entries: str = column(
-        "Entries that count: all, or those whose allocator scores every judged input",
-        "entries",
-    )
-    transfers: int = column(
-        "Entries of another cell's allocator, over all budgets", "transfers", count
-    )
-    regret: float | None = column("Median of their regrets", "median regret", number)
-    alpha: float = column("Share at which wins are counted", "wins at", level)
-    others: int = column("Transferred entries at this share")
-    others_better: int = column(
-        "Transferred entries that beat random",
-        "transferred",
-        of_row=lambda row: f"{row.others_better} of {row.others}",
-    )
-    own: int = column(
-        "Entries at this share whose allocator was fitted on the judged cell"
-    )
-    own_better: int = column(
-        "Those that beat random",
-        "own",
-        of_row=lambda row: f"{row.own_better} of {row.own}",
-    )
-
 
 def rows(
-    cells: Mapping[str, BuiltCell],
+    cells: Sequence[Cell],
     recipes: Iterable[str | Recipe] = WITHOUT_EXTRAS,
     *,
     alphas: Iterable[float] = LEVELS,
     draws: int = 1000,
-    watch: Watch = unwatched,
-) -> list[Transfer]:
+) -> Iterator[Row]:
     """Every recipe, fitted on every cell and judged on every cell with the same
     views.
     """
@@ -122,20 +128,21 @@ def rows(
         recipe_by_name(recipe) if isinstance(recipe, str) else recipe
         for recipe in recipes
     ]
-    names, budgets = (
-        [recipe.name for recipe in recipe_list],
-        [Selection(alpha) for alpha in alphas],
-    )
+    names = [recipe.name for recipe in recipe_list]
+    budgets = [Selection(alpha) for alpha in alphas]
     fitted = {}
-    for name, cell in watch(list(cells.items()), "fitting"):
+    for cell in watched(cells, "fitting"):
         for recipe in recipe_list:
             try:
-                fitted[recipe.name, name] = fit_on(cell, recipe)
+                fitted[recipe.name, cell.name] = fit_on(cell.cell, recipe)
             except NothingToLearnError as error:
-                warnings.warn(f"{name}, left out: {error}", InputWarning, stacklevel=2)
-    records = []
-    for target, cell in watch(list(cells.items()), "judging"):
-        sources = [name for name, other in cells.items() if sees_the_same(other, cell)]
+                sentence = f"{cell.name}, left out: {error}"
+                warnings.warn(sentence, InputWarning, stacklevel=2)
+    inputs_by_name = {cell.name: cell.cell.table.input for cell in cells}
+    for at in watched(cells, "judging"):
+        target = at.name
+        cell = at.cell
+        sources = [other.name for other in cells if other.shares_perception_with(at)]
         scored = {
             (r, s): score_on(cell, fitted[r, s])
             for r in names
@@ -159,79 +166,60 @@ def rows(
                     else None
                 )
                 regret = None if row.ndg is None or own is None else row.ndg - own
-                key = (recipe, source, target, budget.alpha)
                 common = float(
-                    (positions(cell.table.input, cells[source].table.input) >= 0).mean()
+                    (positions(cell.table.input, inputs_by_name[source]) >= 0).mean()
                 )
-                records.append(
-                    Transfer(*key, item.coverage, common, row.ndg, regret, row.verdict)
-                )
-    return records
+                yield {
+                    "allocator": recipe,
+                    "source": source,
+                    "target": target,
+                    "alpha": budget.alpha,
+                    "coverage": item.coverage,
+                    "common": common,
+                    "ndg": row.ndg,
+                    "regret": regret,
+                    "verdict": row.verdict,
+                }
 
 
-def over_cells(rows: Sequence[Transfer]) -> list[TransferCounts]:
+def wins(rows: Sequence[Row]) -> int:
+    """The number of rows that beat random."""
+    return sum(row["verdict"] == "better" for row in rows)
+
+
+def over_cells(rows: Sequence[Row]) -> Iterator[Row]:
     """All entries, then those whose allocator scores every judged input."""
     at = min(
-        (row.alpha for row in rows),
+        (row["alpha"] for row in rows),
         key=lambda alpha: (round(abs(alpha - HEADLINE), 9), alpha),
         default=HEADLINE,
     )
-    records = []
     for name, among in (
         ("all", rows),
-        ("fully covered", [row for row in rows if row.coverage == 1]),
+        ("fully covered", [row for row in rows if row["coverage"] == 1]),
     ):
-        moved = [row for row in among if row.source != row.target]
-        regrets = [row.regret for row in moved if row.regret is not None]
-        there = [row for row in moved if row.alpha == at]
-        own = [row for row in among if row.source == row.target and row.alpha == at]
-        better = [
-            sum(row.verdict == "better" for row in group) for group in (there, own)
+        moved = [row for row in among if row["source"] != row["target"]]
+        regrets = [row["regret"] for row in moved if row["regret"] is not None]
+        there = [row for row in moved if row["alpha"] == at]
+        own = [
+            row
+            for row in among
+            if row["source"] == row["target"] and row["alpha"] == at
         ]
-        counts = (len(there), better[0], len(own), better[1])
-        records.append(
-            TransferCounts(
-                name, len(moved), median(regrets) if regrets else None, at, *counts
-            )
-        )
-    return records
+        yield {
+            "entries": name,
+            "transfers": len(moved),
+            "regret": median(regrets) if regrets else None,
+            "alpha": at,
+            "others": len(there),
+            "others_better": wins(there),
+            "own": len(own),
+            "own_better": wins(own),
+        }
 
 
-def table(rows: Sequence[Transfer]) -> Table:
-    """The rows as a table."""
-    return declared_table(Transfer, rows, "Transfer between consumers")
-
-
-def over_cells_table(rows: Sequence[TransferCounts]) -> Table:
-    """The median and the counts as a table."""
-    notes = (
-        (
-            "Descriptive counts over dependent entries. better: than random, at 95 %; "
-            "own: fitted where it is judged."
-        ),
-    )
-    return declared_table(
-        TransferCounts,
-        rows,
-        "Transfer over all budgets, and wins against random",
-        notes=notes,
-    )
-
-
-def chart(rows: Sequence[Transfer]) -> Chart:
-    """Regret of each transferred router, by the recipe."""
-    dots = [
-        Dot(
-            f"{row.source} for {row.target}, {row.alpha:.0%}", row.allocator, row.regret
-        )
-        for row in rows
-        if row.source != row.target
-    ]
-    return plain("nDG less that of the router fitted there", dots, line=0.0)
-
-
-TRANSFER = declare(
-    __name__,
+TRANSFER = Analysis(
+    name="transfer",
     shows="Judge routers on another consumer",
     see="definitions.md#seeds-and-transfer",
     paper="transfer with coverage",
@@ -240,4 +228,30 @@ TRANSFER = declare(
     least=2,
     judges=True,
     names="path",
+    details=(
+        "What a router fitted for one consumer is worth to another, and its regret "
+        "against one fitted there."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    title="Transfer between consumers",
+    over_cells=Summary(
+        over_cells,
+        TRANSFER_COUNTS_COLUMNS,
+        "Transfer over all budgets, and wins against random",
+        notes=lambda rows: [
+            "Descriptive counts over dependent entries. better: than random, at 95 %; "
+            "own: fitted where it is judged."
+        ],
+    ),
+    charts=[
+        Dots(
+            "nDG less that of the router fitted there",
+            {"{allocator}": "regret"},
+            label="{source} for {target}, {alpha:.0%}",
+            percent=False,
+            line=0.0,
+            where=lambda row: row["source"] != row["target"],
+        )
+    ],
 )

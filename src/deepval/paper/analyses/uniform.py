@@ -10,27 +10,20 @@ The full mode alone on every input, against the best allocator that fits the sam
 budget.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 from deepval.errors import InputError
 from deepval.judging.pairs import AT, POLICIES, RANKING, ComparisonRow, compare
-from deepval.paper.analysis import Option, declare
-from deepval.paper.row_columns import (
-    BudgetColumns,
-    CellName,
-    column,
-    declared_table,
-    high,
-    low,
-    mode_costs,
-    or_dash,
-)
-from deepval.paper.row_columns import share as in_percent
-from deepval.report.charts import Chart, Dot, shares
-from deepval.report.text_tables import Table, number, percent
-from deepval.results import BudgetKey, Reason, Result, Row, Stream, joined, lists_by_key
+from deepval.paper.analysis import Analysis, Option, Summary
+from deepval.paper.columns import BUDGET, NAME, budget_text
+from deepval.paper.costs import mode_costs
+from deepval.paper.study import Cell, of_each
+from deepval.paper.tidy import Column, Dots, Estimate, Row, or_dash
+from deepval.paper.tidy import share as in_percent
+from deepval.report.text_tables import number, percent
+from deepval.results import BudgetKey, Reason, Result, Stream, joined, lists_by_key
+from deepval.results import Row as ResultRow
 from deepval.tables.scores import REFERENCES
 
 ALL_FULL = "all-full"
@@ -38,78 +31,93 @@ ROUNDING = 1e-12
 """Shares of the all-cheap loss that differ by at most this count as equal."""
 
 
-@dataclass(frozen=True)
-class UniformRow(BudgetColumns, CellName):
-    """Uniform full fidelity and the best feasible allocator of a cell under one
+COLUMNS = (
+    NAME,
+    *BUDGET,
+    Column(
+        "uniform_from",
+        "Smallest share at which uniform full fidelity fits; "
+        "None if the costs are unknown",
+        heading="fits from",
+        text=in_percent,
+    ),
+    Column("fits", "Whether it fits here"),
+    Column(
+        "uniform",
+        "Share of the all-cheap loss that uniform full fidelity "
+        "removes, whether it fits or not",
+        heading="uniform",
+        text_of_row=lambda row: percent(row["uniform"]) if row["fits"] else "inf.",
+    ),
+    Column(
+        "uniform_ndg", "Its nDG; None if it does not fit", heading="nDG", text=number
+    ),
+    Column("feasible", "Allocators that can run"),
+    Column(
+        "best",
+        "The feasible allocator that removes most",
+        heading="best allocator",
+        text=or_dash,
+    ),
+    Column(
+        "policy",
+        "How allocators keep the budget: a causal policy, or ranking in hindsight",
+    ),
+    Column(
+        "best_share",
+        "Share of the all-cheap loss that the best allocator removes",
+        heading="removes",
+        text=percent,
+    ),
+    Column("best_ndg", "nDG of the best allocator", heading="nDG", text=number),
+    Column(
+        "difference",
+        "uniform - best_share; None where either cannot run",
+        heading="difference",
+        text=percent,
+        bounds="95 %",
+        ends=("lo", "hi"),
+    ),
+    Column("leader", "uniform, allocator or neither; None where either cannot run"),
+    Column(
+        "verdict",
+        "Verdict of uniform against the best allocator: better, worse or unresolved",
+    ),
+    Column("reason", "Why something is None"),
+)
+"""Uniform full fidelity and the best feasible allocator of a cell under one
     measured budget.
     """
 
-    uniform_from: float | None = column(
-        "Smallest share at which uniform full fidelity fits; "
-        "None if the costs are unknown",
-        "fits from",
-        in_percent,
-    )
-    fits: bool = column("Whether it fits here")
-    uniform: float | None = column(
-        "Share of the all-cheap loss that uniform full fidelity "
-        "removes, whether it fits or not",
-        "uniform",
-        of_row=lambda row: percent(row.uniform) if row.fits else "inf.",
-    )
-    uniform_ndg: float | None = column(
-        "Its nDG; None if it does not fit", "nDG", number
-    )
-    feasible: int = column("Allocators that can run")
-    best: str | None = column(
-        "The feasible allocator that removes most", "best allocator", or_dash
-    )
-    policy: str = column(
-        "How allocators keep the budget: a causal policy, or ranking in hindsight"
-    )
-    best_share: float | None = column(
-        "Share of the all-cheap loss that the best allocator removes",
-        "removes",
-        percent,
-    )
-    best_ndg: float | None = column("nDG of the best allocator", "nDG", number)
-    difference: float | None = column(
-        "uniform - best_share; None where either cannot run", "difference", percent
-    )
-    lo: float | None = low(
-        "Lower end of its paired 95 % interval; None without samples", "95 %", percent
-    )
-    hi: float | None = high()
-    leader: str | None = column(
-        "uniform, allocator or neither; None where either cannot run"
-    )
-    verdict: str | None = column(
-        "Verdict of uniform against the best allocator: better, worse or unresolved"
-    )
-    reason: str | None = column("Why something is None")
 
-
-@dataclass(frozen=True)
-class UniformCount(BudgetColumns):
-    """Under one budget, over cells: where uniform full fidelity fits, and where it
+UNIFORM_COUNT_COLUMNS = (
+    *BUDGET,
+    Column("cells", "Number of cells", heading="cells"),
+    Column("fits", "Cells in which uniform full fidelity fits", heading="fits"),
+    Column("compared", "Cells in which an allocator fits too", heading="compared"),
+    Column(
+        "leads",
+        "Compared cells in which it removes more than the best allocator",
+        heading="leads",
+    ),
+    Column("behind", "Compared cells in which it removes less", heading="behind"),
+    Column(
+        "better",
+        "Compared cells in which the paired interval of the difference lies above 0",
+        heading="better",
+    ),
+    Column(
+        "worse", "Compared cells in which the interval lies below 0", heading="worse"
+    ),
+    Column(
+        "raises",
+        "Cells in which it fits and raises the loss",
+        heading="raises the loss",
+    ),
+)
+"""Under one budget, over cells: where uniform full fidelity fits, and where it
     leads.
     """
-
-    cells: int = column("Number of cells", "cells")
-    fits: int = column("Cells in which uniform full fidelity fits", "fits")
-    compared: int = column("Cells in which an allocator fits too", "compared")
-    leads: int = column(
-        "Compared cells in which it removes more than the best allocator", "leads"
-    )
-    behind: int = column("Compared cells in which it removes less", "behind")
-    better: int = column(
-        "Compared cells in which the paired interval of the difference lies above 0",
-        "better",
-    )
-    worse: int = column("Compared cells in which the interval lies below 0", "worse")
-    raises: int = column(
-        "Cells in which it fits and raises the loss", "raises the loss"
-    )
 
 
 class _Rival(NamedTuple):
@@ -138,14 +146,14 @@ Policy = Annotated[
 
 
 def rows(
-    results: Mapping[str, Result],
+    cells: Sequence[Cell],
     *,
     policy: Policy = "causal-cap",
-) -> list[UniformRow]:
+) -> Iterator[Row]:
     """One row per cell and measured budget.
 
     Args:
-        results: Results by cell, with measured budgets; with streams for a causal
+        cells: The cells; a result has measured budgets, and streams for a causal
             policy.
         policy: How allocators keep the budget: a causal policy, or "ranking".
     """
@@ -154,8 +162,7 @@ def rows(
             "policy must "
             f"be one of {', '.join((*POLICIES, RANKING))}; found {policy!r}."
         )
-    records = []
-    for name, result in results.items():
+    for name, result in of_each(cells, "causal").items():
         if policy != RANKING and not result.streams:
             raise InputError(
                 f"{name}: a causal policy is calibrated on other units, and the "
@@ -166,8 +173,8 @@ def rows(
             row.budget for row in result.choosers if row.kind != "selection"
         )
         compared: dict[str, tuple[ComparisonRow, ...]] = {}
-        records += [_row(name, result, budget, policy, compared) for budget in budgets]
-    return records
+        for budget in budgets:
+            yield _row(name, result, budget, policy, compared)
 
 
 def _row(
@@ -176,7 +183,7 @@ def _row(
     budget: BudgetKey,
     policy: str,
     compared: dict[str, tuple[ComparisonRow, ...]],
-) -> UniformRow:
+) -> Row:
     own = next(
         row
         for row in result.choosers
@@ -198,35 +205,36 @@ def _row(
         else ()
     )
     at = next((item for item in paired if item.budget == budget), None)
+    paired_difference = Estimate(difference)
+    if at is not None:
+        paired_difference = Estimate(difference, at.lo, at.hi)
     reasons = [
         None if fits else own.reason,
         None if best else "no allocator fits",
         None if positive else Reason.NO_SHARE,
     ]
-    return UniformRow(
-        cell=name,
+    return {
         **vars(budget),
-        uniform_from=None if modes is None else modes.uniform_from,
-        fits=fits,
-        uniform=all_full,
-        uniform_ndg=own.ndg,
-        feasible=len(rivals),
-        best=None if best is None else best.name,
-        policy=policy,
-        best_share=best.gain / loss if best and positive else None,
-        best_ndg=None if best is None else best.ndg,
-        difference=difference,
-        lo=None if at is None else at.lo,
-        hi=None if at is None else at.hi,
-        leader=_leader(difference),
-        verdict=None if at is None else at.verdict,
-        reason=joined(reasons),
-    )
+        "cell": name,
+        "uniform_from": None if modes is None else modes.uniform_from,
+        "fits": fits,
+        "uniform": all_full,
+        "uniform_ndg": own.ndg,
+        "feasible": len(rivals),
+        "best": None if best is None else best.name,
+        "policy": policy,
+        "best_share": best.gain / loss if best and positive else None,
+        "best_ndg": None if best is None else best.ndg,
+        "difference": paired_difference,
+        "leader": _leader(difference),
+        "verdict": None if at is None else at.verdict,
+        "reason": joined(reasons),
+    }
 
 
 def _rivals(result: Result, budget: BudgetKey, policy: str) -> list[_Rival]:
     """Allocators that can run under the budget, by the policy."""
-    members: list[Row | Stream]
+    members: list[ResultRow | Stream]
     if policy == RANKING:
         members = [row for row in result.choosers if row.allocator not in REFERENCES]
     else:
@@ -268,75 +276,60 @@ def _leader(difference: float | None) -> str | None:
     )
 
 
-def over_cells(rows: Sequence[UniformRow]) -> list[UniformCount]:
+def over_cells(rows: Sequence[Row]) -> Iterator[Row]:
     """One row per budget, in order of appearance."""
-    members_by_budget = lists_by_key((row.budget, row) for row in rows)
-    records = []
+    members_by_budget = lists_by_key((BudgetKey.of(row), row) for row in rows)
     for budget, members in members_by_budget.items():
-        leaders, verdicts = (
-            [row.leader for row in members],
-            [row.verdict for row in members],
-        )
-        records.append(
-            UniformCount(
-                **vars(budget),
-                cells=len(members),
-                fits=sum(row.fits for row in members),
-                compared=sum(leader is not None for leader in leaders),
-                leads=leaders.count("uniform"),
-                behind=leaders.count("allocator"),
-                better=verdicts.count("better"),
-                worse=verdicts.count("worse"),
-                raises=sum(
-                    row.fits and row.uniform is not None and row.uniform < 0
-                    for row in members
-                ),
-            )
-        )
-    return records
+        leaders = [row["leader"] for row in members]
+        verdicts = [row["verdict"] for row in members]
+        yield {
+            **vars(budget),
+            "cells": len(members),
+            "fits": sum(row["fits"] for row in members),
+            "compared": sum(leader is not None for leader in leaders),
+            "leads": leaders.count("uniform"),
+            "behind": leaders.count("allocator"),
+            "better": verdicts.count("better"),
+            "worse": verdicts.count("worse"),
+            "raises": sum(
+                row["fits"] and row["uniform"] is not None and row["uniform"] < 0
+                for row in members
+            ),
+        }
 
 
-def table(rows: Sequence[UniformRow]) -> Table:
-    """The rows as a table."""
-    policies = ", ".join(dict.fromkeys(row.policy for row in rows))
-    notes = (
+def notes(rows: Sequence[Row]) -> Iterator[str]:
+    """What the columns are shares of, and how allocators keep the budget."""
+    policies = ", ".join(dict.fromkeys(row["policy"] for row in rows))
+    yield (
         "uniform, removes: shares of the all-cheap loss. Allocators pay for "
-        f"themselves ({policies}); the best is the best on these units, in hindsight.",
-    )
-    return declared_table(
-        UniformRow,
-        rows,
-        "Uniform full fidelity against the best allocator",
-        notes=notes,
+        f"themselves ({policies}); the best is the best on these units, in hindsight."
     )
 
 
-def over_cells_table(rows: Sequence[UniformCount]) -> Table:
-    """The counts as a table."""
-    return declared_table(UniformCount, rows, "Where uniform full fidelity leads")
-
-
-def chart(rows: Sequence[UniformRow]) -> Chart:
-    """Uniform full fidelity less the best allocator in every cell in which both can
-    run.
-    """
-    dots = (
-        Dot(row.cell, row.budget.label, row.difference, row.lo, row.hi)
-        for row in rows
-        if row.difference is not None
-    )
-    return shares(
-        "Uniform full less the best allocator, share of the all-cheap loss",
-        dots,
-        line=0.0,
-    )
-
-
-UNIFORM = declare(
-    __name__,
+UNIFORM = Analysis(
+    name="uniform",
     shows="Compare allocators with the full mode everywhere",
     paper="uniform full fidelity",
     example="cells/braking-monocular --alpha 0.5",
-    kind=(UniformRow, UniformCount),
-    takes={"results": "causal"},
+    asks=("causal",),
+    details=(
+        "The full mode alone on every input, against the best allocator that fits the"
+        " same budget."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    title="Uniform full fidelity against the best allocator",
+    notes=notes,
+    over_cells=Summary(
+        over_cells, UNIFORM_COUNT_COLUMNS, "Where uniform full fidelity leads"
+    ),
+    charts=[
+        Dots(
+            "Uniform full less the best allocator, share of the all-cheap loss",
+            lambda row: {budget_text(row): row["difference"]},
+            line=0.0,
+            where=lambda row: row["difference"].value is not None,
+        )
+    ],
 )

@@ -7,97 +7,74 @@ Mean loss of each mode beside that of the best predictor that looks at nothing, 
 inputs of the cell.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_data
 from deepval.errors import InputError
-from deepval.judging.draws import make_draws
 from deepval.judging.intervals import interval_over
-from deepval.paper.analysis import declare
-from deepval.paper.row_columns import (
-    CellName,
-    Units,
-    column,
-    declared_table,
-    high,
-    loss_table,
-    low,
-    yes_no,
-)
-from deepval.progress import Watch, unwatched
-from deepval.report.charts import Chart, Dot, plain
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import NAME, estimate_within
+from deepval.paper.study import Cell, DrawCount, Units
+from deepval.paper.tidy import Column, Dots, Row, only, printed, yes_no
 from deepval.report.text_tables import Table, number
 from deepval.systems.outcomes import trivial_losses
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 
-
-@dataclass(frozen=True)
-class ViableRow(CellName):
-    """One mode of a cell beside the best predictor that looks at nothing."""
-
-    system: str = column("The downstream system")
-    mode: str = column("The mode", "mode")
-    mean_loss: float = column("Its mean loss per input", "mean loss", number)
-    trivial: str = column(
-        "Action of the best trivial predictor", "best without looking"
-    )
-    trivial_loss: float = column(
-        "Mean loss of that predictor on the same inputs", "its loss", number
-    )
-    viable: bool = column("Whether the mode loses less", "viable", yes_no)
-    margin: float = column(
-        "Loss of the trivial predictor less that of the mode", "margin", number
-    )
-    margin_lo: float | None = low(
-        "Lower end of its 95 % interval over units, the trivial predictor chosen once",
-        "95 %",
-    )
-    margin_hi: float | None = high()
+COLUMNS = (
+    NAME,
+    Column("system", "The downstream system"),
+    Column("mode", "The mode", heading="mode"),
+    Column("mean_loss", "Its mean loss per input", heading="mean loss", text=number),
+    Column(
+        "trivial",
+        "Action of the best trivial predictor",
+        heading="best without looking",
+    ),
+    Column(
+        "trivial_loss",
+        "Mean loss of that predictor on the same inputs",
+        heading="its loss",
+        text=number,
+    ),
+    Column("viable", "Whether the mode loses less", heading="viable", text=yes_no),
+    Column(
+        "margin",
+        "Loss of the trivial predictor less that of the mode",
+        heading="margin",
+        text=number,
+        bounds="95 %",
+    ),
+)
+"""One mode of a cell beside the best predictor that looks at nothing."""
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
-    located: Mapping[str, CellSpec],
+    cells: Sequence[Cell],
     *,
     units: Units = "all",
-    draws: int | Literal["exact"] = 1000,
+    draws: DrawCount = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
-) -> list[ViableRow]:
-    """One row per cell and mode.
-
-    Args:
-        cells: Cells by name.
-        located: Their specifications with their data, by the same names
-            (`cells.located`).
-        units: Units whose inputs are judged.
-        draws: Draws of units behind the intervals.
-        seed: Their seed.
-        watch: Progress reporting.
-    """
-    records = []
-    for name, cell in cells.items():
-        table = loss_table(cell, units)
-        means = _trivial(located[name], table, watch)
+) -> Iterator[Row]:
+    """One row per cell and mode."""
+    for cell in cells:
+        inputs = cell.inputs(units, draws, seed)
+        table = inputs.table
+        drawn = inputs.draws
+        means = _trivial(cell, table)
         best = min(means, key=lambda trivial: means[trivial].mean())
-        drawn = make_draws(len(table.unit_ids), draws, seed)
-        inputs = np.bincount(table.unit, minlength=len(table.unit_ids)).astype(
-            np.float64
-        )
+        per_unit_inputs = np.bincount(table.unit, minlength=len(table.unit_ids))
         for index, mode in enumerate(table.modes):
             less = means[best] - table.losses[:, index]
             margin = float(less.mean())
-            per_unit = np.bincount(table.unit, weights=less, minlength=len(inputs))
-            draw_inputs = drawn.counts @ inputs
-            defined = (draw_inputs > 0) & (len(inputs) > 1)
+            per_unit = np.bincount(
+                table.unit, weights=less, minlength=len(per_unit_inputs)
+            )
+            draw_inputs = drawn.counts @ per_unit_inputs.astype(np.float64)
+            defined = (draw_inputs > 0) & (len(per_unit_inputs) > 1)
             samples = np.divide(
                 drawn.counts @ per_unit,
                 draw_inputs,
@@ -105,31 +82,27 @@ def rows(
                 where=defined,
             )
             bounds = interval_over(samples, drawn, scale=0.0)
-            records.append(
-                ViableRow(
-                    cell=name,
-                    system=cell.spec.system,
-                    mode=mode,
-                    mean_loss=float(table.losses[:, index].mean()),
-                    trivial=best,
-                    trivial_loss=float(means[best].mean()),
-                    viable=margin > 0,
-                    margin=margin,
-                    margin_lo=None if bounds is None else bounds.low,
-                    margin_hi=None if bounds is None else bounds.high,
-                )
-            )
-    return records
+            yield {
+                "cell": cell.name,
+                "system": cell.cell.spec.system,
+                "mode": mode,
+                "mean_loss": float(table.losses[:, index].mean()),
+                "trivial": best,
+                "trivial_loss": float(means[best].mean()),
+                "viable": margin > 0,
+                "margin": estimate_within(margin, bounds),
+            }
 
 
-def _trivial(
-    spec: CellSpec, table: ValueTable, watch: Watch
-) -> dict[str, Float[np.ndarray, "input"]]:
+def _trivial(cell: Cell, table: ValueTable) -> dict[str, Float[np.ndarray, "input"]]:
     """Loss of every trivial predictor on the inputs of a table."""
+    spec = cell.located
     rule = spec.acting
     seen = [
         unit_data(spec, str(unit))
-        for unit in watch(list(table.unit_ids), f"trivial predictors of {spec.system}")
+        for unit in cell.watch(
+            list(table.unit_ids), f"trivial predictors of {spec.system}"
+        )
     ]
     parts = [trivial_losses(rule, item.scene, item.truth) for item in seen]
     if not parts[0]:
@@ -143,7 +116,7 @@ def _trivial(
     }
 
 
-def table(rows: Sequence[ViableRow]) -> Table:
+def tables(rows: Sequence[Row]) -> list[Table]:
     """The rows as a table."""
     order = (
         "cell",
@@ -152,40 +125,41 @@ def table(rows: Sequence[ViableRow]) -> Table:
         "trivial",
         "trivial_loss",
         "margin",
-        "margin_lo",
         "viable",
     )
-    return declared_table(
-        ViableRow, rows, "Modes against predictors that look at nothing", order=order
-    )
-
-
-def chart(rows: Sequence[ViableRow]) -> Chart:
-    """By how much each mode loses less than the best predictor that looks at
-    nothing.
-    """
-    dots = (
-        Dot(
-            f"{row.cell}: {row.mode}",
-            row.trivial,
-            row.margin,
-            row.margin_lo,
-            row.margin_hi,
+    return [
+        printed(
+            "Modes against predictors that look at nothing", only(COLUMNS, *order), rows
         )
-        for row in rows
-    )
-    return plain("Mean loss of the trivial predictor less the mode's", dots, line=0.0)
+    ]
 
 
-VIABILITY = declare(
-    __name__,
+VIABILITY = Analysis(
+    name="viability",
     shows="Compare each mode with predictors that see nothing",
     see="definitions.md#trivial-predictors",
     paper="viability check",
     example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode "
-        "RRC=RRC.parquet"
+        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
+        "--mode RRC=RRC.parquet"
     ),
     by="cell",
     needs_data=True,
+    details=(
+        "Mean loss of each mode beside that of the best predictor that looks at "
+        "nothing, on the inputs of the cell."
+    ),
+    rows=rows,
+    columns=COLUMNS,
+    asks=("located",),
+    charts=[
+        Dots(
+            "Mean loss of the trivial predictor less the mode's",
+            {"{trivial}": "margin"},
+            label="{cell}: {mode}",
+            percent=False,
+            line=0.0,
+        )
+    ],
+    tables=tables,
 )

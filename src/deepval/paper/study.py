@@ -12,16 +12,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from deepval.allocators import (
     EVERYTHING,
+    RECIPES,
+    PixelRecipe,
+    PixelRouter,
     check_allocators,
     check_recipes,
     recipe_by_name,
 )
 from deepval.allocators.allocator import SIGNALS
+from deepval.arrays import Bool, Float, Shaped
 from deepval.cells import fitting
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
@@ -38,11 +45,14 @@ from deepval.judging.allowances import (
 )
 from deepval.judging.cases import (
     EvaluationData,
+    JudgedCell,
     case_of,
     judge,
     with_batched,
     with_costs,
 )
+from deepval.judging.draws import Draws, make_draws
+from deepval.judging.ratios import ratio
 from deepval.paper.analyses.contrasts import (
     GAINS,
     PUBLISHED,
@@ -52,22 +62,36 @@ from deepval.paper.analyses.contrasts import (
     Label,
     scored_on_labels,
 )
-from deepval.paper.analyses.selection_regret import FREE
-from deepval.paper.analyses.skipping import skippers
-from deepval.paper.analyses.streams import VALUES, control_scores
-from deepval.paper.analysis import ALPHAS, Option, Part, PartOption
+from deepval.paper.analysis import ALPHAS, Option
+from deepval.paper.columns import estimate
+from deepval.paper.costs import needed_costs
 from deepval.paper.stored_files import (
     stored_result,
     stored_rows_cell,
     stored_scores,
     storing_fits,
 )
+from deepval.paper.tidy import Estimate, Row
+from deepval.perception.reported.losses import perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.results import MEASURED, Result
 from deepval.tables.costs import CONVENTIONS, Convention, Costs, read_costs
+from deepval.tables.keys import positions
 from deepval.tables.scores import Scores, align
 from deepval.tables.split import units_of
+from deepval.tables.values import ValueTable
 
+FREE = ("random", "uncertainty", "criticality", "ego-speed")
+"""Signals without a fit."""
+CONTROL = "random scores"
+"""Prefix of the names of control scores.
+
+These are random, so what they lose is the cost of the policy alone.
+"""
+VALUES = "decision values"
+"""Name of scores that are the decision values themselves, out of fold: what policies
+lose with the best scores.
+"""
 BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
 """Modes whose costs stand for those of the cheap and the full mode if a cell has no
@@ -142,12 +166,79 @@ class Choices:
         ]
 
 
-@dataclass(frozen=True)
-class RunCell:
-    """A cell of a run, and its parts.
+Units = str | Sequence[str]
+"""Units by role (train, validation, test, fit, all), by name, or both."""
+DrawCount = int | Literal["exact"]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The inputs of some units of a cell, with units and decision values.
 
     Attributes:
-        label: Name of the cell in tables.
+        cell: The cell.
+        table: Losses by input and mode.
+        draws: Resamples of the units, for intervals.
+    """
+
+    cell: "Cell"
+    table: ValueTable
+    draws: Draws
+
+    @cached_property
+    def value(self) -> Float[np.ndarray, "input"]:
+        """Decision value: loss of the cheap mode less loss of the full mode."""
+        return self.table.decision_values
+
+    # A system whose losses are geometric differs by rounding on inputs that it does not
+    # care about; its tolerance keeps them from counting as helped or harmed.
+
+    @cached_property
+    def helped(self) -> Bool[np.ndarray, "input"]:
+        """Inputs whose loss the full mode lowers."""
+        return self.value > self.table.tolerance
+
+    @cached_property
+    def harmed(self) -> Bool[np.ndarray, "input"]:
+        """Inputs whose loss the full mode raises."""
+        return self.value < -self.table.tolerance
+
+    @property
+    def affected(self) -> Bool[np.ndarray, "input"]:
+        """Inputs whose loss the full mode changes."""
+        return self.helped | self.harmed
+
+    def aligned(
+        self, by_input: Shaped[np.ndarray, "any"]
+    ) -> Shaped[np.ndarray, "input"]:
+        """Values by input of the cell, for these inputs."""
+        # By id, never by position: units may have been left out or listed anew.
+        return by_input[positions(self.table.input, self.cell.cell.table.input)]
+
+    def only_those_of(self, other: "Inputs") -> "Inputs":
+        """The inputs that another cell has too."""
+        shared = positions(self.table.input, other.table.input) >= 0
+        return replace(self, table=self.table.keep(shared))
+
+    @cached_property
+    def perception_gains(self) -> dict[str, Float[np.ndarray, "input"]]:
+        """Decrease of each perception loss, E1 to E8, from cheap to full."""
+        gains = perception_gains(*self.cell.cell.evidence.losses)
+        return {loss: self.aligned(gain) for loss, gain in gains.items()}
+
+    def share(
+        self, part: Bool[np.ndarray, "input"], of: Bool[np.ndarray, "input"]
+    ) -> Estimate:
+        """Share of the inputs `of` that are in `part`, with its interval."""
+        return estimate(ratio(self.table, part & of, of, draws=self.draws))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell and what analyses ask of it.
+
+    Attributes:
+        name: Its name in tables.
         collection: Name of the cells of its data set and units in a report.
         folder: Folder of the cell.
         spec: Its specification with the folder of its data; None if that folder is
@@ -159,49 +250,92 @@ class RunCell:
         seed: Seed of its draws.
         built: The cell, if it has been read.
         choices: What its parts are made with.
+        watch: Progress reporting.
+        parts: The parts that exist, such as a saved result.
     """
 
-    label: str
-    collection: str
-    folder: Path
-    spec: CellSpec | None
-    work: Path | None
-    costs: str | Costs | None = BOARD
+    name: str
+    collection: str = ""
+    folder: Path | None = None
+    spec: CellSpec | None = None
+    work: Path | None = None
+    costs: str | Costs | None = None
     recipes: tuple[str, ...] | None = None
     seed: int = 0
     built: BuiltCell | None = field(default=None, repr=False, compare=False)
     choices: Choices = field(default_factory=Choices)
-    _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    watch: Watch = field(default=unwatched, repr=False, compare=False)
+    parts: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         # Parts are stored in files; another process reads them there.
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("_made", "cell")
-        } | {"_made": {}}
+        state = {name: value for name, value in vars(self).items() if name != "cell"}
+        return state | {"parts": {}, "watch": unwatched}
 
     @cached_property
     def cell(self) -> BuiltCell:
-        """The cell."""
+        """The cell in its folder."""
         if self.built is not None:
             return self.built
+        assert self.folder is not None
         assert self.work is not None
         return stored_rows_cell(self.folder, self.work)
 
     @property
-    def reproduces(self) -> bool:
+    def is_reproduced(self) -> bool:
         """Whether the cell belongs to a reproduction rather than to a command."""
         return self.choices.command is None
 
-    def part(self, name: str, *, watch: Watch = unwatched) -> Any:
+    @property
+    def description(self) -> Row:
+        """The columns that describe it (`CELL`)."""
+        modes = self.cell.table.modes
+        spec = self.cell.spec
+        return {
+            "cell": self.name,
+            "cheap": modes[0],
+            "full": modes[-1],
+            "geometry": spec.geometry,
+            "system": spec.system,
+        }
+
+    def inputs(self, units: Units, draws: DrawCount = 0, seed: int = 0) -> Inputs:
+        """The inputs of some units, with draws of these units."""
+        table = loss_table(self.cell, units)
+        return Inputs(self, table, make_draws(len(table.unit_ids), draws, seed))
+
+    def shares_perception_with(self, other: "Cell") -> bool:
+        """Whether the two differ in the downstream system alone."""
+        # Compared by definition, not by name: a definition holds hashes of all files.
+        mine = self.cell.definition
+        theirs = other.cell.definition
+        return all(
+            mine[part] == theirs[part] for part in ("dataset", "modes", "geometry")
+        )
+
+    @property
+    def located(self) -> CellSpec:
+        """Its specification with the folder of its data, which it must have."""
+        assert self.spec is not None, f"{self.name}: needs_data must be declared"
+        return self.spec
+
+    def needed_costs(self, what: str) -> Costs:
+        """Costs of modes and allocators; `what` names the quantity that needs them."""
+        costs = self.part("costs")
+        if costs is not None:
+            return costs
+        return needed_costs(self.name, self.cell.table, what)
+
+    def part(self, name: str) -> Any:
         """One of PARTS, made if it is not stored; None where the part does not apply to
         this cell.
         """
-        if name not in self._made:
+        if self.is_reproduced:
+            name = PARTS[name].reproduced_as or name
+        if name not in self.parts:
             with self.storing_fits():
-                self._made[name] = PARTS[name].make(self, watch)
-        return self._made[name]
+                self.parts[name] = PARTS[name].make(self, self.watch)
+        return self.parts[name]
 
     def storing_fits(self) -> AbstractContextManager[None]:
         """While active, fits are stored in the work folder, and read from there if
@@ -209,7 +343,7 @@ class RunCell:
         """
         return nullcontext() if self.work is None else storing_fits(self.work)
 
-    def scores(
+    def stored_scores(
         self,
         kind: str,
         settings: Mapping[str, Any],
@@ -252,7 +386,69 @@ class RunCell:
         )
 
 
-def costs_of(at: RunCell) -> Costs | None:
+def skippers() -> tuple[str, ...]:
+    """Allocators of the package that do not look at the cheap mode's output."""
+    uses_by_name = {name: signal.uses for name, signal in SIGNALS.items()}
+    uses_by_name |= {
+        name: PixelRouter.uses
+        for name, recipe in RECIPES.items()
+        if isinstance(recipe, PixelRecipe)
+    }
+    return tuple(
+        name
+        for name, parts in uses_by_name.items()
+        if not any(part.startswith("cheap") for part in parts)
+    )
+
+
+def control_scores(
+    inputs: int, number: int, *, seed: int = 0
+) -> dict[str, Float[np.ndarray, "input"]]:
+    """Random scores, to be judged beside the allocators: `number` of them by name."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    return {f"{CONTROL} {index + 1}": rng.random(inputs) for index in range(number)}
+
+
+def loss_table(cell: JudgedCell, units: Units) -> ValueTable:
+    """The losses of the named units."""
+    # Units without inputs are listed too: so cells of one data set share draws.
+    return cell.listed.restrict(list(units_of(cell.split, units)))
+
+
+def of_each(cells: Sequence[Cell], name: str) -> dict[str, Any]:
+    """A part of each cell by name; cells that it does not apply to are left out."""
+    part = PARTS[name]
+    parts = {}
+    for cell in watched(cells, part.verb):
+        own = cell.part(name)
+        if own is not None:
+            parts[cell.name] = own
+    return parts
+
+
+def watched(cells: Sequence[Cell], label: str | None) -> Iterable[Cell]:
+    """The cells, with a progress bar if there is something to wait for."""
+    if label is None or not cells:
+        return cells
+    return cells[0].watch(cells, label)
+
+
+def consumer_pairs(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+    """Pairs of cells that differ in the downstream system alone."""
+    pairs = []
+    for first, second in combinations(cells, 2):
+        if first.shares_perception_with(second):
+            pairs.append((first, second))
+    if not pairs:
+        raise InputError(
+            "Two cells with the same data set, modes and geometry are needed to "
+            "compare consumers; found none among "
+            f"{', '.join(cell.name for cell in cells)}."
+        )
+    return pairs
+
+
+def costs_of(at: Cell) -> Costs | None:
     """The costs that the caller names, or the cell's own, or those of the board under
     the names of the cell's modes.
     """
@@ -268,17 +464,17 @@ def costs_of(at: RunCell) -> Costs | None:
     )
 
 
-def _needed_costs(at: RunCell) -> Costs:
+def _needed_costs(at: Cell) -> Costs:
     costs = costs_of(at)
     if costs is None:
         raise InputError(
-            f"{at.label}: a measured budget needs costs, and the "
+            f"{at.name}: a measured budget needs costs, and the "
             "cell has none: give --costs."
         )
     return costs
 
 
-def recipes_of(at: RunCell) -> tuple[str, ...]:
+def recipes_of(at: Cell) -> tuple[str, ...]:
     """The recipes that a reproduction fits on a cell."""
     if at.cell.split.too_few is not None:
         return ()
@@ -290,30 +486,32 @@ def recipes_of(at: RunCell) -> tuple[str, ...]:
     )
 
 
-def _recipes_with_latency(at: RunCell) -> tuple[str, ...]:
+def _recipes_with_latency(at: Cell) -> tuple[str, ...]:
     costs = _needed_costs(at).allocators
     return tuple(recipe for recipe in recipes_of(at) if "ms" in costs.get(recipe, {}))
 
 
-def _scores(at: RunCell, role: Role) -> dict[str, Scored]:
-    if not at.reproduces:
+def _scores(at: Cell, role: Role) -> dict[str, Scored]:
+    if not at.is_reproduced:
         signals = [name for name in FREE if name in SIGNALS]
         return fitting.scored_by_all(
             at.cell, at.choices.ranked, signals=signals, units=role
         )
     recipes = recipes_of(at) if role == "fit" else _recipes_with_latency(at)
     settings = {"recipes": recipes, "units": role}
-    return at.scores(
+    return at.stored_scores(
         "scores", settings, lambda: fitting.scored_by_all(at.cell, recipes, units=role)
     )
 
 
-def _diagnostics(at: RunCell, _watch: Watch) -> dict[str, Scored]:
-    return at.scores("diagnostics", {}, lambda: fitting.diagnostic_scores(at.cell))
+def _diagnostics(at: Cell, _watch: Watch) -> dict[str, Scored]:
+    return at.stored_scores(
+        "diagnostics", {}, lambda: fitting.diagnostic_scores(at.cell)
+    )
 
 
-def _aligned(at: RunCell, _watch: Watch) -> list[Scores] | None:
-    if at.reproduces:
+def _aligned(at: Cell, _watch: Watch) -> list[Scores] | None:
+    if at.is_reproduced:
         return [
             item.over(at.cell.table)
             for item in at.part("scores").values()
@@ -323,8 +521,8 @@ def _aligned(at: RunCell, _watch: Watch) -> list[Scores] | None:
     return list(case.scores({}).values()) if at.choices.stored_scores else None
 
 
-def _results(at: RunCell, _watch: Watch) -> Result:
-    if at.reproduces:
+def _results(at: Cell, _watch: Watch) -> Result:
+    if at.is_reproduced:
         return at.judgement(
             "free", lambda: at.part("scores"), settings={"recipes": recipes_of(at)}
         )
@@ -346,22 +544,22 @@ def _results(at: RunCell, _watch: Watch) -> Result:
     )
 
 
-def _diagnostic_results(at: RunCell, _watch: Watch) -> Result | None:
+def _diagnostic_results(at: Cell, _watch: Watch) -> Result | None:
     if not at.choices.with_diagnostics:
         return None
     # A command notes its look at the test units when it judges the scores beside these.
-    ledger = {} if at.reproduces else {"command": None}
+    ledger = {} if at.is_reproduced else {"command": None}
     return at.judgement(
         "diagnostic_results", lambda: at.part("diagnostics"), settings={}, **ledger
     )
 
 
-def _diagnostic_names(at: RunCell, _watch: Watch) -> set[str]:
-    scores = {} if at.reproduces else case_of(at.cell).scores({})
+def _diagnostic_names(at: Cell, _watch: Watch) -> set[str]:
+    scores = {} if at.is_reproduced else case_of(at.cell).scores({})
     return {item.name for item in scores.values() if item.kind == "diagnostic"}
 
 
-def _charge(at: RunCell, scores: Mapping[str, Any]) -> dict[str, Any]:
+def _charge(at: Cell, scores: Mapping[str, Any]) -> dict[str, Any]:
     """The scores that have a cost; a warning names the others.
 
     Batched serving counts as a separate allocator.
@@ -377,23 +575,23 @@ def _charge(at: RunCell, scores: Mapping[str, Any]) -> dict[str, Any]:
         and all(unit in costs.allocators.get(allocator, {}) for unit in units)
     }
     omitted = [allocator for allocator in scores if allocator not in with_cost]
-    if not with_cost and not at.reproduces:
+    if not with_cost and not at.is_reproduced:
         raise InputError(
-            f"{at.label}: an allocator is charged its {' and '.join(units)}, and the "
+            f"{at.name}: an allocator is charged its {' and '.join(units)}, and the "
             f"costs have none of {', '.join(omitted) or 'any'}: give --costs that do."
         )
     if omitted:
         pronoun = "it" if len(omitted) == 1 else "them"
         message = (
-            f"{at.label}: {', '.join(omitted)} left out, because "
+            f"{at.name}: {', '.join(omitted)} left out, because "
             f"the costs do not include {pronoun}."
         )
         warnings.warn(InputWarning(message), stacklevel=2)
     return with_cost
 
 
-def _scores_with_cost(at: RunCell, _watch: Watch) -> dict[str, Any]:
-    if not at.reproduces:
+def _scores_with_cost(at: Cell, _watch: Watch) -> dict[str, Any]:
+    if not at.is_reproduced:
         return _charge(at, case_of(at.cell).scores({}))
     return {
         name: item
@@ -403,7 +601,7 @@ def _scores_with_cost(at: RunCell, _watch: Watch) -> dict[str, Any]:
 
 
 def _judge_charged(
-    at: RunCell,
+    at: Cell,
     kind: str,
     scores: Callable[[], Mapping[str, Any]],
     accountings: Iterable[Accounting] = ("cascade",),
@@ -445,10 +643,10 @@ def _judge_charged(
     )
 
 
-def _charged(at: RunCell, watch: Watch) -> Result:
+def _charged(at: Cell, watch: Watch) -> Result:
     settings = (
         {"recipes": recipes_of(at), "budgets": "free and charged"}
-        if at.reproduces
+        if at.is_reproduced
         else {}
     )
     return _judge_charged(
@@ -460,14 +658,14 @@ def _charged(at: RunCell, watch: Watch) -> Result:
     )
 
 
-def _skipping(at: RunCell, watch: Watch) -> Result | None:
+def _skipping(at: Cell, watch: Watch) -> Result | None:
     """The result under both accountings; a reproduction judges only allocators that
     need no cheap pass.
     """
     scores = {
         name: item
         for name, item in at.part("scores_with_cost").items()
-        if not at.reproduces or name in skippers()
+        if not at.is_reproduced or name in skippers()
     }
     if not scores:
         return None
@@ -476,20 +674,20 @@ def _skipping(at: RunCell, watch: Watch) -> Result | None:
         "skipping",
         lambda: scores,
         ("cascade", "skipping"),
-        free=not at.reproduces,
+        free=not at.is_reproduced,
         settings={"allocators": list(scores)},
         watch=watch,
     )
 
 
-def _causal(at: RunCell, watch: Watch) -> Result | None:
+def _causal(at: Cell, watch: Watch) -> Result | None:
     """The result of allocators fitted on training units, under policies calibrated on
     validation units.
     """
     calibration = list(at.cell.split.validation)
     if at.choices.folds:
         return _out_of_fold(at, watch)
-    if not at.reproduces:
+    if not at.is_reproduced:
         return _judge_charged(
             at,
             "causal",
@@ -509,13 +707,13 @@ def _causal(at: RunCell, watch: Watch) -> Result | None:
     )
 
 
-def _out_of_fold(at: RunCell, watch: Watch) -> Result:
+def _out_of_fold(at: Cell, watch: Watch) -> Result:
     folds, units = at.choices.folds, list(units_of(at.cell.split, at.choices.units))
     names = check_allocators(at.choices.allocators or (EVERYTHING,))
     scores = _charge(
         at,
         fitting.fold_scores(
-            at.label, at.cell, names, folds=folds, units=units, watch=watch
+            at.name, at.cell, names, folds=folds, units=units, watch=watch
         ),
     )
     if not at.choices.conventions:
@@ -534,7 +732,7 @@ def _out_of_fold(at: RunCell, watch: Watch) -> Result:
     )
 
 
-def _train_scores(at: RunCell, watch: Watch) -> dict[str, Scored]:
+def _train_scores(at: Cell, watch: Watch) -> dict[str, Scored]:
     """Scores by the chosen signals, and by the chosen recipes with a cost fitted on the
     training units.
     """
@@ -558,9 +756,9 @@ def _train_scores(at: RunCell, watch: Watch) -> dict[str, Scored]:
     )
 
 
-def _relabelled(at: RunCell, watch: Watch) -> Result | None:
+def _relabelled(at: Cell, watch: Watch) -> Result | None:
     labels = at.choices.labels
-    if not at.reproduces:
+    if not at.is_reproduced:
         budgets = [Selection(alpha) for alpha in at.choices.alphas]
         scores = scored_on_labels(at.cell, labels, watch=watch)
         return at.judgement(
@@ -584,6 +782,52 @@ def _relabelled(at: RunCell, watch: Watch) -> Result | None:
         lambda: scored_on_labels(at.cell, labels),
         settings={"recipes": targets},
     )
+
+
+@dataclass(frozen=True)
+class PartOption:
+    """An option of a command for a part: the type of its value, its declaration, its
+    default.
+    """
+
+    kind: Any
+    option: Option
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a cell that analyses ask for (`PARTS`).
+
+    Attributes:
+        meaning: What it is.
+        make: Makes it from a cell.
+        groups: Option groups that a command needs for it: draws, charges (measured
+            budgets), data (to read the data
+        set).
+        options: Single options that a command needs for it, by the field of `Choices`
+            that they set.
+        saved: Help text of the argument that names cells, if saved results are accepted
+            instead of cells.
+        verb: Label of the progress bar while a command makes it.
+        turn: In which turn a reproduction makes it. Parts of turns 1 and 2 need
+            separate fits, on fewer units or other
+        labels.
+        ready: Whether it needs no computation.
+        has_costs: Whether it depends on costs.
+        reproduced_as: The part that a reproduction supplies instead.
+    """
+
+    meaning: str
+    make: Callable[[Any, Watch], Any]
+    groups: tuple[str, ...] = ()
+    options: Mapping[str, PartOption] = field(default_factory=dict)
+    saved: str | None = None
+    verb: str | None = None
+    turn: int = 0
+    ready: bool = False
+    has_costs: bool = False
+    reproduced_as: str | None = None
 
 
 ALLOCATORS = ("--allocator", "-a")
@@ -660,6 +904,8 @@ LABELLED = (
 )
 
 
+SCORES = ("aligned", "scores", "train_scores", "scores_with_cost")
+"""Parts whose scores an analysis judges by itself."""
 _CHARGES = ("charges", "draws")
 PARTS: dict[str, Part] = {
     "cells": Part("the cell", lambda at, _: at.cell, ready=True),
@@ -725,7 +971,6 @@ PARTS: dict[str, Part] = {
         "names of diagnostics among the scores",
         _diagnostic_names,
         ready=True,
-        joined=lambda parts: set().union(*parts.values()),
     ),
     "scores_with_cost": Part(
         "scores of allocators that the costs include",
