@@ -20,7 +20,7 @@ HEAVY = (
     "torch",
     "onnxruntime",
     "rich",
-    "typer",
+    "cyclopts",
     "pandas",
     "jaxtyping",
 )

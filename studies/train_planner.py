@@ -25,7 +25,8 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.cli import terminal
-from deepval.cli.build_cells import MappedFiles, check_roads
+from deepval.cli.build_cells import check_roads
+from deepval.cli.data_options import MappedFiles
 from deepval.datasets import Dataset
 from deepval.errors import InputError, library
 from deepval.files import reading

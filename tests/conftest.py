@@ -62,7 +62,7 @@ LONG = frozenset(
         *(
             "package",
             "extras",
-            "perceive",
+            "detect",
             "pixel_router",
             "profile",
             "regime",

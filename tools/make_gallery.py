@@ -108,9 +108,9 @@ deepval watch watch.json new.csv --end --page watch.html""",
             ),
         ),
     ),
-    "perceive": Entry(
+    "detect": Entry(
         "What does my detector see at each resolution, and what does it cost?",
-        "deepval perceive images -w detector.onnx --size 64 "
+        "deepval detect images -w detector.onnx --size 64 "
         "--size 96 --samples 5 --out cache",
         hide=r"\d+(?= boxes)",
         more="own-detections.md",
@@ -124,6 +124,12 @@ deepval watch watch.json new.csv --end --page watch.html""",
         "Can an allocator learn where escalation helps?",
         f"deepval fit {CELL} -a gate-ridge",
         more="allocators.md",
+    ),
+    "export": Entry(
+        "How does it run elsewhere?",
+        f"deepval export {CELL} gate-ridge --out gate.onnx",
+        hide=r"(?<=at most )[^,]+|\d+(?= of them)",
+        more="serve.md",
     ),
     "score": Entry(
         "How does it rank inputs that it has not seen?",
@@ -187,6 +193,11 @@ deepval leaderboard entries --cells cells --out board""",  # noqa: E501
             "board/leaderboard.html",
             "The board's page: rank intervals instead of a bare order",
         ),
+    ),
+    "check": Entry(
+        "Will my submission be accepted?",
+        "deepval check entries/gate-ridge --cells cells",
+        more="submit.md",
     ),
 }
 

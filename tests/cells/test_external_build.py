@@ -301,7 +301,7 @@ def test_nuplan_goes_from_pictures_to_a_page(tmp_path):
     chosen = ("--dataset", "nuplan", "--root", data, "--units", "sample:1")
     sizes = ("--size", "64", "--size", "96", "--samples", "0")
     seen = done(
-        "perceive", *chosen, "-w", weights, *sizes, "--out", tmp_path / "detections"
+        "detect", *chosen, "-w", weights, *sizes, "--out", tmp_path / "detections"
     )
     assert "1 of 24 states have no CAM_F0 picture and are left out" in seen.err
     modes = [

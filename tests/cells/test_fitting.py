@@ -358,11 +358,11 @@ def test_odd_fit_columns_are_refused(columns, sentence):
     [
         (
             ("fit", "--out", "x.json"),
-            "Give exactly one of --allocator, --like and --export",
+            "Give either --allocator or --like",
         ),
         (
             ("fit", "--out", "x.json", "-a", "gate-gbm", "--like", "y"),
-            "Give exactly one of --allocator, --like and --export",
+            "Give either --allocator or --like",
         ),
         (("fit", "--out", "x.json", "-a", "gate"), "A recipe must be one of"),
         (

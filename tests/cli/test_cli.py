@@ -97,7 +97,7 @@ def test_a_command_loads_its_own_module_alone(words, unloaded):
 def test_a_command_that_is_not_there_is_refused_with_the_nearest():
     done = run_process("evaluat", program=SCRIPT)
     assert done.code == 2
-    assert "Did you mean 'evaluate'" in done.err
+    assert 'Did you mean "evaluate"' in done.err
 
 
 def test_json_equals_the_python_call():

@@ -72,7 +72,6 @@ def test_the_planner_is_given_what_a_mode_perceives():
         (("--from", "x"), "--from"),
         (("--from", "99"), "must start at"),
         (("--seconds", "0"), "--seconds"),
-        (("--replan", "0.25"), "multiple of 0.1 s"),
         (("--units", "none"), "units must be"),
     ],
 )

@@ -190,7 +190,7 @@ def test_perceive_says_where_its_timings_are_not_tight(monkeypatch, tmp_path):
         monkeypatch.setattr(mode_costs, "measure", timed(spread))
         cache = tmp_path / f"cache{spread}"
         printed = call(
-            "perceive", tmp_path / "images", "-w", weights, "--size", 64, "-o", cache
+            "detect", tmp_path / "images", "-w", weights, "--size", 64, "-o", cache
         )
         assert ("note: Timing is noisy: " in printed) is said
         assert "frame of 1 unit (1 run now, 0 frames failed)" in printed

@@ -4,14 +4,27 @@ from typing import get_args
 
 import pytest
 
-from commands import refusal
-from deepval.cli import compare, evaluate, options, routers
+from commands import call, refusal
+from deepval.allocators import RECIPES
+from deepval.allocators.allocator import SIGNALS
+from deepval.cells import drives
+from deepval.cli import compare, data_options, detect, drive, options, routers
+from deepval.datasets import DATASETS
+from deepval.datasets.synthetic import MODES
+from deepval.geometry.classes import CLASSES
 from deepval.judging import deployment, pairs, routing
 from deepval.judging.allowances import RAILS
+from deepval.perception.placing import PLACINGS
+from deepval.perception.running.decoding import STYLES
+from deepval.perception.running.onnx_model import PROVIDERS
+from deepval.protocol import tracks
 from deepval.report import FORMS
 from deepval.report.gate import GATES
 from deepval.results import KINDS
+from deepval.systems import LEARNED, SYSTEMS
 from deepval.tables import off_policy, scores
+from deepval.tables.costs import PROFILES
+from deepval.workers import BACKENDS
 
 POLICIES = (deployment.BEST, *(name.replace(" ", "-") for name in routing.NAMED))
 
@@ -22,11 +35,16 @@ POLICIES = (deployment.BEST, *(name.replace(" ", "-") for name in routing.NAMED)
         (options.BudgetKind, KINDS),
         (options.RailsName, RAILS),
         (options.Missing, get_args(scores.Missing)),
-        (evaluate.Format, FORMS),
+        (options.Format, FORMS),
         (compare.Statistic, (*pairs.STATISTICS, "area")),
         (compare.GateName, GATES),
         (routers.Policy, POLICIES),
         (routers.Method, off_policy.METHODS),
+        (options.Backend, BACKENDS),
+        (detect.Provider, PROVIDERS),
+        (detect.Style, ("auto", *STYLES)),
+        (data_options.Geometry, PLACINGS),
+        (drive.SystemName, drives.CONTROLLERS),
     ],
 )
 def test_an_option_takes_the_words_that_the_library_knows(words, of_the_library):
@@ -35,34 +53,60 @@ def test_an_option_takes_the_words_that_the_library_knows(words, of_the_library)
 
 
 @pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("evaluate", PROFILES),
+        ("build", (*DATASETS, *SYSTEMS, *LEARNED, *CLASSES, *PROFILES)),
+        ("detect", DATASETS),
+        (
+            "drive",
+            (
+                *DATASETS,
+                *drives.PLAIN,
+                *SIGNALS,
+                *MODES,
+                *drive.BY_SCORES,
+                *drive.PLANNERS,
+            ),
+        ),
+        ("fit", RECIPES),
+        ("reproduce", tracks.NAMES),
+        ("cells", tracks.NAMES),
+    ],
+)
+def test_help_names_what_the_library_has(command, names, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    text = call(command, "-h")
+    assert [name for name in names if name not in text] == []
+
+
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("evaluate",), "values must be given: see deepval evaluate -h."),
+        (("evaluate",), "VALUES must be given, before any option that takes a list"),
         (("shadow", "v.csv"), "--out must be given: see deepval shadow -h."),
         (("evaluate", "v.csv", "--out"), "--out must have a value: see"),
         (("evaluate", "v.csv", "-s"), "-s must have a value: see"),
         (
             ("evaluate", "v.csv", "--budgt", "latency"),
-            "deepval evaluate has no option --budgt; did you mean '--budget'?",
+            "Unknown option: --budgt. Did you mean --budget?",
         ),
-        (("evaluate", "v.csv", "-x"), "has no option -x: see deepval evaluate -h."),
-        (("evaluate", "v.csv", "--json=3"), "--json must stand alone; found '3'"),
+        (("evaluate", "v.csv", "--json=3"), '--json: unable to convert "3" into bool'),
         (("evaluate", "v.csv", "--seed", "1.5"), "must be a whole number; found '1.5'"),
         (("watch", "a", "--horizon", "0"), "--horizon must be 1 or more; found 0."),
         (
             ("evaluate", "v.csv", "--budget", "selection", "late"),
-            "--budget must be one of selection, latency, energy, money; found 'late'; "
-            "did you mean 'latency'?",
+            'Invalid value "late" for --budget. Choose from: "selection", "latency", '
+            '"energy", "money". Did you mean "latency"?',
         ),
         (
             ("evaluate", "v.csv", "w.csv"),
-            "takes the argument values alone; found 'w.csv' as well: did you mean "
-            "-s w.csv?",
+            "There is no argument for 'w.csv': see deepval evaluate -h.",
         ),
-        (
-            ("evaluate", "v.csv", "markdown"),
-            "found 'markdown' as well: did you mean --format markdown?",
-        ),
+        (("evaluate", "v.csv", "--alpha", "20%"), "found '20%': write --alpha 0.2."),
+        (("perceive", "images"), "`deepval perceive` is now `deepval detect`"),
+        (("fit", "cell", "--export", "a"), "is now `deepval export`"),
+        (("leaderboard", "mine", "--check"), "is now `deepval check`"),
     ],
 )
 def test_wrong_words_are_a_sentence(words, sentence):

@@ -183,7 +183,7 @@ def test_several_tables_are_gated_by_their_mean(files, tmp_path):
         (("--junit", "gate.xml"), "--junit"),
         (("--junit", "good.csv", "--fail-if", "worse"), "--junit"),
         (("--junit", "none/gate.xml", "--fail-if", "worse"), "none is no folder"),
-        (("--format", "markdow"), "did you mean 'markdown'?"),
+        (("--format", "markdow"), 'Did you mean "markdown"?'),
         (("--format", "markdown", "--json"), "--json"),
         (
             ("--draws", "0", "--fail-if", "worse", "--junit", "gate.xml"),

@@ -125,41 +125,6 @@ def test_several_score_files_follow_one_option(folder):
     once = judged(folder, "-s", *files, "--json")
     often = judged(folder, *(word for file in files for word in ("-s", file)), "--json")
     assert once == often
-    before = call(
-        "evaluate",
-        "-s",
-        files[0],
-        folder / "values.csv",
-        "--alpha",
-        "0.2",
-        "--draws",
-        "40",
-        "--json",
-    )
-    assert before == judged(folder, "-s", files[0], "--json")
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (("ev",), ["evaluate"]),
-        (("analyse", "half"), ["half-widths"]),
-        (("evaluate", "v.csv", "--form"), ["--format"]),
-        (
-            ("evaluate", "v.csv", "--budget", ""),
-            ["selection", "latency", "energy", "money"],
-        ),
-    ],
-)
-def test_a_shell_completes_commands_options_and_values(words, offered, monkeypatch):
-    line = {
-        "_DEEPVAL_COMPLETE": "complete_bash",
-        "COMP_WORDS": f"deepval {' '.join(words)}",
-        "COMP_CWORD": len(words),
-    }
-    for name, text in line.items():
-        monkeypatch.setenv(name, str(text))
-    assert run().out.split() == offered
 
 
 def test_exchanged_files_are_recognised(folder):
@@ -250,8 +215,8 @@ ABSENT = "build --dataset kitti --root /no/where --mode a=b --mode c=d --out x"
         ("evaluate v.csv --alpha 0.1 --alpha x", "--alpha"),
         ("evaluate v.csv --alpha=20%", "--alpha 0.2"),
         ("threshold v.csv --seed 1.5", "--seed"),
-        ("evalute v.csv", "'evaluate'"),
-        ("report", "results"),
+        ("evalute v.csv", '"evaluate"'),
+        ("report", "RESULTS"),
         ("compare v.csv --formt csv", "--formt"),
         (ABSENT, "--root"),
         ("--foo", "--foo"),

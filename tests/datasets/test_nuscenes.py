@@ -630,7 +630,7 @@ def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(
         "--size",
         96,
     )
-    done = run("perceive", *asked, "--samples", 0, "--out", "cache")
+    done = run("detect", *asked, "--samples", 0, "--out", "cache")
     assert done.code == 0, done.err
     assert "on 10 frames of 1 unit (" in done.out
     modes = [
@@ -655,14 +655,14 @@ def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(
     assert built_by.code == 0, built_by.err
     assert len(read_cell(tmp_path / "cells" / "braking-monocular").table) == 10
     (tmp_path / "nuscenes" / "samples" / "cam" / "3.jpg").unlink()
-    missing = run("perceive", *asked, "--samples", 0, "--out", "again", notes=True)
+    missing = run("detect", *asked, "--samples", 0, "--out", "again", notes=True)
     left_out = "left out for lack of one: 1 frame, among them 0 whole units"
     assert f"nuscenes: pictures of 9 frames in 1 unit; {left_out}" in " ".join(
         missing.err.split()
     )
     assert "on 9 frames of 1 unit (" in missing.out
     shutil.rmtree(tmp_path / "nuscenes" / "samples")
-    empty = run("perceive", *asked, "--samples", 0, "--out", "none")
+    empty = run("detect", *asked, "--samples", 0, "--out", "none")
     assert empty.code == 2
     assert (
         "Pictures of nuscenes must lie below nuscenes; none of 1 unit has one"

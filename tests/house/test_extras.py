@@ -382,7 +382,7 @@ def test_csv_files_are_the_same_columns_with_and_without_arrow(
 
 def test_every_module_is_imported_where_posix_is_not(tmp_path):
     code = f"""
-import importlib, os, pkgutil, subprocess, multiprocessing.connection, tempfile, sys, numpy, typer, rich.console
+import importlib, os, pkgutil, subprocess, multiprocessing.connection, tempfile, sys, numpy, rich.console
 for name in {POSIX_MODULES!r}: sys.modules[name] = None
 for name in {POSIX_NAMES!r}: delattr(os, name) if hasattr(os, name) else None
 import deepval
@@ -451,7 +451,7 @@ def test_a_plain_install_judges_csv_files(tmp_path):
         env=clean,
     )
     names = {package["name"].lower() for package in json.loads(done.out)}
-    assert {"numpy", "cyclopts", "typer", "rich", "deepval"} <= names
+    assert {"numpy", "cyclopts", "rich", "deepval"} <= names
     assert not names & {
         "pyarrow",
         "scikit-learn",

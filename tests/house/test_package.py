@@ -27,7 +27,6 @@ HEAVY = (
     "pandas",
     "polars",
     "rich",
-    "typer",
     "cyclopts",
     "jaxtyping",
 )

@@ -505,7 +505,7 @@ def test_where_both_oracles_occur_every_form_names_them():
     ladder = {"random-ladder", "knowing", "oracle-ladder"}
     assert {name for name, oracle in column.items() if oracle == "ladder"} == ladder
     assert {oracle for oracle in column.values()} == {"full", "ladder"}
-    for form in ("console", "markdown", "latex", "csv"):
+    for form in ("text", "markdown", "latex", "csv"):
         text = FORMS[form](result)
         assert "random-ladder" in text, form
         assert "oracle-ladder" in text, form

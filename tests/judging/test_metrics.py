@@ -380,7 +380,7 @@ def test_metrics_load_nothing_heavy():
     code = (
         "import deepval, sys; deepval.metrics.qini([2.0, 1.0], 0, [1, 2]); "
         "print(sorted({'pyarrow', 'sklearn', 'scipy', 'pandas', 'matplotlib', "
-        "'typer', 'cyclopts'} & set(sys.modules)))"
+        "'cyclopts'} & set(sys.modules)))"
     )
     assert run_process(code, program=(sys.executable, "-c")).out.strip() == "[]"
 

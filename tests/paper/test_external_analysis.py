@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_options import UNITS, files
+from test_options import files
 
 from commands import call
 from deepval.cells import folder
@@ -267,32 +267,3 @@ def test_folders_and_specifications_give_the_same_rows(wanted, tmp_path, capsys)
             "all units (3)",
         )
     )
-
-
-def test_count_matched_thresholds_from_the_command_line(files, capsys):
-    words = ("build", *UNITS, "--out", "cells", "--count-matched")
-    call(*words)
-    cell = folder.read_cell("cells/braking-monocular")
-    small, large = cell.spec.modes
-    assert (small.threshold, large.threshold > 0.25) == (0.25, True)
-    assert (
-        f"counts match at a threshold of {large.threshold:g} ("
-        in capsys.readouterr().err
-    )
-    with pytest.raises(
-        InputError,
-        match=(
-            "--count-matched chooses the threshold of yolov8s-640: "
-            "give --threshold only"
-        ),
-    ):
-        call(*words, "--threshold", "0.3")
-    two = ",".join(cell.spec.units[:2])
-    with pytest.raises(
-        InputError,
-        match=(
-            "counts are matched on training units, and there are none: 2 units are too "
-            "few for a split"
-        ),
-    ):
-        call("build", "--units", two, "--out", "two", "--count-matched")

@@ -181,12 +181,11 @@ def test_a_cell_of_modes_without_a_file_and_its_command(
                 *words.split(),
                 "--geometry",
                 geometry,
-                "--strict",
                 "--out",
                 "out",
             )
         return
-    call(*KITTI, *words.split(), "--geometry", geometry, "--strict", "--out", "out")
+    call(*KITTI, *words.split(), "--geometry", geometry, "--out", "out")
     cell = read_cell(Path("out") / f"braking-{geometry}")
     assert geometry in cell.id
     assert not [str(one.message) for one in recwarn if "mode" in str(one.message)]

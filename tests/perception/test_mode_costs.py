@@ -10,8 +10,8 @@ import pytest
 
 import commands
 import onnx_models
-from deepval.cli import run_models
 from deepval.errors import InputError
+from deepval.metering import energy
 from deepval.metering.energy import energy_over_idle, rails
 from deepval.perception.running import detector, mode_costs, onnx_model
 from deepval.perception.running.detector import DetectorConfig, load_detector
@@ -67,7 +67,7 @@ def test_the_command_writes_the_energy_of_a_frame(
         return infer(*words)
 
     command = [
-        "perceive",
+        "detect",
         images,
         "-w",
         weights,
@@ -87,7 +87,7 @@ def test_the_command_writes_the_energy_of_a_frame(
         "energy_over_idle",
         partial(energy_over_idle, settle_s=0, idle_s=0.02),
     )
-    monkeypatch.setattr(run_models, "rails", partial(rails, root, library=card))
+    monkeypatch.setattr(energy, "rails", partial(rails, root, library=card))
     printed = commands.call(*command, "--samples", 7, "--energy")
     assert "Energy is uncertain: the run lasted" in printed
     modes = tomllib.loads((tmp_path / "cache/costs.toml").read_text())["modes"]

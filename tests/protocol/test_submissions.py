@@ -392,21 +392,18 @@ def test_too_many_files_are_not_even_listed(folder, cells):
 
 
 def test_the_command_exits_2_with_one_sentence(folder, folder_of_cells, cells):
-    done = run("leaderboard", folder, "--check", "--cells", folder_of_cells)
+    done = run("check", folder, "--cells", folder_of_cells)
     assert (done.code, done.out) == (0, "lab/Mine: valid; 288 scores on 2 cells.\n")
     write_card(folder, cells=[])
-    noted = run("leaderboard", folder, "--check", "--cells", folder_of_cells, "--json")
+    noted = run("check", folder, "--cells", folder_of_cells, "--json")
     assert len(json.loads(noted.out)["notes"]) == len(cells)  # scored and not declared
     write_card(folder, name="=cmd()")
-    done = run("leaderboard", folder, "--check", "--cells", folder_of_cells, "--json")
+    done = run("check", folder, "--cells", folder_of_cells, "--json")
     assert done.code == 2
     assert done.err == "deepval: mine: must be a valid submission; found 1 problem.\n"
     assert json.loads(done.out)["problems"] == list(check(folder, cells).problems)
-    assert run("leaderboard", folder, "--check", "--cells", folder).code == 2
-    assert (
-        "A check: deepval leaderboard submissions/mine"
-        in run("leaderboard", "--help").out
-    )
+    assert run("check", folder, "--cells", folder).code == 2
+    assert "Example: deepval check submissions/mine" in run("check", "--help").out
 
 
 def test_cells_lists_every_track():
@@ -431,9 +428,9 @@ def test_the_page_on_submitting_is_right(folder_of_cells, tmp_path, monkeypatch)
     commands = [
         line.split()[1:]
         for line in page.splitlines()
-        if line.startswith("deepval leaderboard ")
+        if re.match("deepval (check|leaderboard) ", line)
     ]
-    assert ["--check" in words for words in commands] == [True, False]
+    assert [words[0] for words in commands] == ["check", "leaderboard"]
     told = run(*commands[0])
     assert (told.code, told.out) == (
         0,

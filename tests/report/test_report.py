@@ -91,7 +91,7 @@ def test_marks_follow_the_verdict(whole):
     assert f"{worst}\\*" in FORMS["markdown"](whole)
     assert f"\\textbf{{{ndg}}}" in FORMS["latex"](whole)
     assert f"{worst}$^{{*}}$" in FORMS["latex"](whole)
-    assert f"{worst}*" in FORMS["console"](whole)
+    assert f"{worst}*" in FORMS["text"](whole)
 
 
 def test_csv_is_unrounded_and_complete(whole):
@@ -108,7 +108,7 @@ def test_infeasible_is_said_with_its_reason(whole):
     row = whole.row("bad_one", kind="latency")
     assert (row.verdict, row.gain, row.ndg) == ("infeasible", None, None)
     assert row.reason == "infeasible: costs 9 ms per input, the budget leaves 4"
-    assert "inf." in FORMS["console"](whole)
+    assert "inf." in FORMS["text"](whole)
 
 
 def test_names_are_escaped():
@@ -236,7 +236,7 @@ def test_shares_of_an_almost_zero_loss_are_not_printed():
     result = quietly(deepval.evaluate, table, {"mine": np.arange(6.0)}, [0.2], draws=50)
     # JSON keeps the definition
     assert result.setting.all_full_share == pytest.approx(-0.112 / 1.1e-9)
-    for form in ("console", "markdown"):
+    for form in ("text", "markdown"):
         text = FORMS[form](result)
         assert "-0.112" in text
         assert not re.search(r"\d{5,}(\.\d+)?%", text)

@@ -36,8 +36,8 @@ from faulty import (
 )
 
 pytestmark = pytest.mark.slow
-NAMES = ("build", "fit", "evaluate", "perceive", "leaderboard", "reproduce")
-OTHERS = ("score", "fit --export", "threshold", "analyse", "report")
+NAMES = ("build", "fit", "evaluate", "detect", "leaderboard", "reproduce")
+OTHERS = ("score", "export", "threshold", "analyse", "report")
 KILLS, FEW, ALTERATIONS = 18, 5, 1_000
 TABLE: list[Tally] = []
 SECOND = {"fit": ("-a", "router-recall"), "reproduce": ("--analysis", "gaps")}
@@ -50,8 +50,8 @@ def world(tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         write_fault_world(home)
-    for module in set(command_line.COMMANDS.values()):
-        __import__(f"deepval.cli.{module}")
+    for name in command_line.COMMANDS:
+        _ = command_line.app[name]
     for name in ("fit", "evaluate"):
         assert done(commands(home)[name](home)) == 0
     yield home
@@ -107,7 +107,7 @@ def test_clocks_that_jump(world, tmp_path, name):
     judged(tally)
 
 
-@pytest.mark.parametrize("name", ["build", "fit", "perceive", "reproduce"])
+@pytest.mark.parametrize("name", ["build", "fit", "detect", "reproduce"])
 def test_a_worker_is_lost(world, tmp_path, name):
     """One of two processes is killed at a random moment: the command says so and goes
     on to the same bytes.
@@ -223,7 +223,7 @@ def test_a_corrupt_image(world, tmp_path):
     shutil.copytree(world / "images", tmp_path / "images")
     shutil.copy(world / "tiny.onnx", tmp_path)
     words, tally = (
-        commands(tmp_path)["perceive"],
+        commands(tmp_path)["detect"],
         Tally("a corrupt image", recovered="named; mended and run again"),
     )
     (tmp_path / "whole").mkdir()
@@ -263,7 +263,7 @@ def failing_session(after):
 
 
 def test_a_session_that_raises(world, tmp_path):
-    words, tally = commands(world)["perceive"], Tally("a detector session that raises")
+    words, tally = commands(world)["detect"], Tally("a detector session that raises")
     (tmp_path / "whole").mkdir()
     assert done(words(tmp_path / "whole")) == 0
     for after in range(5):
@@ -278,9 +278,7 @@ def test_a_session_that_raises(world, tmp_path):
     judged(tally)
 
 
-@pytest.mark.parametrize(
-    "name", ["build", "perceive", "fit", "leaderboard", "reproduce"]
-)
+@pytest.mark.parametrize("name", ["build", "detect", "fit", "leaderboard", "reproduce"])
 def test_two_writers(world, tmp_path, name):
     """Two of the same command into one folder: one may be told to wait; what is there
     is whole.

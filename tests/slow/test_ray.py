@@ -78,7 +78,7 @@ def alone(tmp_path_factory, pictures) -> Path:
     command(*BUILD, "--out", folder / "cells")
     weights = onnx_models.yolov8(folder / "tiny.onnx")
     command(
-        "perceive",
+        "detect",
         pictures,
         "-w",
         weights,
@@ -120,7 +120,7 @@ def test_commands_make_the_same_bytes(alone, pictures, tmp_path, monkeypatch, wh
 def _same_bytes(alone, pictures, out):
     command(*BUILD, "--out", out / "cells", *TWO)
     words = ("-w", alone / "tiny.onnx", *sizes(), "--samples", 0)
-    command("perceive", pictures, *words, "--out", out / "cache", *TWO)
+    command("detect", pictures, *words, "--out", out / "cache", *TWO)
     cell = alone / "cells" / "braking-monocular"
     command("fit", cell, *recipes(), "--out", out / "fitted", *TWO)
     for name in ("cells", "cache", "fitted"):

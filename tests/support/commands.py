@@ -35,7 +35,7 @@ def call(*words: object) -> str:
     printed = io.StringIO()
     try:
         with redirect_stdout(printed):
-            code = cli.app(list(map(str, words)), standalone_mode=False)
+            code = cli.call(list(map(str, words)))
     finally:
         print(printed.getvalue(), end="")
     assert not code, f"exit code {code}: {printed.getvalue()}"

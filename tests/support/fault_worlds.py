@@ -76,9 +76,9 @@ def commands(home: Path) -> dict[str, Words]:
             *("evaluate", home / "values.csv", "-s", home / "x.csv", "--draws", 200),
             *("--out", out / "r.json"),
         ),
-        "perceive": lambda out: (
+        "detect": lambda out: (
             *(
-                "perceive",
+                "detect",
                 home / "images",
                 "-w",
                 home / "tiny.onnx",
@@ -114,10 +114,9 @@ def commands(home: Path) -> dict[str, Words]:
             *("--work", out / "w", "--out", out / "o"),
         ),
         "score": lambda out: ("score", cell, "ego-speed", "--out", out / "s.csv"),
-        "fit --export": lambda out: (
-            "fit",
+        "export": lambda out: (
+            "export",
             cell,
-            "--export",
             home / "gate.json",
             "--out",
             out / "gate.onnx",

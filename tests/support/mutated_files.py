@@ -61,7 +61,7 @@ def result_content() -> dict[str, Any]:
 def show_result(path: Path) -> None:
     """Show a saved result in every form there is."""
     show_quickly(path)
-    FORMS["console"](Result.load(path))
+    FORMS["text"](Result.load(path))
 
 
 def show_quickly(path: Path) -> None:
@@ -69,7 +69,7 @@ def show_quickly(path: Path) -> None:
     the others at length.
     """
     result = Result.load(path)
-    for name in FORMS.keys() - {"console"}:
+    for name in FORMS.keys() - {"text"}:
         FORMS[name](result)
     html.render({"cell": result}, {})
 

@@ -557,9 +557,7 @@ def cell_subjects(home: Path) -> list[Subject]:
         json_subject(
             "exported",
             fitted["gate-gbm"],
-            command(
-                "fit", cell, "--export", fitted["gate-gbm"], "--out", home / "g.onnx"
-            ),
+            command("export", cell, fitted["gate-gbm"], "--out", home / "g.onnx"),
             seal=sealed,
         ),
         json_subject(
@@ -681,7 +679,7 @@ def other_subjects(home: Path) -> list[Subject]:
     )
     for words in (
         (
-            "perceive",
+            "detect",
             home / "images",
             "-w",
             home / "tiny.onnx",
@@ -746,7 +744,7 @@ def other_subjects(home: Path) -> list[Subject]:
         return command(*words)()
 
     words = (
-        "perceive",
+        "detect",
         home / "images",
         "-w",
         home / "tiny.onnx",

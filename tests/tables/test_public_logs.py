@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import deepval
+from deepval.cli import options
 from deepval.errors import InputError, InputWarning
 from deepval.tables.logs.importing import import_router_log
 from deepval.tables.logs.writing import (
@@ -18,6 +19,7 @@ from deepval.tables.logs.writing import (
 )
 from project import ROOT
 
+AS_JSON = options.Printing("json")
 PROMPTS = ("p1", "p2", "p3", "p4")
 SETS = ("math", "math", "law", "law")
 QUALITY = {"big": (1.0, 1.0, 0.0, 1.0), "small": (0.0, 1.0, 0.5, 1.0)}
@@ -420,7 +422,7 @@ def test_the_command_writes_a_values_file(tmp_path, capsys):
     import_log((log,), out=tmp_path / "values.csv")
     assert "4 inputs in 2 units, models cheap first" in capsys.readouterr().out
     same(deepval.read_values(tmp_path / "values.csv"))
-    import_log((log,), out=tmp_path / "values.csv", json=True)
+    import_log((log,), out=tmp_path / "values.csv", printing=AS_JSON)
     facts = json.loads(capsys.readouterr().out)
     table = deepval.read_values(tmp_path / "values.csv")
     assert (facts["inputs"], facts["units"]) == (4, 2)
@@ -436,7 +438,10 @@ def test_the_command_writes_scores_beside_the_values(tmp_path, capsys):
     log = tmp_path / "predictions.json"
     log.write_text(json.dumps(routerarena()))
     import_log(
-        (log,), out=tmp_path / "values.csv", scores_out=tmp_path / "scores", json=True
+        (log,),
+        out=tmp_path / "values.csv",
+        scores_out=tmp_path / "scores",
+        printing=AS_JSON,
     )
     (written,) = json.loads(capsys.readouterr().out)["scores"]
     result = deepval.evaluate(

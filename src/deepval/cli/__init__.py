@@ -52,9 +52,9 @@ def _run() -> int | str | None:
 
                 with loading():
                     from deepval.cli.commands import run
-                run()
+                code = run()
         except SystemExit as end:
-            # The command-line library turns a closed pipe into exit code 1.
+            # The library that prints help turns a closed pipe into exit code 1.
             code = (
                 NO_READER if isinstance(end.__context__, BrokenPipeError) else end.code
             )
@@ -76,6 +76,6 @@ def _run() -> int | str | None:
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in ("app", "COMMANDS"):
+    if name in ("app", "call", "COMMANDS"):
         return getattr(import_module("deepval.cli.commands"), name)
     raise AttributeError(f"module 'deepval.cli' has no attribute {name!r}")

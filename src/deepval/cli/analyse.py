@@ -3,14 +3,15 @@ parts and settings it takes.
 """
 
 import inspect
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-import typer
+from cyclopts import App, Group, Parameter
 
 from deepval.allocators import check_recipes
 from deepval.cells.folder import BuiltCell
@@ -23,21 +24,8 @@ from deepval.cells.sources import (
 )
 from deepval.cells.spec import CellSpec
 from deepval.cli import options
-from deepval.cli.commands import LOOK, lazy_group
-from deepval.cli.terminal import ENDLESS, as_json, look, step_bar, watch
-from deepval.cli.typer_commands import (
-    Alphas,
-    CostFile,
-    DataFolder,
-    Json,
-    OptionGroup,
-    Rails,
-    TyperDraws,
-    Workers,
-    WorkFolder,
-    limits,
-    option,
-)
+from deepval.cli.options import Workers
+from deepval.cli.terminal import ENDLESS, as_json, look, step_bar, watch, write
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
@@ -65,35 +53,37 @@ from deepval.tables.costs import Costs
 from deepval.tables.scores import fill_missing
 from deepval.tables.split import ROLES
 
-FORMS = ("text", "markdown", "csv", "latex", "json")
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class Cells(OptionGroup):
+class Origin:
+    """Where cells of tracks and specifications come from, and own code of cells.
+
+    Attributes:
+        code: FILE.py:NAME of your own code that cells were built with or that
+            specifications name, to run it. Repeatable.
+    """
+
+    data: options.DataFolder = None
+    work: options.WorkFolder = WORK
+    code: tuple[str, ...] = ()
+
+
+ORIGIN_DEFAULTS = Origin()
+
+
+@dataclass(frozen=True)
+class Cells:
     """The cells that an analysis is run on, and where those of tracks and
     specifications come from.
     """
 
-    cells: Annotated[
-        list[Path],
-        typer.Argument(
-            help=(
-                "Folders of cells that `deepval build` wrote, folders of such, "
-                "specification files (.toml, .json), or tracks by name, with --data."
-            )
-        ),
-    ]
-    data: DataFolder = None
-    work: WorkFolder = WORK
-    code: Annotated[
-        list[str] | None,
-        option(
-            "--code",
-            "FILE.py:NAME of your own code that cells were built with or that "
-            "specifications name, to run it. Repeatable.",
-        ),
-    ] = None
+    cells: tuple[Path, ...]
+    data: Path | None
+    work: Path
+    code: tuple[str, ...]
     specs: dict[str, CellSpec] = field(default_factory=dict, init=False, repr=False)
 
     def by_path(self) -> dict[str, BuiltCell]:
@@ -130,7 +120,7 @@ class Cells(OptionGroup):
                 names,
                 data=self.data,
                 work=self.work,
-                code=self.code or (),
+                code=self.code,
                 watch=watch,
                 step=step,
             )
@@ -161,32 +151,24 @@ def _by_name(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
     }
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class ReadAgain(OptionGroup):
-    """The data that cells were built from, to read them again."""
+class ReadAgain:
+    """The data that cells were built from, to read them again.
 
-    root: Annotated[
-        Path | None,
-        option(
-            "--root",
-            "Folder of the data set that the cells were built from, to read it again.",
-        ),
-    ] = None
-    mode: Annotated[
-        list[str] | None,
-        option("--mode", "NAME=DETECTIONS of a mode, to read it again. Repeatable."),
-    ] = None
-    maps: Annotated[
-        Path | None,
-        option("--maps", "Folder of lane maps, where the cells were built with one."),
-    ] = None
-    weights: Annotated[
-        Path | None,
-        option("--weights", "Weights of the learned planner, for cells of it."),
-    ] = None
-    masks: Annotated[
-        Path | None, option("--masks", "Masks that belong to the weights.")
-    ] = None
+    Attributes:
+        root: Folder of the data set that the cells were built from, to read it again.
+        mode: NAME=DETECTIONS of a mode, to read it again. Repeatable.
+        maps: Folder of lane maps, where the cells were built with one.
+        weights: Weights of the learned planner, for cells of it.
+        masks: Masks that belong to the weights.
+    """
+
+    root: Path | None = None
+    mode: tuple[str, ...] = ()
+    maps: Path | None = None
+    weights: Path | None = None
+    masks: Path | None = None
 
     def __post_init__(self) -> None:
         if self.root is None and (self.mode or self.maps):
@@ -216,7 +198,7 @@ class ReadAgain(OptionGroup):
                 "--weights and --masks are of cells of the learned planner, and none "
                 "is given: leave them out."
             )
-        words = sources.code or []
+        words = sources.code
         check_confirmed(built.values(), words)
         files = options.named_files(self.mode, "Modes")
         built_specs = {
@@ -248,20 +230,20 @@ class ReadAgain(OptionGroup):
         }
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class Charges(OptionGroup):
-    """The measured budgets that an analysis judges under."""
+class Charges(options.Budgets):
+    """The measured budgets that an analysis judges under.
 
-    costs: CostFile = None
-    alpha: Alphas = None
-    budget: Annotated[
-        list[str] | None,
-        option(
-            "--budget",
-            "selection, latency, energy or money; measured budgets charge. Repeatable.",
-        ),
-    ] = None
-    rails: Rails = None
+    Attributes:
+        costs: Costs of modes and allocators: a .toml file or a profile. Default: the
+            cell's.
+        alpha: Budget share in (0, 1]. Repeatable. Default: 0.1, 0.2, 0.3, 0.5.
+        budget: What the budget counts; measured budgets charge. Repeatable.
+    """
+
+    costs: Annotated[Path | None, Parameter(group=options.SUBJECT)] = None
+    rails: options.Rails = None
 
     @property
     def own_costs(self) -> Costs | None:
@@ -289,26 +271,24 @@ class Charges(OptionGroup):
         }
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class Shown(OptionGroup):
+class Shown:
     """The format of the rows, and the file they are written to; checked before any
     work.
+
+    Attributes:
+        form: Output format. Default: by the name of --out, or text.
+        out: File to write instead of printing.
     """
 
     form: Annotated[
-        str | None,
-        option(
-            "--format", f"{', '.join(FORMS)}. Default: by the name of --out, or text."
-        ),
+        options.Format | None, Parameter(name="--format", group=options.OUTPUT)
     ] = None
-    out: Annotated[
-        Path | None, option("--out", "File to write instead of printing.", short="-o")
-    ] = None
-    json: Json = False
+    out: options.Out = None
+    json: options.Json = False
 
     def __post_init__(self) -> None:
-        if self.form is not None:
-            options.one_of(self.form, FORMS, "--format")
         options.format_name(self.form, json=self.json, usual="text")
         if self.out is not None:
             check_writable(self.out)
@@ -350,10 +330,10 @@ class Shown(OptionGroup):
             tables = declared.report_tables(rows, summary_first=False, **settings)
             text = self._text([with_units(table, units) for table in tables])
         if self.out is None:
-            typer.echo(text, nl=False)
+            write(text)
         else:
             write_atomically(self.out, text)
-            typer.echo(f"Written to {self.out}")
+            write(f"Written to {self.out}\n")
 
     def _text(self, tables: Sequence[Table]) -> str:
         if self.chosen in ("markdown", "latex"):
@@ -428,6 +408,10 @@ SETTINGS: dict[str, tuple[Any, Option]] = {
     ),
 }
 """Options of arguments that several analyses have, by the name of the argument."""
+CELLS = (
+    "Folders of cells that `deepval build` wrote, folders of such, specification files "
+    "(.toml, .json), or tracks by name, with --data."
+)
 FIGURE = Option("The figure to write (.pdf, .png).")
 TABLES = (
     "Cells, as for other analyses, or values files (.csv, .parquet), "
@@ -436,12 +420,12 @@ TABLES = (
 SCORE_FILES = Option(
     "Scores of values files: FILE, or NAME=FILE. Repeatable.", ("--score-file", "-s")
 )
-PART_GROUPS: dict[str, tuple[str, type[OptionGroup]]] = {
-    "draws": ("drawn", TyperDraws),
-    "charges": ("charges", Charges),
-    "data": ("again", ReadAgain),
+PART_GROUPS: dict[str, tuple[str, Any]] = {
+    "draws": ("drawn", options.DRAWS_DEFAULTS),
+    "charges": ("charges", Charges()),
+    "data": ("again", ReadAgain()),
 }
-"""Argument and class of the option groups of parts."""
+"""Argument and defaults of the option groups of parts."""
 
 
 def command(declared: Analysis) -> Callable[..., None]:
@@ -455,12 +439,19 @@ def command(declared: Analysis) -> Callable[..., None]:
         if name not in SUPPLIED
     }
     if {"draws", "seed"} <= declared.parameters.keys():
-        groups["drawn"] = TyperDraws
+        groups["drawn"] = options.DRAWS_DEFAULTS
     if "map_fits" in declared.parameters:
-        groups["workers"] = Workers
+        groups["workers"] = options.WORKERS_DEFAULTS
     saved = next((part.saved for part in parts if part.saved), None)
     saved = saved if declared.table_rows is None else TABLES
-    parameters = [_parameter("sources", _cells(saved))]
+    parameters = [
+        inspect.Parameter(
+            "cells",
+            inspect.Parameter.POSITIONAL_ONLY,
+            annotation=Annotated[tuple[Path, ...], Parameter(help=saved or CELLS)],
+        ),
+        _parameter("origin", ORIGIN_DEFAULTS),
+    ]
     parameters += [
         _option(name, item.kind, item.option, item.default)
         for name, item in choices.items()
@@ -469,20 +460,25 @@ def command(declared: Analysis) -> Callable[..., None]:
         _option(f"own_{name}", *item, declared.settings[name])
         for name, item in own.items()
     ]
-    parameters += [_parameter(name, kind) for name, kind in groups.items()]
+    parameters += [_parameter(name, usual) for name, usual in groups.items()]
     if declared.table_rows is not None:
         parameters.append(_option("score_files", list[str] | None, SCORE_FILES, None))
     if declared.figure is not None:
         parameters.append(_option("figure", Path | None, FIGURE, None))
-    parameters.append(_parameter("output", Shown))
+    parameters.append(_parameter("output", Shown()))
+    # The first one is the argument.
+    usual = {item.name: item.default for item in parameters[1:]}
 
-    def run(**values: Any) -> None:
-        options = {name: item.option for name, item in choices.items()}
-        options |= {f"own_{name}": option for name, (_, option) in own.items()}
-        _run(
-            declared,
-            {name: _value(options.get(name), value) for name, value in values.items()},
-        )
+    def run(folders: tuple[Path, ...], /, **stated: Any) -> None:
+        read = {name: item.option for name, item in choices.items()}
+        read |= {f"own_{name}": option for name, (_, option) in own.items()}
+        values = {
+            name: _value(read.get(name), value)
+            for name, value in (usual | stated).items()
+        }
+        origin: Origin = values.pop("origin")
+        values["sources"] = Cells(folders, origin.data, origin.work, origin.code)
+        _run(declared, values)
 
     run.__doc__ = (
         f"{declared.shows}.\n\n{declared.details}\n\nExample: deepval analyse "
@@ -514,29 +510,33 @@ def _setting(declared: Analysis, name: str) -> tuple[Any, Option]:
     return SETTINGS[name]
 
 
-def _parameter(name: str, annotation: Any, **default: Any) -> inspect.Parameter:
+def _parameter(name: str, default: Any) -> inspect.Parameter:
+    """A group of options, with these defaults."""
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, **default
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=type(default),
+        default=default,
     )
 
 
 def _option(name: str, kind: Any, option: Option, default: Any) -> inspect.Parameter:
     flags = option.flags or (f"--{name.removeprefix('own_')}",)
-    callback = None if option.limits is None else limits(*option.limits)
-    usual = list(default) if isinstance(default, tuple) else default
-    return _parameter(
-        name,
-        Annotated[kind, typer.Option(*flags, help=option.help, callback=callback)],
-        default=usual,
+    yes, _, no = flags[0].partition("/")
+    least, greatest = option.limits or (-math.inf, math.inf)
+    declared = Parameter(
+        name=(yes, *flags[1:]),
+        negative=no or (),
+        help=option.help,
+        converter=options.whole_number if kind is int else None,
+        validator=options.Between(least, greatest),
     )
-
-
-def _cells(text: str | None) -> type[Cells]:
-    """The cells' argument, with this help."""
-    if text is None:
-        return Cells
-    argument = ("cells", Annotated[list[Path], typer.Argument(help=text)])
-    return make_dataclass("Cells", [argument], bases=(Cells,), frozen=True)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[kind, declared],
+        default=list(default) if isinstance(default, tuple) else default,
+    )
 
 
 def _run(declared: Analysis, values: dict[str, Any]) -> None:
@@ -731,12 +731,21 @@ def _value(option: Option | None, value: Any) -> Any:
     )
 
 
-COMMANDS = {
-    heading: {name: "analyse" for name in names if name not in REPORT_ONLY}
-    for heading, names in GROUPS.items()
-}
-"""The module of each command, by heading of the help."""
-analyse = typer.Typer(cls=lazy_group(COMMANDS), no_args_is_help=True, **LOOK)
+analyse = App(
+    name="analyse",
+    help=(
+        "Run an analysis of the paper on built cells.\n\n"
+        "Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value\n\n"
+        "On a whole track: deepval analyse signs kitti-public --data data --work work"
+    ),
+)
+for _heading, _names in GROUPS.items():
+    _group = Group.create_ordered(_heading)
+    for _name in _names:
+        if _name not in REPORT_ONLY:
+            analyse.command(
+                f"{__name__}:{_name.replace('-', '_')}", name=_name, group=_group
+            )
 
 
 def __getattr__(name: str) -> Callable[..., None]:
@@ -745,13 +754,3 @@ def __getattr__(name: str) -> Callable[..., None]:
     if declared not in ANALYSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return command(analysis(declared))
-
-
-@analyse.callback()
-def _analyse() -> None:
-    """Run an analysis of the paper on built cells.
-
-    Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a
-    gate-gbm On a whole track: deepval analyse signs kitti-public --data data --work
-    work
-    """

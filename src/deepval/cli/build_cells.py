@@ -1,106 +1,30 @@
-"""`deepval build`: data sets and detections -> cells; the options of commands that read
-a data set.
-"""
+"""`deepval build`: data sets and detections -> cells."""
 
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
+
+from cyclopts import Parameter
 
 from deepval import plugins
 from deepval.cells import sources, spec
 from deepval.cli import options, terminal
+from deepval.cli.data_options import SYNTHETIC, Geometry, MappedFiles
 from deepval.cli.terminal import say
-from deepval.cli.typer_commands import Json, OptionGroup, Units, Workers, option
-from deepval.datasets import DATASETS, Dataset, open_dataset, own_dataset
+from deepval.datasets import DATASETS, Dataset
 from deepval.errors import InputError, InputWarning, library, suggestion
 from deepval.files import reading
 from deepval.files.writing import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.modes import NAMES, built_in_mode
-from deepval.perception.placing import PLACINGS
 from deepval.planners.neural.planner import GET
 from deepval.protocol.cell_builds import current_cell, rebuild
 from deepval.systems import LEARNED, SYSTEMS, NamedSystem, System, own_system
 from deepval.systems.learned import LearnedPlanner, learned_planners
-from deepval.tables.costs import PROFILES, check_modes
+from deepval.tables.costs import check_modes
 from deepval.tables.values import ValueTable
-
-DatasetName = Annotated[
-    str | None,
-    option(
-        "--dataset",
-        f"Data set: {', '.join(DATASETS)}, or your own: FILE.py:NAME.",
-        words=DATASETS,
-    ),
-]
-Root = Annotated[Path | None, option("--root", "Folder of the data set's files.")]
-
-
-@dataclass(frozen=True)
-class DataFiles(OptionGroup):
-    """A data set on disk and the units to read."""
-
-    dataset: DatasetName = None
-    root: Root = None
-    units: Units = None
-
-    @property
-    def kind(self) -> str:
-        """Name of the data set."""
-        if self.dataset is None:
-            raise InputError(f"--dataset must be given: one of {', '.join(DATASETS)}.")
-        if self.dataset in DATASETS or plugins.names_code(self.dataset):
-            return self.dataset
-        return options.one_of(
-            self.dataset, (*DATASETS, *plugins.installed("datasets")), "--dataset"
-        )
-
-    @property
-    def unit_names(self) -> list[str] | None:
-        """The units to read; None for all."""
-        return options.unit_list(self.units)
-
-    def open(self) -> Dataset:
-        """The data set."""
-        return self._source().for_units(self.unit_names)
-
-    def _source(self, **settings: Any) -> Dataset:
-        """The data set with all of its units."""
-        own = None if self.kind in DATASETS else own_dataset(self.kind, self.root)
-        return open_dataset(self.kind, self.root, **settings) if own is None else own
-
-
-@dataclass(frozen=True)
-class MappedFiles(DataFiles):
-    """A data set on disk with its lane maps."""
-
-    maps: Annotated[
-        Path | None,
-        option(
-            "--maps",
-            "Folder of lane maps: nuScenes' map expansion, or ScenarioNet records.",
-        ),
-    ] = None
-
-    def check_maps(self) -> None:
-        """Raise if --maps has no effect; only nuScenes has maps apart from its own
-        files.
-        """
-        if self.maps is not None and self.kind != "nuscenes":
-            raise InputError(
-                f"--maps changes nothing with --dataset {self.kind}: leave it out, or "
-                "give another --dataset."
-            )
-
-    def open(self) -> Dataset:
-        """The data set, with its lane maps."""
-        self.check_maps()
-        return self._source(
-            **({} if self.maps is None else {"maps": self.maps})
-        ).for_units(self.unit_names)
 
 
 def check_roads(source: Dataset, units: Sequence[str]) -> None:
@@ -121,106 +45,27 @@ def check_roads(source: Dataset, units: Sequence[str]) -> None:
 
 
 SCORE_KINDS = ("probabilities", "raw", "none")
-SYNTHETIC = MappedFiles(dataset="synthetic")
 
 
 def build(
     *,
-    out: Annotated[
-        Path, option("--out", "Folder; each cell becomes a folder in it.", short="-o")
-    ],
+    out: Annotated[Path, Parameter(alias="-o", group=options.OUTPUT)],
     files: MappedFiles = SYNTHETIC,
-    mode: Annotated[
-        list[str] | None,
-        option(
-            "--mode",
-            "NAME=DETECTIONS, cheap first; or a mode "
-            f"without a file: {NAMES}. Repeatable.",
-        ),
-    ] = None,
-    threshold: Annotated[
-        list[str] | None,
-        option("--threshold", "Lowest score of detections: 0.25 or NAME=0.25."),
-    ] = None,
-    count_matched: Annotated[
-        bool,
-        option(
-            "--count-matched",
-            "Choose the full mode's threshold so that both modes report as many boxes "
-            "on the training units.",
-        ),
-    ] = False,
-    scores: Annotated[
-        list[str] | None,
-        option("--scores-are", "NAME=probabilities, raw or none. Repeatable."),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        option(
-            "--class",
-            f"Keep detections of this class: {', '.join(CLASSES)}; nuScenes has its "
-            "own names. Repeatable.",
-            words=CLASSES,
-        ),
-    ] = None,
-    geometry: Annotated[
-        list[str] | None,
-        option(
-            "--geometry",
-            f"How detections become objects: {', '.join(PLACINGS)}. Repeatable.",
-            words=PLACINGS,
-        ),
-    ] = None,
-    system: Annotated[
-        list[str] | None,
-        option(
-            "--system",
-            f"Downstream system: {', '.join((*SYSTEMS, *LEARNED))}, or your own: "
-            "FILE.py:NAME. Repeatable. Default: braking.",
-            words=(*SYSTEMS, *LEARNED),
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None, option("--weights", "Weights (.pt, .npz) of the learned planner.")
-    ] = None,
-    masks: Annotated[
-        Path | None, option("--masks", "Masks (.json, .npz) of the learned planner.")
-    ] = None,
-    change: Annotated[
-        list[str] | None,
-        option(
-            "--set",
-            "NAME=NUMBER: a constant of the systems, such as "
-            "corridor_half_width_m=1.5.",
-        ),
-    ] = None,
-    persistence: Annotated[
-        bool, option("--persistence", "Keep only detections that last three frames.")
-    ] = False,
-    strict: Annotated[
-        bool, option("--strict", "Refuse units without any detection.")
-    ] = False,
-    costs: Annotated[
-        Path | None,
-        option(
-            "--costs",
-            "Costs to put into every cell: a .toml "
-            f"file or a profile ({', '.join(PROFILES)}).",
-        ),
-    ] = None,
-    pictures: Annotated[
-        bool, option("--pictures", "Store thumbnails (needed by router-pixel).")
-    ] = False,
-    seed: Annotated[
-        int | None,
-        option(
-            "--seed",
-            "Seed of the synthetic world, or of profile-SIZE. Default: 0.",
-            within=(0, 2**63 - 1),
-        ),
-    ] = None,
-    workers: Workers,
-    json: Json = False,
+    mode: tuple[str, ...] = (),
+    threshold: tuple[str, ...] = (),
+    scores_are: tuple[str, ...] = (),
+    only: Annotated[tuple[str, ...], Parameter(name="--class")] = (),
+    geometry: tuple[Geometry, ...] = ("monocular",),
+    system: tuple[str, ...] = ("braking",),
+    weights: Path | None = None,
+    masks: Path | None = None,
+    change: Annotated[tuple[str, ...], Parameter(name="--set")] = (),
+    persistence: bool = False,
+    costs: Path | None = None,
+    pictures: bool = False,
+    seed: Annotated[int | None, options.whole(0, 2**63 - 1)] = None,
+    workers: options.Workers = options.WORKERS_DEFAULTS,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
     """Build cells from a data set and two or more modes.
 
@@ -230,36 +75,53 @@ def build(
     Example: deepval build --dataset kitti --root kitti_tracking --mode
     CIWT=CIWT.parquet --mode RRC=RRC.parquet --threshold RRC=0.25 --scores-are CIWT=raw
     --class Car --geometry monocular --system braking --out cells
+
+    Args:
+        out: Folder; each cell becomes a folder in it.
+        mode: NAME=DETECTIONS, cheap first; or a mode without a file: none, none-camera,
+            reference, profile-320, profile-640 (or another size). Repeatable.
+        threshold: Lowest score of detections: 0.25 or NAME=0.25. Repeatable.
+        scores_are: NAME=probabilities, raw or none. Repeatable.
+        only: Keep detections of this class: Car, Van, Truck, Bus, Pedestrian,
+            Person_sitting, Cyclist, Tram, Misc; nuScenes has its own names. Repeatable.
+        geometry: How detections become objects. Repeatable.
+        system: Downstream system: braking, receding-horizon, lateral,
+            pdm-closed-safety, pdm-closed-scalar, idm-safety, idm-scalar, planner-ade,
+            planner-fde, planner-self-ade, planner-self-fde, or your own: FILE.py:NAME.
+            Repeatable.
+        weights: Weights (.pt, .npz) of the learned planner.
+        masks: Masks (.json, .npz) of the learned planner.
+        change: NAME=NUMBER: a constant of the systems, such as
+            corridor_half_width_m=1.5. Repeatable.
+        persistence: Keep only detections that last three frames.
+        costs: Costs to put into every cell: a .toml file or a profile
+            (jetson-agx-xavier, jetson-agx-xavier-nuplan, jetson-agx-xavier-nuscenes).
+        pictures: Store thumbnails (needed by router-pixel).
+        seed: Seed of the synthetic world, or of profile-SIZE. Default: 0.
     """
     kind = files.kind
     check_writable(out, folder=True)
     for name in ("scipy", "pyarrow"):
         library(name, purpose="Building cells", extra="fit")
-    rules = _rules(system or ["braking"], weights, masks)
-    geometries = [
-        options.one_of(g, tuple(PLACINGS), "--geometry")
-        for g in geometry or ["monocular"]
-    ]
-    material, thresholds = _material(files, mode, threshold, scores, only, seed)
+    rules = _rules(system, weights, masks)
+    material = _material(files, mode, threshold, scores_are, only, seed)
     if any(isinstance(rule, LearnedPlanner) for rule in rules):
         check_roads(material.source, material.units)
     if costs is not None:
         check_modes(costs, [mode_spec.name for mode_spec in material.modes])
     cell_specs = spec.specs(
         material,
-        geometries=geometries,
+        geometries=geometry,
         systems=rules,
         persistence=persistence,
         changes=_changes(change),
     )
-    if count_matched:
-        cell_specs = _count_matched(cell_specs, thresholds)
     folders = {
         cell_spec: out / f"{cell_spec.system}-{cell_spec.geometry}"
         for cell_spec in cell_specs
     }
     cells_by_spec: dict[spec.CellSpec, _CellResult] = {}
-    for cell_spec, folder in folders.items() if not strict else ():
+    for cell_spec, folder in folders.items():
         current = current_cell(cell_spec, folder, costs=costs, pictures=pictures)
         if current is not None:
             before = _CellResult(
@@ -274,7 +136,6 @@ def build(
             folders.__getitem__,
             costs=costs,
             pictures=pictures,
-            strict=strict,
             map_units=map_units,
             watch=terminal.watch,
         )
@@ -290,7 +151,7 @@ def build(
             "allocator can be fitted here."
         )
         warnings.warn(InputWarning(note), stacklevel=2)
-    if json:
+    if printing.is_json:
         terminal.print_json([_summary(result) for result in results])
         return
     for result in results:
@@ -303,18 +164,16 @@ def build(
 
 def _material(
     files: MappedFiles,
-    mode: list[str] | None,
-    threshold: list[str] | None,
-    scores: list[str] | None,
-    only: list[str] | None,
+    mode: Sequence[str],
+    threshold: Sequence[str],
+    scores: Sequence[str],
+    only: Sequence[str],
     seed: int | None,
-) -> tuple[sources.Material, dict[str, str]]:
-    """The data and modes of the cells, and the thresholds on the command line."""
+) -> sources.Material:
+    """The data and modes of the cells."""
     kind, units = files.kind, files.unit_names
-    classes = [
-        options.one_of(name, _class_names(kind), "--class") for name in only or []
-    ]
-    modes = mode or list(sources.DEFAULT_MODES)
+    classes = [options.one_of(name, _class_names(kind), "--class") for name in only]
+    modes = mode or sources.DEFAULT_MODES
     seeded = kind == "synthetic" or any(
         (_built_in(text) or "").startswith("profile-") for text in modes
     )
@@ -346,36 +205,13 @@ def _material(
         }
         return sources.synthetic(
             modes, seed=start, threshold=least, classes=classes or None, units=units
-        ), thresholds
-    mode_files = [_mode_file(text, thresholds, kinds, classes, start) for text in modes]
-    own = None if kind in DATASETS else plugins.find(kind, "datasets")
-    material = sources.from_files(
-        files.open(), mode_files, units=units, code=None if own is None else own.code
-    )
-    return material, thresholds
-
-
-def _count_matched(
-    cell_specs: list[spec.CellSpec], thresholds: dict[str, str]
-) -> list[spec.CellSpec]:
-    """The cells with the full mode at its count-matched threshold; prints that
-    threshold.
-    """
-    from deepval.cells.thresholds import count_matched_specs
-
-    full = cell_specs[0].modes[-1].name
-    if {full, ""} & thresholds.keys():
-        raise InputError(
-            f"--count-matched chooses the threshold of {full}: give --threshold only "
-            "for other modes."
         )
-    matched = count_matched_specs(cell_specs)
-    say(
-        f"{full}: counts match at a threshold of {matched[0].modes[-1].threshold:g} "
-        f"({len(matched[0].roles.train)} training units)",
-        err=True,
-    )
-    return matched
+    mode_files = [_mode_file(text, thresholds, kinds, classes, start) for text in modes]
+    code = None
+    if kind not in DATASETS:
+        own = plugins.find(kind, "datasets")
+        code = None if own is None else own.code
+    return sources.from_files(files.open(), mode_files, units=units, code=code)
 
 
 def _class_names(dataset: str) -> tuple[str, ...]:
@@ -384,7 +220,7 @@ def _class_names(dataset: str) -> tuple[str, ...]:
 
 
 def _rules(
-    names: list[str], weights: Path | None, masks: Path | None
+    names: Sequence[str], weights: Path | None, masks: Path | None
 ) -> list[str | System | NamedSystem]:
     """Downstream systems: the learned planner's with its files, all others by name."""
     own = {
@@ -421,10 +257,10 @@ def _rules(
     return [planners.get(name) or own.get(name) or name for name in names]
 
 
-def _changes(texts: list[str] | None) -> dict[str, float]:
+def _changes(texts: Sequence[str]) -> dict[str, float]:
     """Constants of systems by name, from NAME=NUMBER."""
     constants: dict[str, float] = {}
-    for text in texts or []:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not _finite(value):
             raise InputError(f"--set must be NAME=NUMBER; found {text!r}.")
@@ -438,7 +274,7 @@ def _changes(texts: list[str] | None) -> dict[str, float]:
 
 def _refuse_ignored(dataset: str, options_of_others: dict[str, Any]) -> None:
     for name, value in options_of_others.items():
-        if value not in (None, []):
+        if value not in (None, ()):
             raise InputError(
                 f"{name} changes nothing with --dataset {dataset}: leave it out, or "
                 "give another --dataset."
@@ -489,13 +325,13 @@ def _built_in(text: str) -> str | None:
     )
 
 
-def _by_mode(texts: list[str] | None, option: str, modes: list[str]) -> dict[str, str]:
+def _by_mode(texts: Sequence[str], option: str, modes: Sequence[str]) -> dict[str, str]:
     """Values by mode, from NAME=VALUE; a bare VALUE applies to every mode and has the
     empty name.
     """
     names = [text.partition("=")[0] for text in modes]
     values: dict[str, str] = {}
-    for text in texts or []:
+    for text in texts:
         name, equals, value = text.rpartition("=")
         if equals and name not in names:
             raise InputError(

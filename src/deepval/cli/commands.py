@@ -1,22 +1,30 @@
 """The commands of `deepval` by name, and how one of them is run.
 
-A command is a plain function (`functions`), or one of typer (`typer_commands`) that is
-still to be written anew. Both stand behind the same entry point.
+Every command is a plain function: cyclopts makes its options from the signature, and
+their help from the docstring. Its module is imported when it is called, or to show its
+first sentence.
 """
 
 import io
 import sys
 import warnings
-from collections.abc import Mapping
-from importlib import import_module
-from inspect import getdoc
-from typing import Annotated, Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from typing import Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts.exceptions import (
+    CoercionError,
+    MissingArgumentError,
+    UnusedCliTokensError,
+    ValidationError,
+)
+from cyclopts.help import DefaultFormatter, PanelSpec
+from rich import box
 
 from deepval import plugins
-from deepval.cli.functions import Command
+from deepval.cli.options import OTHERS
+from deepval.cli.outputs import check_outputs
 from deepval.cli.terminal import (
     STOPPED,
     loading,
@@ -25,11 +33,11 @@ from deepval.cli.terminal import (
     say_note,
     temporary_caches,
 )
-from deepval.cli.words import Declared
 from deepval.errors import (
     EXTRAS,
     InputError,
     InputWarning,
+    as_number,
     missing_library,
     one_line,
     reason,
@@ -38,45 +46,45 @@ from deepval.version import __version__
 
 GROUPS: dict[str, dict[str, str]] = {
     "Judge scores": {
-        "evaluate": "evaluate",
-        "report": "report",
-        "threshold": "routers",
-        "compare": "compare",
-        "watch": "watch",
-        "shadow": "routers",
+        "evaluate": "evaluate:evaluate",
+        "report": "report:report",
+        "threshold": "routers:threshold",
+        "compare": "compare:compare",
+        "watch": "watch:watch",
+        "shadow": "routers:shadow",
+        "import": "routers:import_log",
     },
     "Build cells, fit and score allocators": {
-        "demo": "demo",
-        "perceive": "run_models",
-        "build": "build_cells",
-        "fit": "fit_allocators",
-        "score": "fit_allocators",
-        "profile": "fit_allocators",
-        "import": "routers",
+        "demo": "demo:demo",
+        "detect": "detect:detect",
+        "build": "build_cells:build",
+        "cells": "official:cells",
+        "fit": "fit_allocators:fit",
+        "export": "fit_allocators:export_fitted",
+        "score": "fit_allocators:score",
+        "profile": "fit_allocators:profile",
+        "drive": "drive:drive",
     },
     "Analyse cells and reproduce the paper": {
-        "analyse": "analyse",
-        "reproduce": "official",
-        "drive": "drive",
+        "analyse": "analyse:analyse",
+        "reproduce": "official:reproduce",
     },
     "Leaderboard": {
-        "cells": "official",
-        "leaderboard": "official",
+        "leaderboard": "official:leaderboard",
+        "check": "official:check",
     },
 }
-"""The module of this package that defines each command, by heading of the help."""
-COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
-FUNCTIONS = ("evaluate", "report", "routers", "compare", "watch")
-"""Modules whose commands are plain functions."""
-
-LOOK: dict[str, Any] = {
-    "add_completion": False,
-    "rich_markup_mode": None,
-    "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
+"""The function of each command and its module, by heading of the help."""
+COMMANDS = [name for group in GROUPS.values() for name in group]
+RENAMED = {
+    "perceive": "detect",
+    "fit --export": "export",
+    "leaderboard --check": "check",
 }
+"""Commands that had another name."""
+
 AFTER_STOP = {
-    "perceive": (
+    "detect": (
         "Finished units stay in the cache. Run the same command "
         "to continue after the last one."
     ),
@@ -91,178 +99,122 @@ AFTER_STOP_ELSEWHERE = (
     "Finished files stay, unfinished files are not written. Run the same command again."
 )
 
-USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
-"""Base class of errors about the words of a command, which typer defines in a private
-module.
-"""
+
+def _default_text(value: Any) -> str | None:
+    """A default as the help shows it; nothing for what is left out or off."""
+    if value is None or value is False or value in ((), []):
+        return None
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value))
+    return str(value)
 
 
-class FunctionCommand(TyperCommand):
-    """A plain function in a group of commands; cyclopts reads its words."""
-
-    def __init__(self, command: Command) -> None:
-        super().__init__(
-            command.name, help=getdoc(command.function), add_help_option=False
+app = App(
+    name="deepval",
+    help=(
+        "Decision Evaluation for Escalated Perception: is the expensive mode worth it?"
+        "\n\nA first run: deepval evaluate values.csv -s scores.csv"
+    ),
+    help_flags=("-h", "--help"),
+    version=f"deepval {__version__}",
+    version_flags=("--version",),
+    group_parameters=OTHERS,
+    help_format="restructuredtext",
+    help_formatter=DefaultFormatter(
+        panel_spec=PanelSpec(box=box.SIMPLE_HEAD, padding=0)
+    ),
+    default_parameter=Parameter(
+        consume_multiple=(1, None),  # -s a.csv b.csv
+        negative=(),  # no --no-json, no --empty-scores
+        allow_repeating=True,  # the last one counts
+        json_dict=False,
+        json_list=False,  # a file may be called [a].csv
+        show_default=_default_text,
+    ),
+)
+for _flag in ("--help", "--version"):
+    app[_flag].group = OTHERS
+app.register_install_completion_command(group=OTHERS)
+for _heading, _functions in GROUPS.items():
+    _group = Group.create_ordered(_heading)
+    for _name, _function in _functions.items():
+        app.command(
+            f"deepval.cli.{_function}",
+            name=_name,
+            group=_group,
+            sort_key=COMMANDS.index(_name),
         )
-        self.command = command
-
-    @property
-    def declared(self) -> list[Declared]:
-        """Its arguments and options."""
-        return self.command.declared
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Leave the words to the function."""
-        ctx.args = list(args)
-        return ctx.args
-
-    def invoke(self, ctx: Any) -> None:
-        """Call the function; its exit code is that of the process."""
-        code = self.command.call(ctx.args)
-        if code:
-            raise typer.Exit(code)
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Options, or the choices of the last one."""
-        words = self.command.complete(ctx.args, incomplete)
-        return [_completion_item(word) for word in words]
 
 
-class LazyGroup(TyperGroup):
-    """Commands that are imported on request: modules by command, under the headings of
-    the help.
-    """
-
-    groups: Mapping[str, Mapping[str, str]]
-
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        # Names of modules, for the list of names; `get_command` makes the commands.
-        self.commands: Any = {
-            name: module
-            for group in self.groups.values()
-            for name, module in group.items()
-        }
-
-    def main(self, *args: Any, prog_name: str | None = None, **settings: Any) -> Any:
-        """Run the words; the program is called deepval, whatever program runs it."""
-        return super().main(*args, prog_name=prog_name or "deepval", **settings)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name, imported now; None if there is none."""
-        if cmd_name not in self.commands:
-            return None
+def call(words: Sequence[str]) -> int:
+    """Call the command that these words name; its exit code."""
+    for old, new in RENAMED.items():
+        if set(old.split()) <= set(words) and words[0] == old.split()[0]:
+            raise InputError(f"`deepval {old}` is now `deepval {new}`: see its -h.")
+    try:
         with loading():
-            command = getattr(
-                import_module(f"deepval.cli.{self.commands[cmd_name]}"),
-                cmd_name.replace("-", "_"),
+            _import_listed(words)
+            function, bound, _ = app.parse_args(
+                words, exit_on_error=False, print_error=False, verbose=False
             )
-        if self.commands[cmd_name] in FUNCTIONS:
-            return FunctionCommand(Command(cmd_name, command))
-        if isinstance(command, typer.Typer):
-            group = typer.main.get_group(command)
-            group.name = cmd_name
-            return group
-        # Imported here: it loads more of the library than help needs.
-        from deepval.cli.typer_commands import GroupedCommand, flatten
-
-        alone = typer.Typer(**LOOK)
-        alone.command(cmd_name, cls=GroupedCommand)(flatten(command))
-        return typer.main.get_command(alone)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the first sentence of every command under its heading."""
-        longest = max(map(len, self.commands))
-        for heading, names in self.groups.items():
-            with formatter.section(heading):
-                formatter.write_dl(
-                    [
-                        (name.ljust(longest), _summary(self.get_command(ctx, name)))
-                        for name in names
-                    ]
-                )
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words before the command; wrong ones are one sentence."""
-        try:
-            return super().parse_args(ctx, args)
-        except USAGE_ERROR as error:
-            _refuse_words(error)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; wrong words are one sentence; after Ctrl-C print what stays
-        and how to continue.
-        """
-        try:
-            return super().invoke(ctx)
-        except USAGE_ERROR as error:
-            _refuse_words(error)
-        except KeyboardInterrupt:
-            if ctx.parent is not None:
-                raise
-            advice = AFTER_STOP.get(ctx.invoked_subcommand or "", AFTER_STOP_ELSEWHERE)
-            say(f"\ndeepval: stopped. {advice}", err=True)
-            raise typer.Exit(STOPPED) from None
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Names of commands without importing any; options as usual."""
-        if incomplete.startswith("-"):
-            return super().shell_complete(ctx, incomplete)
-        return [
-            _completion_item(name)
-            for name in self.commands
-            if name.startswith(incomplete)
-        ]
+    except CycloptsError as error:
+        if isinstance(error.__cause__, InputError):
+            raise error.__cause__ from None
+        raise InputError(_sentence(error)) from error
+    if words:
+        check_outputs(words[0], dict(_values(bound.arguments)))
+    code = function(*bound.args, **bound.kwargs)
+    # Without a command, what is printed is the help.
+    return 2 if list(words) in ([], ["analyse"]) else code or 0
 
 
-def lazy_group(groups: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
-    """A group of the commands under these headings."""
-    return type("LazyGroup", (LazyGroup,), {"groups": groups})
+def _import_listed(words: Sequence[str]) -> None:
+    """Import the commands whose first sentences a help lists."""
+    names = [word for word in words if word not in app.help_flags]
+    if not names:
+        group = app
+    elif names == ["analyse"]:
+        group = app["analyse"]
+    else:
+        return
+    for name in list(group):
+        _ = group[name]
 
 
-def _refuse_words(error: Any) -> NoReturn:
-    """Report wrong words of a command line in one sentence; a request for help is no
-    error.
-    """
-    if type(error).__name__ == "NoArgsIsHelpError":
-        raise error
-    sentence = error.format_message()
-    path = "deepval" if error.ctx is None else error.ctx.command_path
-    is_question = sentence.endswith("?")  # "Did you mean ...?"
-    raise InputError(
-        sentence if is_question else f"{sentence.rstrip('.')} (help: {path} -h)."
-    ) from error
+def _sentence(error: CycloptsError) -> str:
+    """What is wrong with the words of a command, and what to do."""
+    help_command = " ".join(["deepval", *(error.command_chain or ()), "-h"])
+    if isinstance(error, UnusedCliTokensError):
+        (word, *_) = error.unused_tokens or [""]
+        return f"There is no argument for {word!r}: see {help_command}."
+    argument = error.argument
+    if argument is None:
+        return f"{error} See {help_command}."
+    if isinstance(error, MissingArgumentError):
+        if error.keyword is not None:
+            return f"{error.keyword} must have a value: see {help_command}."
+        where = ""
+        if argument.field_info.is_positional:
+            where = ", before any option that takes a list"
+        return f"{argument.name} must be given{where}: see {help_command}."
+    if isinstance(error, ValidationError):
+        return f"{argument.name} {error.exception_message}"
+    if isinstance(error, CoercionError) and error.token is not None:
+        advice = as_number(argument.name, error.token.value)
+        if advice != ".":
+            return (
+                f"{argument.name} must be a number; found {error.token.value!r}{advice}"
+            )
+    return f"{error} See {help_command}."
 
 
-def _summary(command: Any) -> str:
-    """The first paragraph of a command's help, in one line."""
-    return " ".join((command.help or "").partition("\n\n")[0].split())
-
-
-def _completion_item(name: str) -> Any:
-    """A completion for the shell; typer or its own copy of click defines the class."""
-    home = typer.Context.__mro__[1].__module__.rpartition(".")[0]
-    return import_module(f"{home}.shell_completion").CompletionItem(name)
-
-
-COMPLETED: dict[str, Any] = LOOK | {"add_completion": True}
-app = typer.Typer(cls=lazy_group(GROUPS), no_args_is_help=True, **COMPLETED)
-
-
-@app.callback(invoke_without_command=True)
-def root(
-    *,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True)
-    ] = False,
-) -> None:
-    """Decision Evaluation for Escalated Perception: is the expensive mode worth it?
-
-    A first run: deepval evaluate values.csv -s scores.csv
-    """
-    if version:
-        typer.echo(f"deepval {__version__}")
-        raise typer.Exit
+def _values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The stated values by option, those in groups of options too."""
+    for name, value in values.items():
+        if is_dataclass(value):
+            yield from _values(vars(value))
+        else:
+            yield f"--{name}", value
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -270,7 +222,7 @@ def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -
     say_note(f"deepval: {label}: {one_line(message)}")
 
 
-def _machine_complaint(error: Exception) -> str | None:
+def _machine_complaint(error: BaseException) -> str | None:
     """A sentence about an error of the system that no reader or writer of ours
     reported; None for other errors.
     """
@@ -286,15 +238,16 @@ def _machine_complaint(error: Exception) -> str | None:
     return f"The machine has too little memory for this{detail}: use smaller inputs."
 
 
-def run() -> None:
-    """Run the command that the words of the process name."""
+def run() -> int:
+    """Run the command that the words of the process name; its exit code."""
     warnings.showwarning = _warn
     # characters that the terminal's encoding lacks are escaped
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    words = sys.argv[1:]
     try:
         with temporary_caches():
-            app()
+            return call(words)
     except InputError as error:
         message = str(error)
     except ModuleNotFoundError as error:
@@ -302,22 +255,17 @@ def run() -> None:
             raise
         message = str(missing_library(package))
     except KeyboardInterrupt:
-        say("\ndeepval: stopped.", err=True)
-        sys.exit(STOPPED)
+        advice = AFTER_STOP.get("".join(words[:1]), AFTER_STOP_ELSEWHERE)
+        say(f"\ndeepval: stopped. {advice}", err=True)
+        return STOPPED
     except BrokenPipeError:
         raise  # `main` ends the process without a message
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # The user's own code must not end a command as if it were done.
         message = plugins.complaint(error) or _machine_complaint(error)
         if message is None:
             raise
-    except SystemExit as end:
-        # the user's own code must not end a command as if it were done
-        message = plugins.complaint(end)
-        if message is None:
-            raise
-    else:
-        return
     finally:
         print_notes()
     say(f"deepval: {one_line(message)}", err=True)
-    sys.exit(2)
+    return 2

@@ -21,7 +21,7 @@ FAILED_GATE = 3
 """Exit code of `--fail-if` if the gate fails; 2 is bad input."""
 Statistic = Literal["gain", "benefit", "harm", "area"]
 GateName = Literal["worse", "not-better"]
-Format = Literal["console", "markdown", "json"]
+Format = Literal["text", "markdown", "json"]
 
 
 def compare(
@@ -61,7 +61,7 @@ def compare(
         fail_if: Exit with 3 if the candidate is 'worse' or 'not-better' anywhere, or
             cannot pay for itself.
         junit: Also write the outcome of --fail-if as JUnit XML, a test case per budget.
-        form: Output format. Default: console.
+        form: Output format. Default: text.
     """
     from deepval.files.writing import check_writable, write_atomically
     from deepval.judging.cases import note
@@ -75,7 +75,7 @@ def compare(
             "CANDIDATE BASELINE."
         )
     *tables, candidate, baseline = names
-    output_form = options.format_name(form, json=json, usual="console")
+    output_form = options.format_name(form, json=json, usual="text")
     if junit is not None:
         if fail_if is None:
             raise InputError(
@@ -146,7 +146,7 @@ def _print(
         pairs = [row for row in rows if not isinstance(row, Area)]
         table = comparison_table(pairs, judged)
     table = with_units(table, units)
-    if form == "console":
+    if form == "text":
         terminal.print_tables([table])
         return
     parts = [table_markdown(table)]

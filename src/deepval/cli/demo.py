@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from cyclopts import Parameter
+
 from deepval.cells import build, fitting, sources
 from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
-from deepval.cli import terminal
+from deepval.cli import options, terminal
 from deepval.cli.report_page import page_text, read_result
 from deepval.cli.terminal import say
-from deepval.cli.typer_commands import Json, Seed, option
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputWarning, library
 from deepval.files import reading
@@ -32,33 +33,30 @@ from deepval.tables.costs import PROFILES
 BOARD = PROFILES["jetson-agx-xavier"]
 BOTH = [*map(Selection, LEVELS), *map(Latency, LEVELS)]
 SYSTEMS, GEOMETRIES = ("braking", "receding-horizon"), ("monocular", "oracle")
+SCENES = WorldSettings().scenes
 SHOWN = "braking-monocular"
 """The cell of the closing sentences, which also has a judgement of causal policies."""
 
 
 def demo(
     *,
-    out: Annotated[
-        Path, option("--out", "Folder for cells and results.", short="-o")
-    ] = Path("demo"),
-    seed: Seed = 0,
-    scenes: Annotated[
-        int, option("--scenes", "Scenes of the synthetic world.", within=(3, 10_000))
-    ] = WorldSettings().scenes,
-    pixel: Annotated[
-        bool,
-        option(
-            "--pixel",
-            "Draw every frame, and add image features and the pixel router (torch).",
-        ),
-    ] = False,
-    json: Json = False,
+    out: Annotated[Path, Parameter(alias="-o", group=options.OUTPUT)] = Path("demo"),
+    seed: options.Seed = 0,
+    scenes: Annotated[int, options.whole(3, 10_000)] = SCENES,
+    pixel: Annotated[bool, Parameter(parse=False)] = False,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
     """Build, fit, judge and report a synthetic world.
 
     Cells are built, every allocator is fitted, and all are judged on the test units.
 
     Example: deepval demo --out demo
+
+    Args:
+        out: Folder for cells and results.
+        scenes: Scenes of the synthetic world.
+        pixel: Draw every frame, and add image features and the pixel router (torch);
+            from Python alone.
     """
     check_writable(out, folder=True)
     for name in ("scipy", "pyarrow", "sklearn", "PIL"):
@@ -76,7 +74,7 @@ def demo(
         free[folder.name], charged[folder.name] = _judge(
             folders.read_cell(folder), pixel=pixel
         )
-    if json:
+    if printing.is_json:
         content = {
             name: {"free": free[name].to_dict(), "charged": charged[name].to_dict()}
             for name in free

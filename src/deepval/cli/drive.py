@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from json import dumps, loads
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from cyclopts import Parameter
 
-from deepval.allocators.allocator import SIGNALS
 from deepval.cells import drives, sources
 from deepval.cells.drives import (
     PERFECT,
@@ -31,17 +31,9 @@ from deepval.cells.fitting import allocator_named
 from deepval.cells.spec import ModeSpec
 from deepval.cells.unit import mode_report, used_detections
 from deepval.cli import options, terminal
-from deepval.cli.build_cells import DataFiles
-from deepval.cli.options import OUTPUT, SUBJECT
+from deepval.cli.data_options import NO_DATA, DataFiles, Geometry
+from deepval.cli.options import SUBJECT
 from deepval.cli.terminal import say
-from deepval.cli.typer_commands import (
-    CostFile,
-    Json,
-    OptionGroup,
-    TyperDraws,
-    Workers,
-    option,
-)
 from deepval.datasets import DATASETS
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.replay import perception_at, replay_from
@@ -81,36 +73,27 @@ apply.
 BY_SCORES = ("frozen threshold", "causal cap", "token bucket", "dual price")
 """Policies that need no more than scores and a rate."""
 PLANNERS: dict[str, Callable[[], Planner]] = {"idm": Idm, "pdm-closed": PdmClosed}
+SystemName = Literal["braking", "receding-horizon", "idm", "pdm-closed"]
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class LogOptions(OptionGroup):
-    """How logged scenes are driven."""
+class LogOptions:
+    """How logged scenes are driven.
 
-    planner: Annotated[
-        str | None, option("--planner", f"Logged scenes: {' or '.join(PLANNERS)}.")
-    ] = None
-    start: Annotated[
-        str,
-        option(
-            "--from",
-            "Keyframes to start from: 0 or 0,10,20; all: with a second to drive.",
-        ),
-    ] = "0"
-    replan: Annotated[
-        float,
-        option(
-            "--replan", "Seconds between plans, a multiple of 0.1.", within=(0, 1e6)
-        ),
-    ] = 0.1
+    Attributes:
+        planner: Logged scenes: idm or pdm-closed.
+        start: Keyframes to start from: 0 or 0,10,20; all: with a second to drive.
+        threshold: Lowest score of detections.
+        geometry: How detections become objects. Default: tracks.
+    """
+
+    planner: str | None = None
+    start: Annotated[str, Parameter(name="--from")] = "0"
     threshold: Annotated[
-        float | None,
-        option("--threshold", "Lowest score of detections.", within=(-1e9, 1e9)),
+        float | None, Parameter(validator=options.Between(-1e9, 1e9))
     ] = None
-    geometry: Annotated[
-        str | None,
-        option("--geometry", f"Detections to objects: {', '.join(PLACINGS)}."),
-    ] = None
+    geometry: Geometry | None = None
 
     def starts(self) -> list[int] | None:
         """Keyframes to start from; None for all."""
@@ -132,9 +115,8 @@ class LogOptions(OptionGroup):
         seconds: float,
     ) -> "LogTask":
         """The drives that are asked for; the units `others` are read as well."""
-        planner = PLANNERS[
-            options.one_of(self.planner or "", tuple(PLANNERS), "--planner")
-        ]()
+        name = options.one_of(self.planner or "", tuple(PLANNERS), "--planner")
+        planner = PLANNERS[name]()
         if files.root is None:
             raise InputError(
                 "--root must be given: the folder of the data set's files."
@@ -152,13 +134,9 @@ class LogOptions(OptionGroup):
             raise InputError(
                 "--threshold and --geometry apply only to --mode: give it too."
             )
-        placing = PLACINGS[
-            options.one_of(self.geometry or "tracks", tuple(PLACINGS), "--geometry")
-        ]
-        units, parts = (
-            opened.select(files.unit_names),
-            [text.partition("=") for text in mode],
-        )
+        placing = PLACINGS[self.geometry or "tracks"]
+        units = opened.select(files.unit_names)
+        parts = [text.partition("=") for text in mode]
         named = [
             sources.ModeFile(name, Path(path) if sign else None, self.threshold)
             for name, sign, path in parts
@@ -168,27 +146,21 @@ class LogOptions(OptionGroup):
             if named
             else ()
         )
-        return LogTask(
-            opened, units, planner, self.starts(), seconds, self.replan, modes, placing
-        )
+        return LogTask(opened, units, planner, self.starts(), seconds, modes, placing)
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class WorldOptions(OptionGroup):
-    """How the synthetic world is driven."""
+class WorldOptions:
+    """How the synthetic world is driven.
 
-    system: Annotated[
-        str | None,
-        option(
-            "--system",
-            f"Synthetic world: {', '.join(drives.CONTROLLERS)}.",
-            words=drives.CONTROLLERS,
-        ),
-    ] = None
-    scenes: Annotated[
-        int,
-        option("--scenes", "Synthetic world: number of scenes.", within=(1, 100_000)),
-    ] = 200
+    Attributes:
+        system: Synthetic world: its system.
+        scenes: Synthetic world: number of scenes.
+    """
+
+    system: SystemName | None = None
+    scenes: Annotated[int, options.whole(1, 100_000)] = 200
 
     def course(
         self,
@@ -202,9 +174,7 @@ class WorldOptions(OptionGroup):
         """The setting of the drives; `further` is the number of scenes that set
         thresholds.
         """
-        system = options.one_of(
-            self.system or "", tuple(drives.CONTROLLERS), "--system"
-        )
+        assert self.system is not None
         sizes = {**MODES, REFERENCE: None}
         modes = tuple(
             (name, sizes[options.one_of(name, tuple(sizes), "--mode")]) for name in mode
@@ -219,46 +189,38 @@ class WorldOptions(OptionGroup):
                 "for --calibrate."
             )
         world = WorldSettings(self.scenes + int(further), round(seconds / STEP_S) + 1)
-        return DriveSetting(system, seed=seed, settings=world, modes=modes, alpha=alpha)
+        return DriveSetting(
+            self.system, seed=seed, settings=world, modes=modes, alpha=alpha
+        )
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class LoopOptions(OptionGroup):
-    """Allocators in the loop."""
+class LoopOptions:
+    """Allocators in the loop.
 
-    allocator: Annotated[
-        list[str] | None,
-        option(
-            "--allocator",
-            f"{', '.join(PLAIN)}, {', '.join(SIGNALS)} or a file. Repeatable.",
-            panel=SUBJECT,
-        ),
-    ] = None
+    Attributes:
+        allocator: never, always, random, ego-speed, uncertainty, criticality, memory,
+            lost or a file. Repeatable.
+        alpha: Share of frames to escalate.
+        policy: How scores become choices: frozen threshold, causal cap, token bucket,
+            dual price.
+        calibrate: Other units that set thresholds; synthetic world: their number (50).
+        costs: Costs of modes and allocators: a .toml file or a profile. Default:
+            jetson-agx-xavier.
+        out: CSV file with a row per drive.
+        page: Page that plays the first two allocators.
+    """
+
+    allocator: Annotated[tuple[str, ...], Parameter(alias="-a", group=SUBJECT)] = ()
     alpha: Annotated[
-        float,
-        option("--alpha", "Share of frames to escalate.", within=(0, 1), panel=SUBJECT),
+        float, Parameter(validator=options.Between(0, 1), group=SUBJECT)
     ] = 0.2
-    policy: Annotated[
-        str,
-        option("--policy", f"{', '.join(BY_SCORES)}.", words=BY_SCORES, panel=SUBJECT),
-    ] = "frozen threshold"
-    calibrate: Annotated[
-        str | None,
-        option(
-            "--calibrate",
-            "Other units that set thresholds; synthetic world: their number (50).",
-            panel=SUBJECT,
-        ),
-    ] = None
-    costs: CostFile = None
-    out: Annotated[
-        Path | None,
-        option("--out", "CSV file with a row per drive.", short="-o", panel=OUTPUT),
-    ] = None
-    page: Annotated[
-        Path | None,
-        option("--page", "Page that plays the first two allocators.", panel=OUTPUT),
-    ] = None
+    policy: Annotated[str, Parameter(group=SUBJECT)] = "frozen threshold"
+    calibrate: Annotated[str | None, Parameter(group=SUBJECT)] = None
+    costs: Annotated[Path | None, Parameter(group=SUBJECT)] = None
+    out: options.Out = None
+    page: Annotated[Path | None, Parameter(group=options.OUTPUT)] = None
 
     def check(self) -> None:
         """Raise where an output cannot be written or an option has no effect."""
@@ -267,7 +229,7 @@ class LoopOptions(OptionGroup):
             for name in ("calibrate", "costs", "out", "page")
             if getattr(self, name) is not None
         ]
-        if self.allocator is None and extra:
+        if not self.allocator and extra:
             raise InputError(
                 f"--{extra[0]} applies only with --allocator: give some, such as "
                 "--allocator never."
@@ -284,7 +246,7 @@ class LoopOptions(OptionGroup):
     def ready(self, course: DriveSetting, along: Sequence[Followed]) -> tuple[Arm, ...]:
         """The arms in the order of the options; these scenes set their thresholds."""
         arms: dict[str, Arm] = {}
-        for word in self.allocator or ():
+        for word in self.allocator:
             allocator = None if word in PLAIN else allocator_named(word, others=PLAIN)
             name = word if allocator is None else allocator.name
             if name in arms:
@@ -306,28 +268,24 @@ class LoopOptions(OptionGroup):
         return tuple(arms.values())
 
 
+LOGS_DEFAULTS = LogOptions()
+WORLD_DEFAULTS = WorldOptions()
+LOOP_DEFAULTS = LoopOptions()
+
+
 def drive(
     *,
-    files: DataFiles,
-    logs: LogOptions,
-    world: WorldOptions,
+    files: DataFiles = NO_DATA,
+    logs: LogOptions = LOGS_DEFAULTS,
+    world: WorldOptions = WORLD_DEFAULTS,
     seconds: Annotated[
-        float | None,
-        option("--seconds", "Duration: 6, synthetic world 10.", within=(0, 1e6)),
+        float | None, Parameter(validator=options.Between(0, 1e6))
     ] = None,
-    mode: Annotated[
-        list[str] | None,
-        option(
-            "--mode",
-            "Perception: NAME=DETECTIONS, or a mode without a file; two, cheap first, "
-            "with --allocator. Default: everything, always; synthetic "
-            f"world: two of {', '.join(MODES)}, {REFERENCE}.",
-        ),
-    ] = None,
-    loop: LoopOptions,
-    draws: TyperDraws,
-    workers: Workers,
-    json: Json = False,
+    mode: tuple[str, ...] = (),
+    loop: LoopOptions = LOOP_DEFAULTS,
+    draws: options.DrawOptions = options.DRAWS_DEFAULTS,
+    workers: options.Workers = options.WORKERS_DEFAULTS,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
     """Drive in closed loop, on logs or in the synthetic world.
 
@@ -339,18 +297,27 @@ def drive(
     --seconds 60
 
     Allocators: deepval drive --dataset synthetic --system braking --allocator random
-    --allocator lost --alpha 0.2
+    lost --alpha 0.2
+
+    Args:
+        seconds: Duration: 6, synthetic world 10.
+        mode: Perception: NAME=DETECTIONS, or a mode without a file; two, cheap first,
+            with --allocator. Default: everything, always; synthetic world: two of
+            yolov8s-320, yolov8s-384, yolov8s-512, yolov8s-640, reference.
     """
     loop.check()
     synthetic = files.kind == "synthetic"
     if seconds is not None and seconds < STEP_S:
         raise InputError(f"--seconds must be {STEP_S:g} or more; found {seconds:g}.")
-    ready = world.system and loop.allocator and logs == LogOptions()
-    if not (ready if synthetic else logs.planner and world == WorldOptions()):
+    if synthetic:
+        is_ready = world.system and loop.allocator and logs == LOGS_DEFAULTS
+    else:
+        is_ready = logs.planner and world == WORLD_DEFAULTS
+    if not is_ready:
         raise InputError(
             "The synthetic world is driven with --system and --allocator, logged "
-            "scenes with --planner: give these, without --from, --replan, --threshold "
-            "and --geometry for the former and --scenes for the latter."
+            "scenes with --planner: give these, without --from, --threshold and "
+            "--geometry for the former and --scenes for the latter."
         )
     if synthetic:
         names, further = mode or ("yolov8s-320", "yolov8s-640"), loop.calibrate or "50"
@@ -361,20 +328,21 @@ def drive(
             _drive_world(files, course, world.scenes, loop, workers),
             loop,
             draws,
-            json=json,
+            printing,
         )
         return
-    if len(mode or ()) != 2 if loop.allocator else len(mode or ()) > 1:
+    numbers = (2,) if loop.allocator else (0, 1)
+    if len(mode) not in numbers:
         raise InputError(
             "--mode must be given twice with --allocator, cheap "
             "first, and at most once without."
         )
     others = options.unit_list(loop.calibrate) or []
-    task = logs.task(files, mode or (), others, seconds or 6.0)
+    task = logs.task(files, mode, others, seconds or 6.0)
     if loop.allocator:
-        _report(_drive_logs(task, others, loop, draws.seed), loop, draws, json=json)
+        _report(_drive_logs(task, others, loop, draws.seed), loop, draws, printing)
     else:
-        _print_drives(task, logs.planner or "", json=json)
+        _print_drives(task, logs.planner or "", printing)
 
 
 def _drive_logs(
@@ -386,7 +354,7 @@ def _drive_logs(
             "--page plays drives of the synthetic world: leave "
             "it out with logged scenes."
         )
-    if not set(loop.allocator or ()) <= set(PLAIN) and (
+    if not set(loop.allocator) <= set(PLAIN) and (
         not others or set(others) & set(task.units)
     ):
         raise InputError(
@@ -409,7 +377,7 @@ def _drive_world(
     course: DriveSetting,
     scenes: int,
     loop: LoopOptions,
-    workers: Workers,
+    workers: options.Workers,
 ) -> list[dict[str, Any]]:
     """A row per drive in the synthetic world; the scenes after those that are driven
     set the thresholds.
@@ -437,7 +405,10 @@ def _drive_world(
 
 
 def _report(
-    rows: Sequence[dict[str, Any]], loop: LoopOptions, draws: TyperDraws, *, json: bool
+    rows: Sequence[dict[str, Any]],
+    loop: LoopOptions,
+    draws: options.DrawOptions,
+    printing: options.Printing,
 ) -> None:
     """Write the rows per drive, and print the means per allocator."""
     if loop.out is not None:
@@ -454,7 +425,7 @@ def _report(
     summary = drives.summaries(
         rows, make_draws(len({row["unit"] for row in rows}), draws.number, draws.seed)
     )
-    if json:
+    if printing.is_json:
         terminal.print_json(_finite({"summary": summary, "drives": rows}))
         return
     terminal.print_tables([_means(_finite(summary))])
@@ -519,7 +490,7 @@ def _means(summary: Sequence[dict[str, Any]]) -> Table:
     return Table("Closed loop", header, lines_of(texts), notes, extra)
 
 
-def _print_drives(task: "LogTask", planner: str, *, json: bool) -> None:
+def _print_drives(task: "LogTask", planner: str, printing: options.Printing) -> None:
     """Print what came of each drive of a planner, without allocators."""
     rows = _finite(
         [
@@ -528,7 +499,7 @@ def _print_drives(task: "LogTask", planner: str, *, json: bool) -> None:
             for row in task.drive_alone(unit)
         ]
     )
-    if json:
+    if printing.is_json:
         terminal.print_json(rows)
         return
     tenth = partial(number, digits=1)
@@ -607,7 +578,6 @@ class LogTask:
     planner: Planner
     starts: list[int] | None
     seconds: float
-    replan_s: float
     modes: tuple[ModeSpec, ...]
     placing: Placing
 
@@ -662,7 +632,6 @@ class LogTask:
                 self.planner,
                 replay_from(log, state),
                 seconds=self.seconds,
-                replan_s=self.replan_s,
             )
             observed = {
                 name: seen if seen is None else perception_at(log, seen, state)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from deepval.results import Result
     from deepval.tables.scores import Scores
 
-Format = Literal["console", "csv", "markdown", "latex", "json"]
 KEPT = ("costs", "modes", "units", "missing")
 """Options that other commands on the same files need too."""
 
@@ -49,7 +48,7 @@ def evaluate(
     terms: Annotated[Path | None, Parameter(group=options.SUBJECT)] = None,
     weight: Annotated[tuple[str, ...], Parameter(group=options.SUBJECT)] = (),
     form: Annotated[
-        Format | None, Parameter(name="--format", group=options.OUTPUT)
+        options.Format | None, Parameter(name="--format", group=options.OUTPUT)
     ] = None,
     json: options.Json = False,
     out: options.Out = None,
@@ -89,7 +88,7 @@ def evaluate(
         terms: Loss terms (.parquet, .csv) of the inputs, to store in the result.
             Default: the cell's.
         weight: NAME=NUMBER: weight of a loss term. Repeatable.
-        form: Output format. Default: console.
+        form: Output format. Default: text.
         out: Also save the result as JSON, with the curves of its picture.
         whole: Print every table; default: the answer and what it rests on.
         highlight: Allocator whose row comes first, instead of the recommended one.
@@ -108,8 +107,8 @@ def evaluate(
     from deepval.report.pictures import check_highlight
     from deepval.tables.chunks import on_disk
 
-    output_form = options.format_name(form, json=json, usual="console")
-    terminal.hold_notes(hold=output_form == "console")
+    output_form = options.format_name(form, json=json, usual="text")
+    terminal.hold_notes(hold=output_form == "text")
     is_diagnosed = diagnose or resolve is not None
     _check_options(
         draws, output_form, simultaneous=simultaneous, is_diagnosed=is_diagnosed
@@ -183,7 +182,7 @@ def evaluate(
     if out is not None:
         # The page of a saved result then has the same picture as that of a fresh one.
         named_result.with_picture().save(out)
-    if output_form == "console":
+    if output_form == "text":
         _print(named_result, diagnosis, whole=whole, highlight=highlight)
     elif diagnosis is not None:
         content = result.to_dict() | {"diagnosis": plain(dict(diagnosis))}
@@ -204,7 +203,7 @@ def _check_options(
         raise InputError(
             "--simultaneous adds intervals, which need draws: leave out --draws 0."
         )
-    if is_diagnosed and output_form not in ("console", "json"):
+    if is_diagnosed and output_form not in ("text", "json"):
         raise InputError(
             "--diagnose is printed on the console or as JSON: leave out --format."
         )

@@ -1,15 +1,15 @@
-"""`deepval fit`, `score` and `profile`: a cell -> a fitted allocator, its ONNX graph,
-its scores, its costs.
+"""`deepval fit`, `export`, `score` and `profile`: a cell -> a fitted allocator, its
+ONNX graph, its scores, its costs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
+from cyclopts import Parameter
 
 from deepval.allocators import (
     RECIPES,
@@ -31,14 +31,12 @@ from deepval.cells.fitting import allocator_named
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cli import options, terminal
 from deepval.cli.terminal import say
-from deepval.cli.typer_commands import Json, Workers, option
 from deepval.errors import InputError
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past, frames_of
 from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
 from deepval.files.writing import check_writable, write_atomically
-from deepval.fit_targets import TARGETS
 from deepval.judging.cases import SCORES
 from deepval.metering.cost_cards import CostCard, add_cards, measure_cards, read_entries
 from deepval.metering.energy import EnergyUse
@@ -48,58 +46,31 @@ from deepval.tables.columns import csv_text, parquet_bytes
 from deepval.tables.split import ROLES
 
 CellFolder = Annotated[
-    Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")
+    Path, Parameter(help="Folder of a cell that `deepval build` wrote.")
 ]
 AllocatorName = Annotated[
     str,
-    typer.Argument(
-        metavar="ALLOCATOR",
+    Parameter(
         help=(
             "A fitted allocator (its file, or its name in the cell's folder), a "
             "signal, or your own: FILE.py:NAME."
         ),
     ),
 ]
-
-
 ALL = "all"
 
 
 def profile(
     cell: CellFolder,
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="ALLOCATOR",
-            help=(
-                "A fitted allocator (its file, or its name in the cell's folder), a "
-                "signal, your own (FILE.py:NAME), or all: every signal and every "
-                "fitted allocator in the cell's folder, as one table."
-            ),
-        ),
-    ],
+    allocator: str,
+    /,
     *,
-    out: Annotated[
-        Path, option("--out", "Costs file (.toml) to add the costs to.", short="-o")
-    ],
-    seconds: Annotated[
-        float, option("--seconds", "Time limit of each measurement.", within=(0, 1e6))
-    ] = 5.0,
-    tolerance: Annotated[
-        float, option("--tolerance", "Relative precision of the median.", within=(0, 1))
-    ] = 0.02,
-    batch: Annotated[
-        int | None,
-        option("--batch", "Measure batches of this size too.", within=(1, 100_000)),
-    ] = None,
-    threads: Annotated[
-        int | None,
-        option("--threads", "Threads of BLAS, OpenMP and OpenCV.", within=(1, 1_024)),
-    ] = None,
-    energy: Annotated[
-        bool, option("--energy", "Measure energy above idle; needs a sensor.")
-    ] = False,
-    json: Json = False,
+    out: Annotated[Path, Parameter(alias="-o", group=options.OUTPUT)],
+    seconds: Annotated[float, Parameter(validator=options.Between(0, 1e6))] = 5.0,
+    batch: Annotated[int | None, options.whole(1, 100_000)] = None,
+    threads: Annotated[int | None, options.whole(1, 1_024)] = None,
+    energy: bool = False,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
     """Measure the cost of an allocator per input.
 
@@ -110,6 +81,16 @@ def profile(
 
     A table of all, as shares of a full pass: deepval profile cells/braking-monocular
     all --out cache/costs.toml
+
+    Args:
+        allocator: A fitted allocator (its file, or its name in the cell's folder), a
+            signal, your own (FILE.py:NAME), or all: every signal and every fitted
+            allocator in the cell's folder, as one table.
+        out: Costs file (.toml) to add the costs to.
+        seconds: Time limit of each measurement.
+        batch: Measure batches of this size too.
+        threads: Threads of BLAS, OpenMP and OpenCV.
+        energy: Measure energy above idle; needs a sensor.
     """
     # Read first, so that an unreadable costs file is reported before the measurement.
     read_entries(out, "allocators")
@@ -117,34 +98,25 @@ def profile(
     settings = {
         "batch": batch,
         "seconds": seconds,
-        "tolerance": tolerance,
         "threads": threads,
         "energy": energy,
     }
-    fitted = (
-        sorted(path.stem for path in reading.find(cell / ALLOCATORS, "*.json"))
-        if target == ALL
-        else []
-    )
-    targets = [
-        stages_of(text, cell)
-        for text in ([*SIGNALS, *fitted] if target == ALL else [target])
-    ]
-    watched = (
-        terminal.watch(targets, f"allocators of {cell.name}")
-        if target == ALL
-        else targets
-    )
-    cards = [
-        card
-        for name, stages, items in watched
-        for card in measure_cards(name, stages, items, **settings)
-    ]
+    names = [allocator]
+    if allocator == ALL:
+        fitted = reading.find(cell / ALLOCATORS, "*.json")
+        names = [*SIGNALS, *sorted(path.stem for path in fitted)]
+    targets: Iterable[tuple[str, Stages, Items]]
+    targets = [stages_of(text, cell) for text in names]
+    if allocator == ALL:
+        targets = terminal.watch(targets, f"allocators of {cell.name}")
+    cards = []
+    for name, stages, items in targets:
+        cards += measure_cards(name, stages, items, **settings)
     add_cards(out, cards)
-    if json:
+    if printing.is_json:
         terminal.print_json({card.name: card.entry() for card in cards})
         return
-    if target == ALL:
+    if allocator == ALL:
         terminal.print_tables([_table(cards, modes)])
     else:
         for card in cards:
@@ -180,7 +152,7 @@ def _table(cards: list[CostCard], modes: Mapping[str, Mapping[str, object]]) -> 
     notes = (
         f"{cards[0].threads} thread{'s' * (cards[0].threads != 1)}, {cards[0].device}.",
         *(
-            ["No mode has ms in the costs file: measure modes with `deepval perceive`."]
+            ["No mode has ms in the costs file: measure modes with `deepval detect`."]
             if not full
             else []
         ),
@@ -290,86 +262,48 @@ def _lines(card: CostCard) -> list[str]:
 
 def fit(
     cell: CellFolder,
+    /,
     *,
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "File for the fitted allocator, or folder for several. Default: "
-            "CELL/allocators/NAME.json.",
-            short="-o",
-        ),
-    ] = None,
-    allocator: Annotated[
-        list[str] | None,
-        option(
-            "--allocator",
-            f"{', '.join(RECIPES)}; all: those that need no extra; your own: "
-            "FILE.py:NAME. Repeatable.",
-            short="-a",
-        ),
-    ] = None,
-    features: Annotated[
-        Path | None,
-        option(
-            "--features",
-            "Features of your own estimator (.csv, .parquet): input and numbers. "
-            "Default: the 65.",
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        option(
-            "--target",
-            f"Training target; default: the allocator's. {', '.join(TARGETS)}.",
-        ),
-    ] = None,
-    units: Annotated[
-        str | None,
-        option(
-            "--units",
-            "fit (train and validation; the default), train, a,b,c or a file.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        option("--seed", "Seed of the fit. Default: 0.", within=(0, 2**63 - 1)),
-    ] = None,
-    like: Annotated[
-        Path | None,
-        option("--like", "Repeat the fit of this file: same bytes on the same cell."),
-    ] = None,
-    export: Annotated[
-        str | None,
-        option(
-            "--export",
-            "Fit nothing: write this fitted allocator (its file, or its name in the "
-            "cell's folder) as an ONNX graph to --out FILE.onnx.",
-        ),
-    ] = None,
-    workers: Workers,
-    json: Json = False,
+    allocator: Annotated[tuple[str, ...], Parameter(alias="-a")] = (),
+    out: options.Out = None,
+    features: Path | None = None,
+    target: str | None = None,
+    units: str | None = None,
+    seed: Annotated[int | None, options.whole(0, 2**63 - 1)] = None,
+    like: Path | None = None,
+    workers: options.Workers = options.WORKERS_DEFAULTS,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Fit allocators on a cell, or export one as ONNX.
+    """Fit allocators on a cell.
 
     By default, training and validation units are used (--units). Each allocator is
     written as soon as it is fitted. For out-of-fold fits, use `deepval analyse
-    out-of-fold`. An exported graph goes from `row` (double, [n, columns]; the column
-    names are in its metadata) to `score` (double) and is checked on the cell's frames,
-    which needs the extra `vision`; the pixel router's graph is written as it is served.
+    out-of-fold`.
 
     Example: deepval fit cells/braking-monocular --allocator gate-gbm
 
-    Several, two at a time: deepval fit cells/braking-monocular -a gate-gbm -a
-    gate-ridge --workers 2
-
-    As ONNX: deepval fit cells/braking-monocular --export gate-gbm --out gate.onnx
+    Several, two at a time: deepval fit cells/braking-monocular -a gate-gbm gate-ridge
+    --workers 2
 
     Your own estimator with scikit-learn's methods, whose scores are written at once:
     deepval fit cells/braking-monocular --allocator my_file.py:model
+
+    Args:
+        allocator: gate-ridge, gate-gbm, gate-gbm-memory, gate-multi-fidelity,
+            router-mlp-value, router-mlp-binary, router-gbm-value, router-gbm-binary,
+            router-two-head, router-recall, router-voi, router-pixel; all: those that
+            need no extra; your own: FILE.py:NAME. Repeatable.
+        out: File for the fitted allocator, or folder for several. Default:
+            CELL/allocators/NAME.json.
+        features: Features of your own estimator (.csv, .parquet): input and numbers.
+            Default: the 65.
+        target: Training target, such as value or gain-E1. Default: the allocator's.
+        units: fit (train and validation; the default), train, a,b,c or a file.
+        seed: Seed of the fit. Default: 0.
+        like: Repeat the fit of this file: same bytes on the same cell.
     """
-    if sum(map(bool, (allocator, like, export))) != 1:
-        raise InputError("Give exactly one of --allocator, --like and --export.")
+    if bool(allocator) == bool(like):
+        raise InputError("Give either --allocator or --like.")
     fit_options = {"--target": target, "--units": units, "--seed": seed}
     ignored = [option for option, value in fit_options.items() if value is not None]
     if like is not None and ignored:
@@ -377,91 +311,82 @@ def fit(
             "--like takes target, units and seed from "
             f"its file: leave out {' and '.join(ignored)}."
         )
-    if export is not None:
-        if ignored:
-            raise InputError(
-                f"--export fits nothing: leave out {' and '.join(ignored)}."
-            )
-        _export(cell, export, out, json=json)
-        return
-    many = allocator is not None and (len(allocator) > 1 or ALL in allocator)
+    many = len(allocator) > 1 or ALL in allocator
     if out is not None:
         check_writable(out, folder=many)
     built = read_cell(cell)
-    items: list[Any] = (
-        _recipes(built, allocator or [], features)
-        if like is None
-        else [read_allocator(like)]
-    )
-    estimators = [item for item in items if isinstance(item, EstimatorRecipe)]
-    if estimators and len(items) > 1:
-        raise InputError(
-            "An estimator is fitted alone; found "
-            f"{len(items)} allocators: fit {estimators[0].name} alone."
+    items: list[Any]
+    if like is None:
+        items = _recipes(built, allocator, features)
+        work = partial(
+            fitting.fit_on,
+            built,
+            target=target,
+            units=options.unit_list(units, ROLES) or "fit",
+            seed=seed or 0,
         )
-    if estimators and out is not None:
-        _check_scores_file(out)
-    arguments = {
-        "target": target,
-        "units": options.unit_list(units, ROLES) or "fit",
-        "seed": seed or 0,
-    }
-    work = (
-        partial(fitting.fit_on, built, **arguments)
-        if like is None
-        else partial(fitting.refit, built)
-    )
+    else:
+        items = [read_allocator(like)]
+        work = partial(fitting.refit, built)
+    if any(isinstance(item, EstimatorRecipe) for item in items):
+        _fit_estimator(built, items, work, out, printing)
+        return
+
     written = []
-    with workers.start() as map_units:
-        alone = map_units is map and len(items) == 1
-        # Other processes do not have what the user's code registered, so its recipes
-        # are fitted here.
-        map_items = (
-            map if any(isinstance(item, Recipe) for item in items) else map_units
-        )
-        fitted = map_items(
-            partial(work, watch=terminal.watch) if alone else work, items
-        )
-        watched = (
-            items if alone else terminal.watch(items, f"allocators of {cell.name}")
-        )
-        for item, fitted_allocator in zip(watched, fitted, strict=True):
-            if isinstance(item, EstimatorRecipe):
-                scored = fitting.calibration_scores(
-                    built, fitted_allocator, watch=terminal.watch
-                )
-                _write_scores(
-                    scored,
-                    out,
-                    cell / SCORES / f"{item.name}.csv",
-                    json=json,
-                    note=NOT_SAVED,
-                )
-                return
-            path = (
-                out / f"{fitted_allocator.name}.json"
-                if many and out is not None
-                else out
-            )
-            file = path or fitting.fitted_file(cell, fitted_allocator.name)
-            write_atomically(
-                file, fitted_allocator.to_json(), make_folder=out is None or many
-            )
-            written.append((file, fitted_allocator))
-    if json:
-        content = [
-            _summary(file, fitted_allocator) for file, fitted_allocator in written
-        ]
+    for fitted in _fit_all(items, work, workers, cell.name):
+        file = out or fitting.fitted_file(cell, fitted.name)
+        if many and out is not None:
+            file = out / f"{fitted.name}.json"
+        write_atomically(file, fitted.to_json(), make_folder=out is None or many)
+        written.append((file, fitted))
+    if printing.is_json:
+        content = [_summary(file, fitted) for file, fitted in written]
         terminal.print_json(content if many else content[0])
         return
-    for file, fitted_allocator in written:
-        used = fitted_allocator.training
-        fitted_on = (
-            f"{quantity(used.inputs, 'input')} of {quantity(len(used.units), 'unit')}"
+    for file, fitted in written:
+        used = fitted.training
+        inputs = quantity(used.inputs, "input")
+        fitted_on = f"{inputs} of {quantity(len(used.units), 'unit')}"
+        say(f"{file}: {fitted.name} for {used.target}, fitted on {fitted_on}.")
+
+
+def _fit_estimator(
+    built: BuiltCell,
+    items: Sequence[Any],
+    work: Callable[..., Any],
+    out: Path | None,
+    printing: options.Printing,
+) -> None:
+    """Fit an estimator of the user's, and write its scores instead of itself."""
+    (estimator, *others) = items
+    if others:
+        raise InputError(
+            "An estimator is fitted alone; found "
+            f"{len(items)} allocators: fit {estimator.name} alone."
         )
-        say(
-            f"{file}: {fitted_allocator.name} for {used.target}, fitted on {fitted_on}."
-        )
+    if out is not None:
+        _check_scores_file(out)
+    fitted = work(estimator, watch=terminal.watch)
+    scored = fitting.calibration_scores(built, fitted, watch=terminal.watch)
+    usual = built.folder / SCORES / f"{estimator.name}.csv"
+    _write_scores(scored, out, usual, printing, note=NOT_SAVED)
+
+
+def _fit_all(
+    items: Sequence[Any], work: Callable[..., Any], workers: options.Workers, cell: str
+) -> Iterator[FittedAllocator]:
+    """The fitted allocators, as soon as each is fitted."""
+    with workers.start() as map_units:
+        if map_units is map and len(items) == 1:
+            yield work(items[0], watch=terminal.watch)
+            return
+        # Other processes do not have what the user's code registered, so its recipes
+        # are fitted here.
+        if any(isinstance(item, Recipe) for item in items):
+            map_units = map
+        fitted = iter(map_units(work, items))
+        for _ in terminal.watch(items, f"allocators of {cell}"):
+            yield next(fitted)
 
 
 NOT_SAVED = (
@@ -471,7 +396,7 @@ NOT_SAVED = (
 
 
 def _recipes(
-    cell: BuiltCell, names: list[str], features: Path | None
+    cell: BuiltCell, names: Sequence[str], features: Path | None
 ) -> list[str | Recipe]:
     """Recipes without repetition, own ones as objects; `all` means those that suit the
     cell and need no extra.
@@ -514,23 +439,11 @@ def _summary(file: Path, allocator: FittedAllocator) -> dict[str, Any]:
 def score(
     cell: CellFolder,
     allocator: AllocatorName,
+    /,
     *,
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "Scores file (.csv, .parquet). Default: CELL/scores/NAME.csv.",
-            short="-o",
-        ),
-    ] = None,
-    units: Annotated[
-        str,
-        option(
-            "--units",
-            "Units to score: test, validation, train, fit, all, a,b,c or a file.",
-        ),
-    ] = "validation,test",
-    json: Json = False,
+    out: options.Out = None,
+    units: str = "validation,test",
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
     """Score a cell's inputs by an allocator or a signal.
 
@@ -539,6 +452,10 @@ def score(
     on the training units alone, does.
 
     Example: deepval score cells/braking-monocular gate-gbm
+
+    Args:
+        out: Scores file (.csv, .parquet). Default: CELL/scores/NAME.csv.
+        units: Units to score: test, validation, train, fit, all, a,b,c or a file.
     """
     if out is not None:
         _check_scores_file(out)
@@ -549,7 +466,7 @@ def score(
         read_cell(cell), scorer, units=requested_units, watch=terminal.watch
     )
     name = _called(allocator) if own is None else own.name
-    _write_scores(scored, out, cell / SCORES / f"{name}.csv", json=json)
+    _write_scores(scored, out, cell / SCORES / f"{name}.csv", printing)
 
 
 def _check_scores_file(out: Path) -> None:
@@ -559,7 +476,11 @@ def _check_scores_file(out: Path) -> None:
 
 
 def _write_scores(
-    scored: fitting.Scored, out: Path | None, usual: Path, *, json: bool, note: str = ""
+    scored: fitting.Scored,
+    out: Path | None,
+    usual: Path,
+    printing: options.Printing,
+    note: str = "",
 ) -> None:
     """Write scores to a file, by default the usual one, and print what they cover."""
     if not len(scored.input):
@@ -571,7 +492,7 @@ def _write_scores(
     file = out or usual
     content = parquet_bytes(columns) if file.suffix == ".parquet" else csv_text(columns)
     write_atomically(file, content, make_folder=out is None)
-    if json:
+    if printing.is_json:
         content = {
             "allocator": scored.name,
             "kind": scored.kind,
@@ -637,15 +558,27 @@ def _fit_words(scored: fitting.Scored) -> str:
     return "; ".join(["", *words])
 
 
-def _export(cell: Path, allocator: str, out: Path | None, *, json: bool) -> None:
-    """Write a fitted allocator as an ONNX graph, checked against our scores on the
-    cell's frames.
+def export_fitted(
+    cell: CellFolder,
+    allocator: AllocatorName,
+    /,
+    *,
+    out: Annotated[Path, Parameter(alias="-o", group=options.OUTPUT)],
+    printing: options.Printing = options.PRINTING_DEFAULTS,
+) -> None:
+    """Write a fitted allocator as an ONNX graph.
+
+    The graph goes from `row` (double, [n, columns]; the column names are in its
+    metadata) to `score` (double) and is checked on the cell's frames, which needs the
+    extra `vision`; the pixel router's graph is written as it is served.
+
+    Example: deepval export cells/braking-monocular gate-gbm --out gate.onnx
+
+    Args:
+        out: File to write (.onnx).
     """
-    if out is None or out.suffix != ".onnx":
-        raise InputError(
-            "--export needs --out with a name that "
-            f"ends in .onnx; found {out or 'none'}."
-        )
+    if out.suffix != ".onnx":
+        raise InputError(f"--out must be a name that ends in .onnx; found {out}.")
     check_writable(out)
     built = read_cell(cell)
     scorer = _scorer(allocator, own_allocator(allocator), cell)
@@ -684,10 +617,10 @@ def _export(cell: Path, allocator: str, out: Path | None, *, json: bool) -> None
         description = f"on {checked.rows:,} rows {apart}, {same}"
     else:
         raise InputError(
-            f"{fitted.name} is not a fitted allocator: --export takes one that "
-            "`deepval fit` wrote."
+            f"{fitted.name} is not a fitted allocator: `deepval export` takes one "
+            "that `deepval fit` wrote."
         )
-    if json:
+    if printing.is_json:
         terminal.print_json(facts)
         return
     say(f"{out}: {fitted.name}; {description}.")

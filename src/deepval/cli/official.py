@@ -1,26 +1,17 @@
-"""`deepval cells`, `leaderboard` and `reproduce`: official cells, submissions, the
-paper.
+"""`deepval cells`, `leaderboard`, `check` and `reproduce`: official cells, submissions,
+the paper.
 """
 
 import os
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from deepval.cli import options, terminal
-from deepval.cli.options import INTERVALS
 from deepval.cli.terminal import say
-from deepval.cli.typer_commands import (
-    DataFolder,
-    Json,
-    Seed,
-    Workers,
-    WorkFolder,
-    option,
-)
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.writing import check_writable
@@ -32,43 +23,34 @@ from deepval.protocol.track_data import LocalCells, RunEstimate, local_cells
 from deepval.protocol.tracks import LOCAL_NOTE, NAMES, TrackCell, read_cells
 from deepval.report.text_tables import quantity
 
-EVERY_CORE = Workers(workers=min(4, os.cpu_count() or 1))
-"""One worker per core, at most 4."""
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EveryCore(options.Workers):
+    """One worker per core, at most 4."""
+
+    workers: Annotated[int, options.whole(1, 1_024, group=options.WORKERS)] = min(
+        4, os.cpu_count() or 1
+    )
+
+
+EVERY_CORE = EveryCore()
 
 
 def reproduce(
-    names: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help=(
-                f"Tracks ({', '.join(NAMES)}), their cells, cell folders or "
-                "specifications. Default: all tracks."
-            )
-        ),
-    ] = None,
+    names: tuple[Path, ...] = (),
+    /,
     *,
-    data: DataFolder = None,
-    work: WorkFolder = WORK,
-    out: Annotated[
-        Path,
-        option(
-            "--out", "Folder for report.html, report.md and report.json.", short="-o"
-        ),
-    ] = Path("reproduction"),
-    costs: Annotated[
-        str | None,
-        option("--costs", "Costs for cells without costs: a .toml file or a profile."),
-    ] = None,
-    analyses: Annotated[
-        list[str] | None,
-        option("--analysis", "Name of an analysis to run. Repeatable. Default: all."),
-    ] = None,
-    allocators: Annotated[
-        list[str] | None,
-        option("--allocator", "Recipe to fit. Repeatable. Default: all.", short="-a"),
-    ] = None,
-    workers: Workers = EVERY_CORE,
-    json: Json = False,
+    data: options.DataFolder = None,
+    work: options.WorkFolder = WORK,
+    out: Annotated[Path, Parameter(alias="-o", group=options.OUTPUT)] = Path(
+        "reproduction"
+    ),
+    costs: str | None = None,
+    analysis: tuple[str, ...] = (),
+    allocator: Annotated[tuple[str, ...], Parameter(alias="-a")] = (),
+    workers: EveryCore = EVERY_CORE,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
     """Run the paper's analyses and compare with its results.
 
@@ -80,6 +62,14 @@ def reproduce(
 
     Example: deepval reproduce synthetic kitti-public --data data --work work --out
     reproduction
+
+    Args:
+        names: Tracks (core, external, kitti-public, synthetic), their cells, cell
+            folders or specifications. Default: all tracks.
+        out: Folder for report.html, report.md and report.json.
+        costs: Costs for cells without costs: a .toml file or a profile.
+        analysis: Name of an analysis to run. Repeatable. Default: all.
+        allocator: Recipe to fit. Repeatable. Default: all.
     """
     from deepval.allocators import RECIPES
     from deepval.judging.cases import openings
@@ -89,25 +79,23 @@ def reproduce(
     from deepval.paper.study_report import FILES, write_report
     from deepval.tables.costs import read_costs
 
-    if data is not None and not reading.is_folder(data):
-        raise InputError(
-            "--data must be a folder that holds kitti_tracking, "
-            f"nuscenes or others; {data} is none."
-        )
+    _check_data(data)
     check_writable(work, folder=True)
     check_writable(out, folder=True)
     if costs is not None:
         read_costs(costs)
-    _check_names(analyses or [], list(ANALYSES), "--analysis")
-    _check_names(allocators or [], list(RECIPES), "--allocator")
+    for name in analysis:
+        options.one_of(name, tuple(ANALYSES), "--analysis")
+    for name in allocator:
+        options.one_of(name, tuple(RECIPES), "--allocator")
     with workers.start() as map_units, terminal.step_bar() as step:
         done = run(
             list(names or map(Path, NAMES)),
             work=work,
             data=data,
             costs=costs or BOARD,
-            recipes=None if allocators is None else tuple(allocators),
-            analyses=analyses,
+            recipes=allocator or None,
+            analyses=analysis or None,
             map_units=map_units,
             watch=terminal.watch,
             step=step,
@@ -116,8 +104,8 @@ def reproduce(
             ),
         )
     content = write_report(done, out)
-    if json:
-        typer.echo(reading.text(out / FILES[2]), nl=False)
+    if printing.is_json:
+        terminal.write(reading.text(out / FILES[2]))
         return
     beside = content["beside_the_paper"]
     counts = (
@@ -141,11 +129,12 @@ def reproduce(
     ):
         say(f"  not built, for want of: {item}")
     for at in done.cells:
-        typer.echo(
+        terminal.write(
             f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test "
-            "units on record"
+            "units on record\n"
         )
-    typer.echo(f"Written to {', '.join(str(out / name) for name in FILES)}")
+    written = ", ".join(str(out / name) for name in FILES)
+    terminal.write(f"Written to {written}\n")
 
 
 def _expected(expected: RunEstimate, workers: int) -> str:
@@ -159,37 +148,36 @@ def _expected(expected: RunEstimate, workers: int) -> str:
     )
 
 
-def _check_names(names: Sequence[str], allowed: Sequence[str], option: str) -> None:
-    unknown = [name for name in names if name not in allowed]
-    if unknown:
-        raise InputError(
-            f"{option} must be one of {', '.join(allowed)}; found {unknown[0]!r}."
-        )
-
-
-def cells(
-    track: Annotated[
-        list[str] | None,
-        typer.Argument(help=f"Tracks: {', '.join(NAMES)}. Default: all."),
-    ] = None,
-    *,
-    data: DataFolder = None,
-    work: WorkFolder = WORK,
-    json: Json = False,
-) -> None:
-    """List the cells of tracks, missing data and build commands.
-
-    Example: deepval cells kitti-public --data data
-    """
+def _check_data(data: Path | None) -> None:
+    """Raise where --data is no folder."""
     if data is not None and not reading.is_folder(data):
         raise InputError(
             "--data must be a folder that holds kitti_tracking, "
             f"nuscenes or others; {data} is none."
         )
+
+
+def cells(
+    track: tuple[str, ...] = (),
+    /,
+    *,
+    data: options.DataFolder = None,
+    work: options.WorkFolder = WORK,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
+) -> None:
+    """List the cells of tracks, missing data and build commands.
+
+    Example: deepval cells kitti-public --data data
+
+    Args:
+        track: Tracks: core, external, kitti-public, synthetic. Default: all.
+    """
+    _check_data(data)
     listed = [
-        (item, *_available(item, data, work)) for item in tracks.read_tracks(track)
+        (item, *_available(item, data, work))
+        for item in tracks.read_tracks(track or None)
     ]
-    if json:
+    if printing.is_json:
         terminal.print_json(
             [_track(item, data, local, missing) for item, local, missing in listed]
         )
@@ -229,11 +217,11 @@ def _print_track(
     for line in dict.fromkeys(
         line for cell in ready for line in _commands(cell, data, local)
     ):
-        typer.echo(f"    run: {line}")  # in one line, so that it can be copied
+        terminal.write(f"    run: {line}\n")  # in one line, so that it can be copied
     if ready and data is not None:
-        typer.echo(
+        terminal.write(
             "    or all at once: deepval "
-            f"reproduce {item.name} --data {quote(str(data))}"
+            f"reproduce {item.name} --data {quote(str(data))}\n"
         )
 
 
@@ -321,84 +309,38 @@ def _track(
     }
 
 
-def leaderboard(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help=(
-                "Folder of submissions' folders; with --check one submission: "
-                "card.toml and scores/<cell>.csv or .parquet."
-            )
-        ),
-    ],
-    *,
-    cells: Annotated[
-        Path, option("--cells", "Folder of cells that `deepval build` wrote.")
-    ],
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "Folder for leaderboard.json, .md and .html. Not with --check.",
-            short="-o",
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        option(
-            "--check",
-            "Check one submission as scoring does; list problems by file, row and id.",
-        ),
-    ] = False,
-    draws: Annotated[
-        int,
-        option(
-            "--draws",
-            "Number of bootstrap draws of units.",
-            within=(0, options.MOST_DRAWS),
-            panel=INTERVALS,
-        ),
-    ] = 1000,
-    seed: Seed = 0,
-    strict: Annotated[
-        bool,
-        option(
-            "--strict",
-            "Exit with 2 if a submission is refused or removed from the base.",
-        ),
-    ] = False,
-    base: Annotated[
-        Path | None,
-        option(
-            "--base",
-            "Folder of the current board, if FOLDER is a proposal; its history counts.",
-        ),
-    ] = None,
-    cache: Annotated[
-        Path | None,
-        option(
-            "--cache",
-            "Folder for judgements; unchanged submissions are not judged again.",
-        ),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Rank a folder of submissions, or check one of them.
+Cells = Annotated[Path, Parameter(help="Folder of cells that `deepval build` wrote.")]
 
-    Standings per cell and per track, notes, refusals with reasons. --check
-    exits with 2 if the submission is refused.
+
+def leaderboard(
+    folder: Path,
+    /,
+    *,
+    cells: Cells,
+    out: Annotated[Path, Parameter(alias="-o", group=options.OUTPUT)],
+    draws: Annotated[
+        int, options.whole(0, options.MOST_DRAWS, group=options.INTERVALS)
+    ] = 1000,
+    seed: options.Seed = 0,
+    strict: bool = False,
+    base: Path | None = None,
+    cache: Path | None = None,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
+) -> None:
+    """Rank a folder of submissions.
+
+    Standings per cell and per track, notes, refusals with reasons.
 
     Example: deepval leaderboard submissions --cells cells --out leaderboard
 
-    A check: deepval leaderboard submissions/mine --cells cells --check
+    Args:
+        folder: Folder of submissions' folders.
+        out: Folder for leaderboard.json, .md and .html.
+        draws: Number of bootstrap draws of units.
+        strict: Exit with 2 if a submission is refused or removed from the base.
+        base: Folder of the current board, if FOLDER is a proposal; its history counts.
+        cache: Folder for judgements; unchanged submissions are not judged again.
     """
-    if check:
-        _check_submission(folder, cells, json=json)
-        return
-    if out is None:
-        raise InputError(
-            "--out must be given: the folder for leaderboard.json, .md and .html."
-        )
     check_writable(out, folder=True)
     if cache is not None:
         check_writable(cache, folder=True)
@@ -412,8 +354,8 @@ def leaderboard(
         watch=terminal.watch,
     )
     boards.write_leaderboard(content, out)
-    if json:
-        typer.echo(reading.text(out / "leaderboard.json"), nl=False)
+    if printing.is_json:
+        terminal.write(reading.text(out / "leaderboard.json"))
     else:
         _print_board(content, out, base)
     if strict and content["refused"]:
@@ -451,9 +393,21 @@ def _print_board(content: dict[str, Any], out: Path, base: Path | None) -> None:
         say(f"  removed by the proposal, judged as it stands in {base}: {key}")
 
 
-def _check_submission(folder: Path, cells: Path, *, json: bool) -> None:
-    """Print the problems of a submission, or its size and notes on it; raise if it is
-    refused.
+def check(
+    folder: Path,
+    /,
+    *,
+    cells: Cells,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
+) -> None:
+    """Check a submission as scoring does.
+
+    Problems are listed by file, row and id; exits with 2 if the submission is refused.
+
+    Example: deepval check submissions/mine --cells cells
+
+    Args:
+        folder: Folder of one submission: card.toml and scores/<cell>.csv or .parquet.
     """
     if not reading.is_folder(folder):
         raise InputError(
@@ -463,7 +417,7 @@ def _check_submission(folder: Path, cells: Path, *, json: bool) -> None:
     checked = submissions.check(folder, built)
     done = checked.submission
     notes = [] if done is None else [*done.remarks, *card_notes(done)]
-    if json:
+    if printing.is_json:
         about = {
             "folder": checked.folder,
             "valid": done is not None,
@@ -478,8 +432,9 @@ def _check_submission(folder: Path, cells: Path, *, json: bool) -> None:
         say(f"{done.card.key}: valid; {rows} on {cells_scored}.")
         for note in notes:
             say(f"  note: {note}")
-    for problem in [] if json else checked.problems:
-        say(f"  {problem}")
+    if not printing.is_json:
+        for problem in checked.problems:
+            say(f"  {problem}")
     if done is None:
         number = len(checked.problems)
         raise InputError(

@@ -8,13 +8,13 @@ imported inside functions, so that help loads none of it.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
-from deepval.cli.words import check_number, number_fault
 from deepval.errors import InputError, suggestion
 from deepval.files import reading
 
@@ -22,36 +22,28 @@ if TYPE_CHECKING:
     from deepval.judging.allowances import Budget
     from deepval.judging.cases import EvaluationData
     from deepval.tables.scores import Scores
+    from deepval.workers import Map
 
 MOST_DRAWS = 10_000_000
 LONGEST_NUMBER = 20
 """Digits of a whole number that are read."""
 
-ARGUMENTS = "Arguments"
-SUBJECT = "What is judged"
-COLUMNS = "Columns of the log"
-BUDGETS = "Budgets"
-INTERVALS = "Intervals"
-TABLES = "Further tables"
-BEGIN = "To begin"
-OTHERS = "Options"
-OUTPUT = "Output"
-HEADINGS = (
-    ARGUMENTS,
-    SUBJECT,
-    COLUMNS,
-    BUDGETS,
-    INTERVALS,
-    TABLES,
-    BEGIN,
-    OTHERS,
-    OUTPUT,
-)
-"""Headings of options in a help, in their order."""
+SUBJECT = Group.create_ordered("What is judged")
+COLUMNS = Group.create_ordered("Columns of the log")
+BUDGETS = Group.create_ordered("Budgets")
+INTERVALS = Group.create_ordered("Intervals")
+TABLES = Group.create_ordered("Further tables")
+BEGIN = Group.create_ordered("To begin")
+OTHERS = Group.create_ordered("Options")
+WORKERS = Group.create_ordered("Workers")
+OUTPUT = Group.create_ordered("Output")
+# Headings of options in a help, in this order.
 
 BudgetKind = Literal["selection", "latency", "energy", "money"]
 RailsName = Literal["mj", "mj_gpu", "mj_all"]
 Missing = Literal["error", "worst"]
+Format = Literal["text", "csv", "markdown", "latex", "json"]
+Backend = Literal["loky", "ray"]
 """Words that an option takes; the library has the same ones (tests/cli)."""
 
 
@@ -64,18 +56,40 @@ class Between:
 
     def __call__(self, _kind: Any, value: Any) -> None:
         """Raise if a number lies outside; the option's name is put before the text."""
-        for number in value if isinstance(value, tuple) else (value,):
+        for number in value if isinstance(value, list | tuple) else (value,):
             fault = number_fault(number, self.least, self.greatest)
             if fault is not None:
                 raise ValueError(fault)
 
 
-def whole_number(_kind: Any, tokens: Sequence[Any]) -> int:
-    """The number in a word; cyclopts alone would round 1.5 without a word."""
-    return int(tokens[0].value)
+def number_fault(number: Any, least: float, greatest: float) -> str | None:
+    """What is wrong with a number outside of its limits; None for other values."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    if isinstance(number, float) and not math.isfinite(number):
+        return f"must be a finite number; found {number:g}."
+    if number < least:
+        return f"must be {least:,} or more; found {number:,}."
+    if number > greatest:
+        return f"must be at most {greatest:,}; found {number:,}."
+    return None
 
 
-def whole(least: float, greatest: float, *, group: str = OTHERS) -> Parameter:
+def whole_number(kind: Any, tokens: Sequence[Any]) -> int | tuple[int, ...]:
+    """The number in a word, or in several; cyclopts alone would round 1.5."""
+    numbers = []
+    for token in tokens:
+        try:
+            numbers.append(int(token.value))
+        except ValueError:
+            text = f"must be a whole number; found {token.value!r}."
+            raise ValueError(text) from None
+    if get_origin(kind) is tuple:
+        return tuple(numbers)
+    return numbers[0]
+
+
+def whole(least: float, greatest: float, *, group: Group = OTHERS) -> Parameter:
     """The declaration of a whole number with limits."""
     return Parameter(
         converter=whole_number, validator=Between(least, greatest), group=group
@@ -139,7 +153,21 @@ Calibration = Annotated[
         ),
     ),
 ]
-Json = Annotated[bool, Parameter(group=OUTPUT, help="Print JSON.")]
+Json = Annotated[bool, Parameter(show=False, group=OUTPUT)]
+"""Another word for --format json."""
+UnitNames = Annotated[
+    str | None, Parameter(help="Units: a,b,c or a file with one per line.")
+]
+DataFolder = Annotated[
+    Path | None,
+    Parameter(
+        help="Folder with the data sets of tracks: kitti_tracking, nuscenes, ..."
+    ),
+]
+WorkFolder = Annotated[
+    Path,
+    Parameter(help="Folder for cells and stored work; a stopped run continues there."),
+]
 Out = Annotated[Path | None, Parameter(alias="-o", group=OUTPUT)]
 
 
@@ -286,7 +314,49 @@ class SubjectOptions:
         return replace(case, table=replace(case.table, cheap_always_runs=True))
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Printing:
+    """How to print.
+
+    Attributes:
+        form: Output format.
+    """
+
+    form: Annotated[
+        Literal["text", "json"], Parameter(name="--format", group=OUTPUT)
+    ] = "text"
+    json: Json = False
+
+    @property
+    def is_json(self) -> bool:
+        """Whether JSON is printed instead of text."""
+        return self.json or self.form == "json"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Workers:
+    """How many workers share the units, and where they run.
+
+    Attributes:
+        workers: Number of workers.
+        backend: Processes of this machine (loky), or a cluster (ray).
+    """
+
+    workers: Annotated[int, whole(1, 1_024, group=WORKERS)] = 1
+    backend: Annotated[Backend, Parameter(group=WORKERS)] = "loky"
+
+    def start(self) -> "AbstractContextManager[Map]":
+        """The map over units, to be used in a `with` statement."""
+        from deepval.workers import mapping
+
+        return mapping(self.workers, self.backend)
+
+
 # The groups where no option of them is stated.
+PRINTING_DEFAULTS = Printing()
+WORKERS_DEFAULTS = Workers()
 SUBJECT_DEFAULTS = SubjectOptions()
 DRAWS_DEFAULTS = DrawOptions()
 BUDGETS_DEFAULTS = Budgets()
@@ -300,7 +370,9 @@ def draw_number(text: str) -> int | Literal["exact"]:
     if not text.isdecimal():
         raise InputError(f"--draws must be a number or 'exact'; found {text!r}.")
     number = int(text[:LONGEST_NUMBER])
-    check_number("--draws", number, (0, MOST_DRAWS))
+    fault = number_fault(number, 0, MOST_DRAWS)
+    if fault is not None:
+        raise InputError(f"--draws {fault}")
     return number
 
 

@@ -82,7 +82,7 @@ def threshold(
     one_stream: Annotated[bool, Parameter(group=options.OUTPUT)] = False,
     force: Annotated[bool, Parameter(group=options.OUTPUT)] = False,
     out: options.Out = None,
-    json: options.Json = False,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> int:
     """Choose the score threshold for a budget; write a router.
 
@@ -141,7 +141,7 @@ def threshold(
             draws=draws,
             force=force,
             out=out,
-            json=json,
+            json=printing.is_json,
         )
         return DENIED * (not is_written)
     case, scored = _calibrated(subject, values, scores)
@@ -164,10 +164,10 @@ def threshold(
         seed=draws.seed,
     )
     answer = judged.answers[0]
-    if not json:
+    if not printing.is_json:
         say(_answer_words(answer, base))
     if _is_denied(answer, base) and not force:
-        if json:
+        if printing.is_json:
             terminal.print_json({"answer": plain(answer), "router": None})
         else:
             say("No router is written; --force writes it.", err=True)
@@ -194,7 +194,7 @@ def threshold(
         about = {**routing.about, **case.provenance}
         write_atomically(out, file_text(replace(routing, about=about)))
     units = [str(unit) for unit in calibration or case.table.unit_ids]
-    if json:
+    if printing.is_json:
         content = {
             "answer": plain(answer),
             "threshold": plain(deployed.threshold),
@@ -297,7 +297,7 @@ def shadow(
     coming: Path | None = None,
     seed: options.Seed = 0,
     out: Annotated[Path, Parameter(alias="-o")],
-    json: options.Json = False,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
     """Plan which inputs run both modes, to judge a running system.
 
@@ -370,7 +370,7 @@ def shadow(
         write_atomically(
             out, columns.csv_text({"input": ids, "propensity": chance, "shadow": runs})
         )
-    if json:
+    if printing.is_json:
         terminal.print_json(plain(plan))
         return
     low, high = (
@@ -462,7 +462,7 @@ def import_log(
     off_policy: Method | None = None,
     feature: tuple[str, ...] = (),
     clip: Annotated[float | None, Parameter(validator=options.Between(0, 1))] = None,
-    json: options.Json = False,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
     """Turn a log of models into a values file.
 
@@ -542,7 +542,7 @@ def import_log(
     score_files = [] if scores_out is None else write_scores(table, scores_out)
     if table.estimated is not None:
         say(f"deepval: note: {table.estimated}", err=True)
-    if json:
+    if printing.is_json:
         content = {
             "values": str(out),
             "inputs": len(table),
@@ -595,6 +595,3 @@ def _say_models(table: "ValueTable", out: Path) -> None:
         else:
             quality = f"mean loss {model['mean_loss']:.4g}"
         say(f"  {model['mode']}: {quality}{price}")
-
-
-globals()["import"] = import_log  # the name of the command is a Python keyword

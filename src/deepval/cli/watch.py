@@ -52,7 +52,7 @@ def watch(
     end: bool = False,
     skip_seen: bool = False,
     page: Path | None = None,
-    json: options.Json = False,
+    printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> int:
     """Watch a running router: alarm when a claim fails.
 
@@ -129,7 +129,7 @@ def watch(
         now.save(state)
     if page is not None:
         write_atomically(page, _page(now))
-    if json:
+    if printing.is_json:
         content = {
             "alarm": now.alarm,
             "claims": [one._asdict() for one in now.states],

@@ -112,7 +112,7 @@ class DetectorRun(NamedTuple):
         """The command line that fills the same cache."""
         words = [
             (
-                "deepval perceive "
+                "deepval detect "
                 "--dataset "
                 f"{self.pictures.source.name} --root {quote(self.root.as_posix())}"
             )

@@ -6,7 +6,7 @@ from deepval.report import console, forms
 from deepval.results import Result
 
 FORMS: dict[str, Callable[[Result], str]] = {
-    "console": console.render,
+    "text": console.render,
     "csv": forms.result_csv,
     "markdown": forms.result_markdown,
     "latex": forms.result_latex,

@@ -393,7 +393,7 @@ def _read_table(path: Path, digest: str) -> Any:
             raise InputError(
                 f"{path} does not fit its hash in the cache's {MANIFEST}, so it was "
                 "changed after it was written: delete it and run "
-                "`deepval perceive` again."
+                "`deepval detect` again."
             )
         return pq.ParquetFile(native(data)).read()
     except (OSError, pa.ArrowException) as error:

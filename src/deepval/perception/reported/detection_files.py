@@ -91,12 +91,12 @@ def open_detections(
 
 
 def is_cache(path: Path) -> bool:
-    """Whether a path is a mode's folder in a cache that `deepval perceive` fills."""
+    """Whether a path is a mode's folder in a cache that `deepval detect` fills."""
     return reading.is_folder(path / "detections") and reading.is_folder(path / "frames")
 
 
 def read_cache(path: Path, source: Source) -> DetectionFile:
-    """Detections of one mode from the cache that `deepval perceive` fills: `path` is
+    """Detections of one mode from the cache that `deepval detect` fills: `path` is
     the mode's folder in it.
     """
     from deepval.perception.reported.cache import read_mode

@@ -263,7 +263,7 @@ def check_whole(mode: str, units: Mapping[str, Coverage]) -> None:
     if missing:
         raise InputError(
             f"mode {mode}: every unit must have been run, and {len(missing)} of "
-            f"{len(units)} were not: {', '.join(missing)}. Run `deepval perceive` to "
+            f"{len(units)} were not: {', '.join(missing)}. Run `deepval detect` to "
             "its end, or name the others with --units."
         )
 

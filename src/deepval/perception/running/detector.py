@@ -221,9 +221,9 @@ class DetectorConfig:
             "tensorrt"
         ]:
             raise InputError(
-                "--fp16 and --engine-cache are settings of TensorRT, and the provider "
-                f"is {self.provider}: leave them out, or add --provider tensorrt. A "
-                "model exported in FP16 needs no option."
+                "fp16 and engine_cache are settings of TensorRT, and the provider is "
+                f"{self.provider}: leave them out, or choose TensorRT. A model "
+                "exported in FP16 needs no setting."
             )
 
     @property

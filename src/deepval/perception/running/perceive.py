@@ -1,7 +1,7 @@
 """Images and one detector at several resolutions -> a cache filled unit by unit, and
 latencies.
 
-The function behind `deepval perceive`. A mode is named `<weights file>-<resolution>`,
+The function behind `deepval detect`. A mode is named `<weights file>-<resolution>`,
 as `yolov8s-320`. If killed at any moment and run again, it continues after the last
 unit written and ends with the same bytes. Latencies differ from run to run, so they go
 to a costs file of their own, written last.
