@@ -102,8 +102,8 @@ COLUMNS = (
     Column("reason", "Why something is None"),
 )
 """One allocator under one budget, in a cell or as the equal-weight mean; shares of
-    the all-cheap loss.
-    """
+the all-cheap loss.
+"""
 
 
 HARM_COUNTS_COLUMNS = (

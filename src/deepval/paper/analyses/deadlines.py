@@ -118,8 +118,8 @@ COLUMNS = (
     ),
 )
 """One allocator of a cell, or of all cells together, under one budget and one
-    period.
-    """
+period.
+"""
 
 
 def _check(keep: str) -> str:

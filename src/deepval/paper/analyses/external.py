@@ -175,8 +175,8 @@ COLUMNS = (
 )
 """What escalation does under one loss: a row of the paper's table.
 
-    None: undefined.
-    """
+None: undefined.
+"""
 
 
 AGREEMENT_COLUMNS = (
@@ -226,8 +226,8 @@ AGREEMENT_COLUMNS = (
     Column("sign_disagreement", "Their share"),
 )
 """How far two planners agree on the same states, over those on which both are
-    affected. None: undefined.
-    """
+affected. None: undefined.
+"""
 
 
 VIABILITY_COLUMNS = (
@@ -258,8 +258,8 @@ VIABILITY_COLUMNS = (
     ),
 )
 """Mean loss of each mode and of constant velocity; a viable mode loses less than
-    constant velocity.
-    """
+constant velocity.
+"""
 
 
 WHOLE = (

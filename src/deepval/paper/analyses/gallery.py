@@ -205,8 +205,8 @@ COLUMNS = (
     Column("reference_px", "Image box of the reference object that it is matched to"),
 )
 """One of the most harmed or most helped frames of a cell, and the object that
-    decides the action in it.
-    """
+decides the action in it.
+"""
 
 
 def rows(

@@ -98,8 +98,8 @@ THRESHOLDS = (
     Column("full_own_loss", "The same of the full mode"),
 )
 """A cell with its cheap and full mode at some thresholds, and what the two report
-    there.
-    """
+there.
+"""
 
 
 COLUMNS = (

@@ -100,11 +100,11 @@ SELF_REFERENCE_COLUMNS = (
     Column("gap_hi", "Upper end of the interval"),
 )
 """How much of a planning metric's nDG comes from judging the planner by itself: 1 -
-    nDG(logged) / nDG(itself).
+nDG(logged) / nDG(itself).
 
-    Both are taken on the inputs that both cells judge. The gap has no upper bound; None
-    if the divisor is not positive.
-    """
+Both are taken on the inputs that both cells judge. The gap has no upper bound; None
+if the divisor is not positive.
+"""
 
 
 DISAGREEMENT_COLUMNS = (
@@ -144,8 +144,8 @@ DISAGREEMENT_COLUMNS = (
     ),
 )
 """Two targets on the inputs that both judge: how often both are affected with
-    opposite signs.
-    """
+opposite signs.
+"""
 
 
 WHOLE = (
