@@ -177,7 +177,7 @@ def rows(
                 "full_scale": ends.full.kind,
                 **_at_thresholds(candidate, ends, counts),
                 **_harm(candidate, inputs, tables),
-                "reason": candidate.point.reason,
+                "reason": candidate.point.reason or None,
             }
 
 

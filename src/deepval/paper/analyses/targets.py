@@ -536,6 +536,7 @@ TARGETS = Analysis(
     paper="cross-target table, self-reference gap",
     example="cells/braking-oracle cells/planner-ade-oracle --figure eta.pdf",
     tables=target_tables,
+    figure=figure,
     by="view",
     whole=True,
     records=lambda targets: targets["rows"],
@@ -543,8 +544,7 @@ TARGETS = Analysis(
     judges=True,
     details=(
         "Gain of one score under several targets, where targets disagree, and "
-        "self-reference "
-        "gaps."
+        "self-reference gaps."
     ),
     rows=rows,
     columns=WHOLE,
