@@ -25,9 +25,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from deepval.paper.parts import RunCell
+
 from deepval.files.writing import write_atomically
 from deepval.judging.pooled import compare_over
-from deepval.paper.parts import RunCell
 from deepval.paper.published_figures import LEAST_AFFECTED
 from deepval.paper.run import run
 from deepval.report.text_tables import (
