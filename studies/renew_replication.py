@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deepval.paper.parts import RunCell
+from deepval.paper.study import Cell
 
 from deepval.files.writing import write_atomically
 from deepval.judging.pooled import compare_over
@@ -64,7 +64,7 @@ MECHANISMS = {
 }
 
 
-def planned_table(plan: Path, cells: Sequence[RunCell]) -> Table:
+def planned_table(plan: Path, cells: Sequence[Cell]) -> Table:
     """The comparisons of a plan, all at selection budgets, each as the mean over its
     cells.
     """
@@ -99,7 +99,7 @@ def planned_table(plan: Path, cells: Sequence[RunCell]) -> Table:
     return Table("Planned comparisons", header, lines_of(rows))
 
 
-def _over(cells: Sequence[RunCell]) -> str:
+def _over(cells: Sequence[Cell]) -> str:
     """The number of cells, and what all of them share."""
     specs = [at.cell.spec for at in cells]
     shared = []
