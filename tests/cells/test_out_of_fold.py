@@ -217,9 +217,10 @@ def test_pooled_gain_and_harm_match_plain_sums_in_the_sample_and_in_every_draw()
         assert cell.chance.benefit[0] - cell.chance.gain[0] == pytest.approx(chance)
     ahead = pool.columns("one", "other")
     back = pool.columns("other", "one")
-    assert ahead["difference"] == pytest.approx(ahead["gain"] - back["gain"])
-    assert (ahead["difference_lo"], ahead["difference_hi"]) == pytest.approx(
-        (-back["difference_hi"], -back["difference_lo"])
+    gained = ahead["gain"].value - back["gain"].value
+    assert ahead["difference"].value == pytest.approx(gained)
+    assert ahead["difference"][1:] == pytest.approx(
+        (-back["difference"].high, -back["difference"].low)
     )
     assert pool.columns("one", "one")["difference_verdict"] == "unresolved"
 

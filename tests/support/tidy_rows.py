@@ -5,7 +5,7 @@ from typing import Any
 
 from deepval.paper.analysis import Analysis, Summary
 from deepval.paper.study import PARTS, Cell, Choices
-from deepval.paper.tidy import Column, records
+from deepval.paper.tidy import Column, Row, records
 from deepval.results import BudgetKey
 
 COMMAND = Choices(command="test")
@@ -44,7 +44,7 @@ def study_cells(
 class ReadableRow(dict):
     """A row whose fields, as CSV and JSON have them, are attributes too."""
 
-    def __init__(self, row: Mapping[str, Any], columns: Iterable[Column]) -> None:
+    def __init__(self, row: Row, columns: Iterable[Column]) -> None:
         super().__init__(row)
         (self.fields,) = records(tuple(columns), [row])
 
@@ -57,7 +57,7 @@ class ReadableRow(dict):
             raise AttributeError(name) from None
 
 
-def flat(declared: Analysis | Summary, rows: Iterable[Mapping[str, Any]]) -> list[Any]:
+def flat(declared: Analysis | Summary, rows: Iterable[Row]) -> list[Any]:
     """Rows with their fields as attributes."""
     return [ReadableRow(row, declared.columns) for row in rows]
 
@@ -67,7 +67,7 @@ def flat_rows(declared: Analysis, cells: Iterable[Cell], **settings: Any) -> lis
     return flat(declared, declared.run(list(cells), **settings))
 
 
-def flat_means(declared: Analysis, rows: Iterable[Mapping[str, Any]]) -> list[Any]:
+def flat_means(declared: Analysis, rows: Iterable[Row]) -> list[Any]:
     """The summary of some rows over cells, with its fields as attributes."""
     assert declared.over_cells is not None
     return flat(declared.over_cells, declared.over_cells.rows(list(rows)))

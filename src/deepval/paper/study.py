@@ -409,6 +409,14 @@ def control_scores(
     return {f"{CONTROL} {index + 1}": rng.random(inputs) for index in range(number)}
 
 
+def of_built(cells: Mapping[str, BuiltCell]) -> list[Cell]:
+    """Built cells by name, with the scores and costs in their folders."""
+    return [
+        Cell(name, built=cell, folder=cell.folder, choices=Choices(command="python"))
+        for name, cell in cells.items()
+    ]
+
+
 def loss_table(cell: JudgedCell, units: Units) -> ValueTable:
     """The losses of the named units."""
     # Units without inputs are listed too: so cells of one data set share draws.
@@ -517,7 +525,7 @@ def _aligned(at: Cell, _watch: Watch) -> list[Scores] | None:
             for item in at.part("scores").values()
             if len(item.input) == item.inputs
         ]
-    case = EvaluationData(at.folder, at.cell.table, at.cell)
+    case = EvaluationData(at.cell.folder, at.cell.table, at.cell)
     return list(case.scores({}).values()) if at.choices.stored_scores else None
 
 

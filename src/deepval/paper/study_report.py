@@ -79,7 +79,7 @@ def _content(run: Run, records: Records, beside: BesidePaper) -> dict[str, Any]:
         "deepval": __version__,
         "paper": SOURCE,
         "cells": [
-            _about(at) | {"track": tracked_cell(at.folder, at.name).track}
+            _about(at) | {"track": tracked_cell(at.cell.folder, at.name).track}
             for at in run.cells
         ],
         "notes": list(run.notes),
@@ -212,7 +212,7 @@ def _ran(run: Run) -> Section:
         "Cells that were built on this machine or read from their folders; every table "
         "below is over these."
     )
-    matches = [tracked_cell(at.folder, at.name).match for at in run.cells]
+    matches = [tracked_cell(at.cell.folder, at.name).match for at in run.cells]
     if any(match is not None and not match.cell.published for match in matches):
         lead = f"{lead} {LOCAL_NOTE}"
     return Section("What was run", lead, tuple(blocks))

@@ -97,7 +97,7 @@ class Column:
         if self.bounds:
             _, low, high = row[self.name]
             form = self.bounds_text or self.text
-            cells.append(TableCell(interval(low, high, form)))
+            cells.append(TableCell(interval(low, high, lambda bound: str(form(bound)))))
         return cells
 
     @property

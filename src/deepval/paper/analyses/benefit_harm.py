@@ -102,8 +102,8 @@ COLUMNS = (
     Column("reason", "Why something is None"),
 )
 """One allocator under one budget, in a cell or as the equal-weight mean; shares of
-    the all-cheap loss.
-    """
+the all-cheap loss.
+"""
 
 
 HARM_COUNTS_COLUMNS = (
@@ -367,18 +367,13 @@ def table(rows: Sequence[Row]) -> Table:
 
 def _line(row: Row, budget: str) -> tuple[TableCell, ...]:
     good = {"benefit": "more", "harm": "less"}
-    marks = {part: _better(row[f"{part}_verdict"], good[part]) for part in PARTS}
-    parts = [
-        cell
-        for part in PARTS
-        for cell in (
-            TableCell(
-                percent(row[part]) + "+" * (marks[part] == "better"),
-                mark_of(marks[part]),
-            ),
-            TableCell(interval(*row[f"{part}_difference"][1:], percent)),
-        )
-    ]
+    parts = []
+    for part in PARTS:
+        verdict = _better(row[f"{part}_verdict"], good[part])
+        text = percent(row[part]) + "+" * (verdict == "better")
+        _, low, high = row[f"{part}_difference"]
+        parts.append(TableCell(text, mark_of(verdict)))
+        parts.append(TableCell(interval(low, high, percent)))
     alone = row["allocator"] in REFERENCES
     counted = (
         "" if alone else f"{row['more_benefit']} / {row['less_benefit']}",

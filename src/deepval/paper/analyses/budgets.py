@@ -86,8 +86,8 @@ COLUMNS = (
     Column("reason", "Why something is None"),
 )
 """One allocator of a cell under one measured budget, beside the selection budget of
-    the same share.
-    """
+the same share.
+"""
 
 
 OVERHEAD_COLUMNS = (
@@ -113,8 +113,8 @@ OVERHEAD_COLUMNS = (
     Column("worse", "Cells in which it loses to random", heading="worse"),
 )
 """One allocator under one measured budget, over the cells whose modes cost the
-    same.
-    """
+same.
+"""
 
 
 def rows(cells: Sequence[Cell]) -> Iterator[Row]:

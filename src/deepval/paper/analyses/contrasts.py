@@ -246,8 +246,8 @@ COLUMNS = (
     Column("reason", "Why something is None"),
 )
 """One recipe fitted on one label against the same recipe on another, in one cell or
-    as the mean over cells.
-    """
+as the mean over cells.
+"""
 
 
 def label_contrasts(

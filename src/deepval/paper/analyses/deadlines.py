@@ -118,8 +118,8 @@ COLUMNS = (
     ),
 )
 """One allocator of a cell, or of all cells together, under one budget and one
-    period.
-    """
+period.
+"""
 
 
 def _check(keep: str) -> str:
@@ -383,6 +383,9 @@ def _rows(
         for name, own in cells[0].items()
         if all(name in cell for cell in cells)
     }
+    # No allocator has a time that the budget pays in all cells.
+    if not means:
+        return []
     average, gain = (
         np.array([own[of] for own in means.values()]) for of in ("average", "gain")
     )

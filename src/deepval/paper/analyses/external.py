@@ -80,12 +80,10 @@ class PlannerCell:
     trivial: Mapping[str, Float[np.ndarray, "input"]]
 
     @property
-    @property
     def planner(self) -> str:
         """The planner: the name of the system without its loss."""
         return self.spec.system.removesuffix("-safety").removesuffix("-scalar")
 
-    @property
     @property
     def judged_on(self) -> str:
         """The units that the rows are over: always all units, with a remark if the cell
@@ -99,7 +97,6 @@ class PlannerCell:
         return replace(self.table, losses=losses, tolerance=TOLERANCE)
 
     @property
-    @property
     def setting(self) -> str:
         """A hash of what comparable cells of two planners share: data set, modes and
         placing.
@@ -108,7 +105,6 @@ class PlannerCell:
             {part: value for part, value in self.spec.key.items() if part != "system"}
         )
 
-    @property
     @property
     def key(self) -> tuple[str, str]:
         """What cells share that differ only in the weights of the loss: setting,
@@ -179,8 +175,8 @@ COLUMNS = (
 )
 """What escalation does under one loss: a row of the paper's table.
 
-    None: undefined.
-    """
+None: undefined.
+"""
 
 
 AGREEMENT_COLUMNS = (
@@ -230,8 +226,8 @@ AGREEMENT_COLUMNS = (
     Column("sign_disagreement", "Their share"),
 )
 """How far two planners agree on the same states, over those on which both are
-    affected. None: undefined.
-    """
+affected. None: undefined.
+"""
 
 
 VIABILITY_COLUMNS = (
@@ -262,8 +258,8 @@ VIABILITY_COLUMNS = (
     ),
 )
 """Mean loss of each mode and of constant velocity; a viable mode loses less than
-    constant velocity.
-    """
+constant velocity.
+"""
 
 
 WHOLE = (

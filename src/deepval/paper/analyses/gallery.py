@@ -42,7 +42,7 @@ MARKS = {
 MISSED = "#f5d90a"
 
 
-def crops(rows: Sequence[Any]) -> Figure:
+def crops(rows: Sequence[Row]) -> Figure:
     """A line per rank: the crops of a harmed frame and of a helped one, each cheap and
     full.
 
@@ -52,7 +52,7 @@ def crops(rows: Sequence[Any]) -> Figure:
     from matplotlib.patches import Patch
 
     sides = [
-        [row for row in rows if row.effect == effect and row.box_px]
+        [row for row in rows if row["effect"] == effect and row["box_px"]]
         for effect in ("harmed", "helped")
     ]
     sides = [side for side in sides if side]
@@ -85,27 +85,27 @@ def crops(rows: Sequence[Any]) -> Figure:
     return figure
 
 
-def _draw_pair(pair: Sequence[Axes], row: Any, *, titled: bool) -> None:
+def _draw_pair(pair: Sequence[Axes], row: Row, *, titled: bool) -> None:
     from matplotlib.patches import Polygon
 
-    picture = None if row.picture is None else reading.picture(Path(row.picture))
+    picture = None if row["picture"] is None else reading.picture(Path(row["picture"]))
     grey = [[(0.45, 0.48, 0.5)]]
-    width, height = row.size_px or (
-        [2 * x for x in row.box_px[2:]] if picture is None else picture.shape[1::-1]
+    width, height = row["size_px"] or (
+        [2 * x for x in row["box_px"][2:]] if picture is None else picture.shape[1::-1]
     )
-    left, top, right, bottom = _window(row.box_px, width, height)
+    left, top, right, bottom = _window(row["box_px"], width, height)
     for full, (axes, boxes) in enumerate(
-        zip(pair, (row.cheap_px, row.full_px), strict=True)
+        zip(pair, (row["cheap_px"], row["full_px"]), strict=True)
     ):
         axes.imshow(
             grey if picture is None else picture,
             interpolation="bilinear",
             extent=(0, width, height, 0),
         )
-        if row.corridor_px:
+        if row["corridor_px"]:
             axes.add_patch(
                 Polygon(
-                    row.corridor_px,
+                    row["corridor_px"],
                     closed=True,
                     color=style.CORRIDOR,
                     alpha=0.3,
@@ -114,27 +114,27 @@ def _draw_pair(pair: Sequence[Axes], row: Any, *, titled: bool) -> None:
             )
         for box in boxes:
             _outline(axes, box, "white", 0.6)
-        if full == (row.change in ("added", "recovered", "moved")):
-            _outline(axes, row.box_px, MARKS.get(row.change, "white"), 1.6)
-        elif row.change in ("recovered", "lost") and row.reference_px:
-            _outline(axes, row.reference_px, MISSED, 1.4, linestyle="--")
+        if full == (row["change"] in ("added", "recovered", "moved")):
+            _outline(axes, row["box_px"], MARKS.get(row["change"], "white"), 1.6)
+        elif row["change"] in ("recovered", "lost") and row["reference_px"]:
+            _outline(axes, row["reference_px"], MISSED, 1.4, linestyle="--")
         axes.set_xlim(left, right)
         axes.set_ylim(bottom, top)
         axes.set_aspect("equal")
         if titled:
             axes.set_title(
-                f"{row.effect}, {('cheap', 'full')[full]}",
+                f"{row['effect']}, {('cheap', 'full')[full]}",
                 fontsize=6.5,
                 pad=2,
                 color=style.SOFT,
             )
     words = (
-        f"V = {'+' if row.value > 0 else '−'}{number(abs(row.value), 2)}: "
-        f"{row.does[0]} → {row.does[1]}"
+        f"V = {'+' if row['value'] > 0 else '−'}{number(abs(row['value']), 2)}: "
+        f"{row['does'][0]} → {row['does'][1]}"
     )
     look = {
         "fontsize": 6.5,
-        "color": style.HELPED if row.value > 0 else style.HARMED,
+        "color": style.HELPED if row["value"] > 0 else style.HARMED,
         "va": "top",
     }
     text = pair[0].text(0.0, -0.04, words, transform=pair[0].transAxes, **look)
@@ -205,8 +205,8 @@ COLUMNS = (
     Column("reference_px", "Image box of the reference object that it is matched to"),
 )
 """One of the most harmed or most helped frames of a cell, and the object that
-    decides the action in it.
-    """
+decides the action in it.
+"""
 
 
 def rows(

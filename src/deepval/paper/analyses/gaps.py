@@ -110,8 +110,8 @@ GAP_MEAN_COLUMNS = (
     ),
 )
 """One allocator under one budget, over the cells in which it can run; shares of the
-    all-cheap loss.
-    """
+all-cheap loss.
+"""
 
 
 def rows(

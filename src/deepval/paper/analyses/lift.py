@@ -56,8 +56,8 @@ COLUMNS = (
     ),
 )
 """How much the lift overestimates range, over the matched detections in one band of
-    reference ranges.
-    """
+reference ranges.
+"""
 
 
 def rows(

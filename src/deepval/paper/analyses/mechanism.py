@@ -218,11 +218,11 @@ COLUMNS = (
     ),
 )
 """Inputs of a cell whose decision value has one sign, and how perception changes on
-    them.
+them.
 
-    All figures are None if there are no such inputs. Figures that need the data are
-    also None without the data.
-    """
+All figures are None if there are no such inputs. Figures that need the data are
+also None without the data.
+"""
 
 
 def rows(

@@ -98,8 +98,8 @@ THRESHOLDS = (
     Column("full_own_loss", "The same of the full mode"),
 )
 """A cell with its cheap and full mode at some thresholds, and what the two report
-    there.
-    """
+there.
+"""
 
 
 COLUMNS = (
@@ -177,7 +177,7 @@ def rows(
                 "full_scale": ends.full.kind,
                 **_at_thresholds(candidate, ends, counts),
                 **_harm(candidate, inputs, tables),
-                "reason": candidate.point.reason,
+                "reason": candidate.point.reason or None,
             }
 
 

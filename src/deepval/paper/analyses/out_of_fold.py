@@ -123,8 +123,8 @@ COLUMNS = (
     Column("reason", "Why something is None"),
 )
 """One allocator under one selection budget, out of fold: on one cell, or over all
-    of them (`all N cells`).
-    """
+of them (`all N cells`).
+"""
 
 
 class CellSamples(NamedTuple):

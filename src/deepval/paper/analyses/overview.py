@@ -73,7 +73,15 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         for section in row["sections"]:
             lines = [tuple(TableCell(*cell) for cell in line) for line in section]
             sections.append(tuple(lines))
-        whole.append(Table(**row | {"sections": tuple(sections)}))
+        whole.append(
+            Table(
+                row["title"],
+                tuple(row["header"]),
+                tuple(sections),
+                tuple(row["notes"]),
+                tuple(row["extra"]),
+            )
+        )
     return whole
 
 

@@ -73,8 +73,8 @@ COLUMNS = (
     ),
 )
 """The best signals by one perception gain and by decision gain, in one cell at one
-    budget.
-    """
+budget.
+"""
 
 
 RANKING_MEAN_COLUMNS = (

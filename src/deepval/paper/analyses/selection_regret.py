@@ -241,8 +241,8 @@ COLUMNS = (
     Column("reason", "Why something is None"),
 )
 """What choosing by one perception gain costs at one budget, in a cell or as the
-    equal-weight mean over cells.
-    """
+equal-weight mean over cells.
+"""
 
 
 NOT_SCORED: Row = {

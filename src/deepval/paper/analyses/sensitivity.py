@@ -80,8 +80,8 @@ COLUMNS = (
     *HARM,
 )
 """A cell with one constant at one value; counts and harm are None if they need data
-    that is missing.
-    """
+that is missing.
+"""
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,8 @@ COLUMNS = (
     Column("reason", "Why something is None"),
 )
 """One allocator of a cell under one skipping budget, beside the cascade of the same
-    share.
-    """
+share.
+"""
 
 
 SKIPPING_COUNT_COLUMNS = (

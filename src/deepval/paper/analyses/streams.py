@@ -90,8 +90,8 @@ COLUMNS = (
     Column("worse", "Rows that lose to random", heading="worse"),
 )
 """One policy under one budget for one allocator, for `all`, or for the controls
-    (`random scores`), over cells.
-    """
+(`random scores`), over cells.
+"""
 
 
 class _Member(NamedTuple):

@@ -100,11 +100,11 @@ SELF_REFERENCE_COLUMNS = (
     Column("gap_hi", "Upper end of the interval"),
 )
 """How much of a planning metric's nDG comes from judging the planner by itself: 1 -
-    nDG(logged) / nDG(itself).
+nDG(logged) / nDG(itself).
 
-    Both are taken on the inputs that both cells judge. The gap has no upper bound; None
-    if the divisor is not positive.
-    """
+Both are taken on the inputs that both cells judge. The gap has no upper bound; None
+if the divisor is not positive.
+"""
 
 
 DISAGREEMENT_COLUMNS = (
@@ -144,8 +144,8 @@ DISAGREEMENT_COLUMNS = (
     ),
 )
 """Two targets on the inputs that both judge: how often both are affected with
-    opposite signs.
-    """
+opposite signs.
+"""
 
 
 WHOLE = (
@@ -536,6 +536,7 @@ TARGETS = Analysis(
     paper="cross-target table, self-reference gap",
     example="cells/braking-oracle cells/planner-ade-oracle --figure eta.pdf",
     tables=target_tables,
+    figure=figure,
     by="view",
     whole=True,
     records=lambda targets: targets["rows"],
@@ -543,8 +544,7 @@ TARGETS = Analysis(
     judges=True,
     details=(
         "Gain of one score under several targets, where targets disagree, and "
-        "self-reference "
-        "gaps."
+        "self-reference gaps."
     ),
     rows=rows,
     columns=WHOLE,

@@ -74,8 +74,8 @@ COLUMNS = (
     Column("verdict", "Verdict against random", heading="verdict", text=or_nothing),
 )
 """One allocator fitted on one cell and judged on the test units of another, or of
-    its own.
-    """
+its own.
+"""
 
 
 TRANSFER_COUNTS_COLUMNS = (
@@ -110,8 +110,8 @@ TRANSFER_COUNTS_COLUMNS = (
     ),
 )
 """Transferred allocators over all budgets, and how many of them beat random at
-    one.
-    """
+one.
+"""
 
 
 def rows(

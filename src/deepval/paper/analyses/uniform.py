@@ -86,8 +86,8 @@ COLUMNS = (
     Column("reason", "Why something is None"),
 )
 """Uniform full fidelity and the best feasible allocator of a cell under one
-    measured budget.
-    """
+measured budget.
+"""
 
 
 UNIFORM_COUNT_COLUMNS = (
@@ -116,8 +116,8 @@ UNIFORM_COUNT_COLUMNS = (
     ),
 )
 """Under one budget, over cells: where uniform full fidelity fits, and where it
-    leads.
-    """
+leads.
+"""
 
 
 class _Rival(NamedTuple):

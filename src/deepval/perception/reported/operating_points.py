@@ -49,13 +49,13 @@ class ThresholdScale:
 
 
 def scale_of(
-    name: str, kind: Kind, own: float, scores: Float[np.ndarray, "det"]
+    name: str, kind: str, own: float, scores: Float[np.ndarray, "det"]
 ) -> ThresholdScale:
     """The scale of a mode, from the scores of all its boxes on the training units.
 
     Args:
         name: The mode.
-        kind: What its scores are.
+        kind: What its scores are: probabilities, raw or none.
         own: The threshold that it has.
         scores: Scores of all its boxes.
     """
