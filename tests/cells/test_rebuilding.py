@@ -57,18 +57,17 @@ def test_only_what_depends_on_a_change_is_built_again(tmp_path, parts, monkeypat
     assert rebuild(tmp_path).count("unchanged since it was built; ") == 2
     assert len(parts) == 3
     assert contents(tmp_path) == before
-    # A file that was altered is put together again of what is kept of the units.
+    # A file that was altered makes its cell anew, and so do other costs.
     altered = tmp_path / "braking-monocular" / "terms.parquet"
     altered.write_bytes(altered.read_bytes()[:-1] + b"?")
     assert rebuild(tmp_path).count("unchanged since it was built; ") == 1
-    assert len(parts) == 3
+    assert parts[3:] == [["braking"]] * 3
     assert contents(tmp_path) == before
-    # So are cells with other costs; a constant of one system makes its parts anew, and
-    # other code makes all.
     rebuild(tmp_path, "--costs", "jetson-agx-xavier")
-    assert len(parts) == 3
-    rebuild(tmp_path, "--set", "horizon_s=2")
-    assert parts[3:] == [["receding-horizon"]] * 3
-    monkeypatch.setattr(cell_builds, "code_digest", lambda name: "another")
+    assert len(parts) == 9
+    # A constant of one system makes its cell anew, another version makes all.
+    rebuild(tmp_path, "--costs", "jetson-agx-xavier", "--set", "horizon_s=2")
+    assert parts[9:] == [["receding-horizon"]] * 3
+    monkeypatch.setattr(cell_builds, "versions", lambda: {"deepval": "another"})
     rebuild(tmp_path)
-    assert parts[6:] == [["braking", "receding-horizon"]] * 3
+    assert parts[12:] == [["braking", "receding-horizon"]] * 3

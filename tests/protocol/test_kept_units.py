@@ -1,5 +1,5 @@
-"""A build works on the units that changed, and what it writes is to the byte what a
-build from nothing writes.
+"""A build that was stopped continues with the units that are not finished, and what it
+writes is to the byte what a build from nothing writes.
 """
 
 import json
@@ -16,15 +16,14 @@ from deepval.cells import build as mapping
 from deepval.cells import folder as folders
 from deepval.cells.build import built
 from deepval.cells.spec import specs
-from deepval.cells.stored_parts import PartStore, slots
 from deepval.errors import UnfinishedError
-from deepval.files.canonical import digest_of
-from deepval.files.writing import npz_arrays, npz_bytes
+from deepval.files.writing import lock
 from deepval.perception.reported.detection_files import open_detections
-from deepval.protocol.cell_builds import UNITS
+from deepval.protocol import cell_builds
+from deepval.protocol.cell_builds import UNITS, unit_folder
 from kitti_files import UNITS as SEQUENCES
 from kitti_files import write_kitti
-from street import Street, street
+from street import street
 from worlds import quietly
 
 SYSTEMS = ("braking", "receding-horizon")
@@ -122,98 +121,97 @@ def relabel(world: Path, unit: str) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def test_a_label_that_changed_is_one_unit_of_work(world, worked):
-    build(world, "out")
-    everything = len(worked)
-    (test, *_), (train, *_) = (roles(world)[role] for role in ("test", "train"))
-    assert everything == len(SEQUENCES) * 2 + len(roles(world)["train"])
-    relabel(world, test)
-    again = build(world, "out")
-    assert worked[everything:] == [("shared_part", test), ("unit_parts", test)]
-    # Not a byte differs from a build from nothing, and what was kept of the old unit is
-    # gone.
-    assert again == build(world, "anew")
-    # The map from raw scores to probabilities rests on the training units, and what is
-    # graded rests on that map.
-    relabel(world, train)
-    worked.clear()
-    again = build(world, "out")
-    assert [item for item in worked if item[0] != "shared_part"] == [
-        ("scored_outcomes", train),
-        ("unit_parts", train),
-    ]
-    assert [unit for name, unit in worked if name == "shared_part"] == list(SEQUENCES)
-    shutil.rmtree(world / "anew")
-    assert again == build(world, "anew")
+def stop_at(monkeypatch, unit, stop):
+    """A build ends at a unit; returns how to let it go on."""
+    make = mapping.unit_parts
+
+    def stopped(specs, name):
+        if name == unit:
+            raise stop
+        return make(specs, name)
+
+    monkeypatch.setattr(mapping, "unit_parts", stopped)
+    return lambda: monkeypatch.setattr(mapping, "unit_parts", make)
 
 
-def test_detections_of_a_unit_and_pictures_are_looked_at_unit_by_unit(world, worked):
+def files_of_units(world: Path) -> list[Path]:
+    return sorted((world / "out" / UNITS).glob("*/*.npz"))
+
+
+@pytest.mark.parametrize("change", ["label", "detections", "picture", "units"])
+def test_what_changed_is_built_as_from_nothing(world, change):
     build(world, "out")
+    words = ()
     unit = roles(world)["test"][0]
-    boxes = pq.read_table(world / "large.parquet")
-    column = boxes["x1"].to_numpy().copy()
-    column[boxes["unit"].to_numpy(zero_copy_only=False) == unit] += 1.0
-    pq.write_table(
-        boxes.set_column(boxes.schema.get_field_index("x1"), "x1", [column]),
-        world / "large.parquet",
-    )
-    worked.clear()
-    again = build(world, "out")
-    assert worked == [("shared_part", unit), ("unit_parts", unit)]
-    assert again == build(world, "anew")
-    picture = world / "kitti_tracking" / "training" / "image_02" / unit / "000001.png"
-    picture.parent.mkdir(parents=True)
-    picture.touch()
-    for cell in ("braking-monocular", "receding-horizon-monocular"):
-        (world / "out" / cell / "manifest.json").unlink()
-    worked.clear()
-    again = build(world, "out")
-    assert worked == [("shared_part", unit), ("unit_parts", unit)]
-    shutil.rmtree(world / "anew")
-    assert again == build(world, "anew")
+    if change == "label":
+        relabel(world, unit)
+    elif change == "detections":
+        boxes = pq.read_table(world / "large.parquet")
+        column = boxes["x1"].to_numpy() + 1.0
+        place = boxes.schema.get_field_index("x1")
+        pq.write_table(boxes.set_column(place, "x1", [column]), world / "large.parquet")
+    elif change == "picture":
+        folder = world / "kitti_tracking" / "training" / "image_02" / unit
+        folder.mkdir(parents=True)
+        (folder / "000001.png").touch()
+        for path in (world / "out").glob("*/manifest.json"):
+            path.unlink()
+    else:
+        words = ("--units", "0000,0001,0002")
+    assert build(world, "out", *words) == build(world, "anew", *words)
 
 
-def test_what_is_damaged_is_made_anew(world, worked):
+def test_a_unit_whose_file_is_damaged_is_made_anew(world, worked, monkeypatch):
+    go_on = stop_at(monkeypatch, SEQUENCES[-1], KeyboardInterrupt())
+    assert asked(world, "out").code > 0
+    go_on()
+    first, second, third = files_of_units(world)
+    data = bytearray(first.read_bytes())
+    data[len(data) // 2] ^= 1
+    first.write_bytes(bytes(data))
+    os.truncate(second, 1_000)
+    worked.clear()
     whole = build(world, "out")
+    units = [unit for name, unit in worked if name == "unit_parts"]
+    assert units == [SEQUENCES[0], SEQUENCES[1], SEQUENCES[3]]
+    assert third.exists() is False
+    assert whole == build(world, "anew")
+
+
+@pytest.mark.parametrize("change", ["label", "threshold", "version"])
+def test_units_of_another_build_are_not_taken(world, worked, monkeypatch, change):
+    go_on = stop_at(monkeypatch, SEQUENCES[-1], KeyboardInterrupt())
+    assert asked(world, "out").code > 0
+    go_on()
+    assert len(files_of_units(world)) == 3
+    words = ()
+    if change == "label":
+        relabel(world, SEQUENCES[0])
+    elif change == "threshold":
+        words = ("--threshold", "small=0.4")
+    else:
+        monkeypatch.setattr(cell_builds, "versions", lambda: {"deepval": "another"})
     worked.clear()
-    slot = slots(
-        json.loads((world / "out" / "braking-monocular" / "manifest.json").read_text())[
-            "definition"
-        ]
-    )[1]
-    lists = list((world / "out" / UNITS / slot).glob("*/kept.json"))
-    own = {json.loads(path.read_text())["rests_on"]["unit"]: path for path in lists}
-    _flip(own["0000"].with_name("part.npz"))
-    os.truncate(own["0001"].with_name("part.npz"), 1_000)
-    own["0002"].with_name("part.npz").unlink()
-    _flip(own["0003"])
-    for cell in ("braking-monocular", "receding-horizon-monocular"):
-        (world / "out" / cell / "values.parquet").unlink()
-    assert build(world, "out") == whole
-    assert worked == [("unit_parts", unit) for unit in SEQUENCES]
+    again = build(world, "out", *words)
+    units = [unit for name, unit in worked if name == "unit_parts"]
+    assert units == list(SEQUENCES)
+    assert again == build(world, "anew", *words)
 
 
-def _flip(path: Path) -> None:
-    """Turn a bit: of a list, in the hash of its file."""
-    data = bytearray(path.read_bytes())
-    data[
-        data.index(b'"part.npz"') + 14 if path.suffix == ".json" else len(data) // 2
-    ] ^= 1
-    path.write_bytes(bytes(data))
-
-
-class Memory(PartStore):
-    """Keeps parts as the bytes of a file."""
-
-    def __init__(self):
-        self.held = {}
-
-    def read(self, slot, rests_on):
-        data = self.held.get((slot, digest_of(rests_on)))
-        return None if data is None else npz_arrays(data)
-
-    def write(self, slot, rests_on, arrays):
-        self.held[slot, digest_of(rests_on)] = npz_bytes(arrays)
+def test_nothing_piles_up(world, monkeypatch):
+    go_on = stop_at(monkeypatch, SEQUENCES[-1], KeyboardInterrupt())
+    assert asked(world, "out").code > 0
+    go_on()
+    left = files_of_units(world)[0].with_name(".000003.npz.0123abcd.tmp")
+    left.write_bytes(b"a killed writer's")
+    # While somebody else builds in the folder, nothing is removed; the next build does
+    # it.
+    with lock(world / "out" / UNITS):
+        build(world, "out", "--threshold", "small=0.4")
+        assert left.exists()
+    first = build(world, "out")
+    assert not list((world / "out" / UNITS).iterdir())
+    assert build(world, "out") == first
 
 
 def refuse(work, units):
@@ -224,17 +222,21 @@ def refuse(work, units):
 def test_observed_objects_and_ways_along_lanes_are_kept_to_the_byte(
     tmp_path, monkeypatch
 ):
-    wanted, store = specs(street(fails=True), geometries=["cuboids"]), Memory()
-    quietly(lambda: list(built(wanted, store=store)))
-    assert store.held == {}  # nobody says what a unit of the street rests on
-    monkeypatch.setattr(Street, "beside", lambda street, unit: {})
+    wanted = specs(street(fails=True), geometries=["cuboids"])
     for name, map_units in (("first", map), ("again", refuse)):
         (cell,) = quietly(
-            lambda how=map_units: list(built(wanted, store=store, map_units=how))
+            lambda how=map_units: list(
+                built(wanted, unit_folder=tmp_path / "units", map_units=how)
+            )
         )
         assert np.isfinite(cell.views[0].connector_m).any()
         folders.write(cell, tmp_path / name)
     assert contents(tmp_path / "again") == contents(tmp_path / "first")
+
+
+def test_units_that_rest_on_something_unknown_are_not_kept(tmp_path):
+    with unit_folder(tmp_path, specs(street(fails=True))) as folder:
+        assert folder is None
 
 
 def test_what_a_file_says_of_a_unit_does_not_depend_on_others(world):

@@ -11,43 +11,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.cells.stored_parts import (
-    Arrays,
+    FinishedUnit,
     Observed,
-    PartStore,
     SharedPart,
-    StoredPart,
+    UnitFiles,
     UnitPart,
-    derived_arrays,
-    own_settings,
-    shared_arrays,
-    shared_of,
-    slots,
-    unit_arrays,
-    unit_of,
-    unit_rests_on,
 )
 from deepval.cells.unit import scored_outcomes, shared_part, unit_parts, units_in_memory
 from deepval.cells.view_files import picture_files, view_files
 from deepval.diagnostics import role_column
 from deepval.errors import InputError
 from deepval.features.views import CheapMode, View
-from deepval.files.canonical import digest_of, plain
-from deepval.fit_targets import ROUTING, RoutingObjective
-from deepval.perception.reported.ap_swap import GradedFrames, join_units
+from deepval.fit_targets import ROUTING
+from deepval.perception.reported.ap_swap import join_units
 from deepval.perception.reported.detections import (
     Calibration,
     check_coverage,
     check_scenes,
     check_whole,
 )
-from deepval.perception.reported.losses import LOSSES, GradedScores, fit_calibration
+from deepval.perception.reported.losses import LOSSES, fit_calibration
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import quantity
 from deepval.systems import System
@@ -61,144 +52,41 @@ MOST_HELD = 32
 """Most units that a build holds in memory."""
 
 
-class Lacking(NamedTuple):
-    """A unit to work on: whether its shared part is missing, and the indices of the
-    cells whose own part is missing.
-    """
-
-    unit: str
-    shared: bool
-    own: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class UnitMap:
-    """A map over units.
-
-    Attributes:
-        specs: The cells to build.
-        map_units: How units are mapped.
-        watch: Shows the progress of long loops.
-        store: Stores the parts of units for the next build; None stores nothing.
-    """
-
-    specs: tuple[CellSpec, ...]
-    map_units: Map = map
-    watch: Watch = unwatched
-    store: PartStore | None = None
-
-    @cached_property
-    def _readings(self) -> dict[str, dict[str, Any] | None]:
-        """For each unit, everything that reading it depends on; None if there is no
-        store or this cannot be listed.
-        """
-        first = self.specs[0]
-        return {
-            unit: None if self.store is None else unit_rests_on(first, unit)
-            for unit in first.units
-        }
-
-    def _stored(self, unit: str, slot: str, settings: Mapping[str, Any]) -> StoredPart:
-        reading = self._readings[unit]
-        return StoredPart(
-            self.store, slot, None if reading is None else {**reading, **settings}
-        )
-
-    def scores(self, mode: str, units: Sequence[str]) -> list[GradedScores]:
-        """Scores of a mode's detections on some units, and whether each detection is
-        right.
-        """
-        first = self.specs[0]
-        settings, slot = {"part": "scores", "mode": mode}, slots(first.definition)[0]
-        stored = {unit: self._stored(unit, slot, settings) for unit in units}
-        scores = {
-            unit: GradedScores(**arrays)
-            for unit, part in stored.items()
-            if (arrays := part.read()) is not None
-        }
-        lacking = [unit for unit in units if unit not in scores]
-        new_parts = self.map_units(partial(scored_outcomes, first, mode=mode), lacking)
-        for unit, part in zip(lacking, new_parts, strict=True):
-            stored[unit].write(part._asdict())
-            scores[unit] = part
-        return [scores[unit] for unit in units]
-
-    def parts(
-        self, calibrations: Mapping[str, Calibration]
-    ) -> tuple[list[SharedPart], list[list[UnitPart]]]:
-        """The parts that all cells share, unit by unit, and for each cell its own
-        parts, unit by unit.
-        """
-        requested, units = self.specs, self.specs[0].units
-        settings = {"part": "shared", "calibrations": digest_of(plain(calibrations))}
-        slot, test_units = (
-            slots(requested[0].definition)[0],
-            set(requested[0].roles.test),
-        )
-        stored_shared = {unit: self._stored(unit, slot, settings) for unit in units}
-        stored_own = []
-        for spec in requested:
-            slot, settings = slots(spec.definition)[1], own_settings(spec)
-            # Only test units have drawn frames, so a part stored for a test unit must
-            # not be used for another role.
-            stored_own.append(
-                {
-                    u: self._stored(u, slot, {**settings, "shown": u in test_units})
-                    for u in units
-                }
-            )
-        shared = {
-            u: shared_of(arrays, u)
-            for u, part in stored_shared.items()
-            if (arrays := part.read()) is not None
-        }
-        own = [
-            {
-                u: unit_of(arrays, spec, u)
-                for u, part in stored.items()
-                if (arrays := part.read()) is not None
-            }
-            for spec, stored in zip(requested, stored_own, strict=True)
-        ]
-        states = [
-            Lacking(
-                u,
-                u not in shared,
-                tuple(i for i, parts in enumerate(own) if u not in parts),
-            )
-            for u in units
-        ]
-        lacking = [state for state in states if state.shared or state.own]
-        new_parts = self.map_units(partial(_parts, requested, calibrations), lacking)
-        watched = self.watch(lacking, f"units of {requested[0].dataset}")
-        for (unit, _, indices), (common, parts) in zip(watched, new_parts, strict=True):
-            # Each part is stored as soon as it is computed, so that a stopped build
-            # resumes there.
-            if common is not None:
-                stored_shared[unit].write(shared_arrays(common))
-                shared[unit] = common
-            for index, part in zip(indices, parts, strict=True):
-                stored_own[index][unit].write(unit_arrays(part))
-                own[index][unit] = part
-        return [shared[unit] for unit in units], [
-            [parts[unit] for unit in units] for parts in own
-        ]
-
-
-def _parts(
-    requested: tuple[CellSpec, ...],
+def finished_units(
+    requested: Sequence[CellSpec],
     calibrations: Mapping[str, Calibration],
-    lacking: Lacking,
-) -> tuple[SharedPart | None, list[UnitPart]]:
-    """The missing parts of one unit."""
-    shared = (
-        shared_part(requested[0], lacking.unit, calibrations)
-        if lacking.shared
-        else None
-    )
-    return shared, unit_parts(
-        [requested[index] for index in lacking.own], lacking.unit
-    ) if lacking.own else []
+    *,
+    map_units: Map,
+    watch: Watch,
+    files: UnitFiles | None,
+) -> list[FinishedUnit]:
+    """Every unit of the cells; those with a file are read, the others are computed.
+
+    Each is written as soon as it is computed, so that a stopped build continues there.
+    """
+    units = requested[0].units
+    finished: dict[int, FinishedUnit] = {}
+    if files is not None:
+        for number in range(len(units)):
+            unit = files.read(number)
+            if unit is not None:
+                finished[number] = unit
+    lacking = [number for number in range(len(units)) if number not in finished]
+    work = partial(_finished_unit, tuple(requested), calibrations)
+    computed = map_units(work, [units[number] for number in lacking])
+    watched = watch(lacking, f"units of {requested[0].dataset}")
+    for number, unit in zip(watched, computed, strict=True):
+        if files is not None:
+            files.write(number, unit)
+        finished[number] = unit
+    return [finished[number] for number in range(len(units))]
+
+
+def _finished_unit(
+    requested: tuple[CellSpec, ...], calibrations: Mapping[str, Calibration], unit: str
+) -> FinishedUnit:
+    shared = shared_part(requested[0], unit, calibrations)
+    return FinishedUnit(shared, unit_parts(requested, unit))
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +98,6 @@ class Shared:
     spec: CellSpec
     parts: tuple[SharedPart, ...]
     calibrations: Mapping[str, Calibration]
-    store: PartStore | None = field(default=None, repr=False)
 
     @cached_property
     def views(self) -> tuple[View, ...]:
@@ -285,25 +172,10 @@ class Shared:
         if not graded and (lenient or not self.spec.roles.fit):
             return values
         weak, strong = (join_units([pair[end] for pair in graded]) for end in (0, 1))
-        slot = slots(self.spec.definition)[0]
         for column, objective in zip(values.values(), ROUTING, strict=True):
-            derive = partial(_objective, objective)
             with suppress(InputError) if lenient else nullcontext():
-                arrays = derived_arrays(
-                    [weak, strong],
-                    derive,
-                    what=repr(objective),
-                    slot=slot,
-                    store=self.store,
-                )
-                column[inside] = arrays["objective"]
+                column[inside] = objective.frame_values(weak, strong)
         return values
-
-
-def _objective(
-    objective: RoutingObjective, weak: GradedFrames, strong: GradedFrames
-) -> Arrays:
-    return {"objective": objective.frame_values(weak, strong)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,7 +271,7 @@ def built(
     strict: bool = False,
     map_units: Map = map,
     watch: Watch = unwatched,
-    store: PartStore | None = None,
+    unit_folder: Path | None = None,
 ) -> Iterator[Cell]:
     """The cells of specifications that share a data set and modes, one after the other.
 
@@ -408,22 +280,24 @@ def built(
         strict: Whether a unit in which a mode reports nothing is an error.
         map_units: How units are mapped.
         watch: Shows the progress of long loops.
-        store: Stores the parts of units, so that the next build works on changed units
-            only; None stores nothing. Views of units read from the store have neither
-            pictures nor lane maps.
+        unit_folder: Folder for the finished units of this build, from which it
+            continues if it is stopped; None writes none. Views of units that are read
+            from it have neither pictures nor lane maps.
     """
-    units = UnitMap(tuple(requested), map_units, watch, store)
+    files = None if unit_folder is None else UnitFiles(unit_folder, requested)
     # A calibration reads the training units before their parts are computed: hold them,
     # so that each is read once.
     with units_in_memory(
         min(len(requested[0].units), MOST_HELD) if _raw_modes(requested[0]) else 1
     ):
-        calibrations = _calibrations(units)
-        shared_parts, own_parts = units.parts(calibrations)
-    shared = Shared(requested[0], tuple(shared_parts), calibrations, store)
+        calibrations = _calibrations(requested[0], map_units)
+        units = finished_units(
+            requested, calibrations, map_units=map_units, watch=watch, files=files
+        )
+    shared = Shared(requested[0], tuple(unit.shared for unit in units), calibrations)
     _check_coverage(shared.spec, shared.parts, strict=strict)
-    for spec, parts in zip(requested, own_parts, strict=True):
-        yield _cell(spec, parts, shared)
+    for place, spec in enumerate(requested):
+        yield _cell(spec, [unit.own[place] for unit in units], shared)
 
 
 def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
@@ -464,19 +338,15 @@ def _common_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.n
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
-def _calibrations(units: UnitMap) -> dict[str, Calibration]:
+def _calibrations(spec: CellSpec, map_units: Map) -> dict[str, Calibration]:
     """The map from raw scores to probabilities of the cheapest and the fullest mode,
     fitted on training units.
     """
-    spec, calibrations = units.specs[0], {}
-    slot, chosen = slots(spec.definition)[0], set(spec.roles.train)
-    train = [unit for unit in spec.units if unit in chosen]
+    train = [unit for unit in spec.units if unit in set(spec.roles.train)]
+    calibrations = {}
     for mode in _raw_modes(spec):
-        parts, derive = units.scores(mode.name, train), partial(_calibration, mode.name)
-        arrays = derived_arrays(
-            parts, derive, what="calibration", slot=slot, store=units.store
-        )
-        calibrations[mode.name] = Calibration(**arrays)
+        graded = list(map_units(partial(scored_outcomes, spec, mode=mode.name), train))
+        calibrations[mode.name] = fit_calibration(graded, mode.name)
     return calibrations
 
 
@@ -488,10 +358,6 @@ def _raw_modes(spec: CellSpec) -> list[ModeSpec]:
     return [
         mode for mode in ends if mode.reader is not None and mode.reader.scores == "raw"
     ]
-
-
-def _calibration(mode: str, *parts: GradedScores) -> Arrays:
-    return vars(fit_calibration(parts, mode))
 
 
 def _check_coverage(

@@ -1,15 +1,10 @@
-"""The parts of cells that one unit contributes: what they contain, their keys in a
-store, their arrays in its files.
-
-The key of a part lists everything that it depends on: the files of its unit by their
-hashes, the report of each mode there, and settings. The store adds the code that
-computes the part. The slot of a part names its data set, modes, placing and system, so
-that the store can find outdated parts.
+"""The parts of cells that one unit contributes, and the file of a finished unit, from
+which a stopped build continues.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +12,9 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.cells.spec import CellSpec
 from deepval.cells.view_files import camera_entry, camera_of
-from deepval.files.canonical import (
-    digest_of,
-    joint_sha256,
-    json_content,
-    json_packed,
-    plain,
-)
+from deepval.files import reading
+from deepval.files.canonical import json_content, json_packed
+from deepval.files.writing import npz_arrays, npz_bytes, write_atomically
 from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.ap_swap import GradedFrames
 from deepval.perception.reported.detections import Coverage, Detections
@@ -92,128 +83,52 @@ class SharedPart:
     covered: Mapping[str, Coverage]
 
 
-class PartStore(ABC):
-    """Stores arrays under everything that they depend on."""
+class FinishedUnit(NamedTuple):
+    """One unit of a build: the part that its cells share, and each cell's own part."""
 
-    @abstractmethod
-    def read(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
-        """The stored arrays, complete; None where nothing is stored."""
-
-    @abstractmethod
-    def write(self, slot: str, rests_on: Mapping[str, Any], arrays: Arrays) -> None:
-        """Store arrays."""
+    shared: SharedPart
+    own: list[UnitPart]
 
 
 @dataclass(frozen=True)
-class StoredPart:
-    """The entry of a part in a store; empty if there is no store or the part's key
-    cannot be listed.
+class UnitFiles:
+    """The finished units of a build, a file each.
+
+    A unit that is read back has neither pictures nor lane maps.
+
+    Attributes:
+        folder: Folder of this build alone.
+        specs: Its cells.
     """
 
-    store: PartStore | None
-    slot: str
-    rests_on: Mapping[str, Any] | None
+    folder: Path
+    specs: Sequence[CellSpec]
 
-    def read(self) -> Arrays | None:
-        """The part's arrays; None where they must be computed."""
-        return (
-            None
-            if self.store is None or self.rests_on is None
-            else self.store.read(self.slot, self.rests_on)
-        )
+    def read(self, number: int) -> FinishedUnit | None:
+        """A unit by its place in the list; None unless it is finished and its file
+        whole.
+        """
+        try:
+            arrays = npz_arrays(reading.content(self._path(number)))
+        except ValueError:
+            return None
+        unit = self.specs[0].units[number]
+        own = [
+            unit_of(_unprefixed(f"cell{place}", arrays), spec, unit)
+            for place, spec in enumerate(self.specs)
+        ]
+        return FinishedUnit(shared_of(_unprefixed("shared", arrays), unit), own)
 
-    def write(self, arrays: Arrays) -> None:
-        """Store the part's arrays."""
-        if self.store is not None and self.rests_on is not None:
-            self.store.write(self.slot, self.rests_on, arrays)
+    def write(self, number: int, finished: FinishedUnit) -> None:
+        """Write the file of a unit, whole or not at all."""
+        arrays = _prefixed("shared", shared_arrays(finished.shared))
+        for place, part in enumerate(finished.own):
+            arrays |= _prefixed(f"cell{place}", unit_arrays(part))
+        data = npz_bytes(arrays)
+        write_atomically(self._path(number), data, make_folder=True, durable=False)
 
-
-def slots(definition: Mapping[str, Any]) -> tuple[str, str]:
-    """The slot of the parts that cells of a data set and its modes share, and the slot
-    of one cell's own parts.
-    """
-    shared = {
-        "dataset": definition["dataset"]["name"],
-        "modes": sorted(definition["modes"]),
-    }
-    own = {
-        **shared,
-        "geometry": definition["geometry"],
-        "system": definition["system"]["name"],
-    }
-    return digest_of(shared)[:12], digest_of(own)[:12]
-
-
-def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
-    """Everything about a unit that cells of this data set and modes depend on; None if
-    unknown until it is read.
-    """
-    beside = None if spec.source is None else spec.source.beside(unit)
-    if spec.source is None or beside is None:
-        return None
-    return {
-        "unit": unit,
-        "dataset": spec.dataset,
-        "files": {name: spec.files.get(name) for name in spec.source.files(unit)},
-        "beside": plain(beside),
-        "modes": [
-            {
-                "name": mode.name,
-                "report": None
-                if mode.reader is None
-                else plain(mode.reader.rests_on(unit)),
-                "threshold": mode.threshold,
-                "classes": mode.definition["classes"],
-            }
-            for mode in spec.modes
-        ],
-    }
-
-
-def own_settings(spec: CellSpec) -> dict[str, Any]:
-    """The settings that a cell's own parts depend on, besides the unit's data and
-    whether its frames are drawn.
-    """
-    left_out = {"left_out": plain(spec.left_out)} if spec.left_out else {}
-    return {
-        "part": "own",
-        **{
-            name: spec.definition[name]
-            for name in ("geometry", "persistence", "system")
-        },
-    } | left_out
-
-
-def derived_arrays(
-    sources: Sequence[tuple[np.ndarray, ...]],
-    derive: Callable[..., Arrays],
-    *,
-    what: str,
-    slot: str,
-    store: PartStore | None,
-) -> Arrays:
-    """Arrays that depend on nothing but tuples of arrays, read from the store or
-    computed now.
-    """
-    key = (
-        None
-        if store is None
-        else {"part": what, "of": [_digest(arrays) for arrays in sources]}
-    )
-    stored = StoredPart(store, slot, key)
-    derived = stored.read()
-    if derived is None:
-        derived = derive(*sources)
-        stored.write(derived)
-    return derived
-
-
-def _digest(arrays: tuple[np.ndarray, ...]) -> str:
-    """SHA-256 of arrays with their types and shapes."""
-    about = [[array.dtype.str, list(array.shape)] for array in arrays]
-    return digest_of(
-        [about, joint_sha256(np.ascontiguousarray(array).tobytes() for array in arrays)]
-    )
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.npz"
 
 
 SCENE = ("frame_ids", "time_s", "ego_speed_mps")

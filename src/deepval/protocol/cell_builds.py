@@ -2,9 +2,9 @@
 cannot be built here.
 
 Cells of specifications and tracks are built in a work folder, one folder per cell id.
-They are reused as long as their files are unaltered and the code that builds cells is
-the same. The parts of each unit are stored, so that a build that was stopped continues,
-and a build after a change works on changed units only.
+They are reused as long as their files are unaltered and the version of deepval and the
+user's own code are the same. Each finished unit is written to a file, so that a build
+that was stopped continues; the files go when the cells are built.
 """
 
 import json
@@ -27,7 +27,6 @@ from deepval.cells.sources import (
     synthetic,
 )
 from deepval.cells.spec import CellSpec, Material, specs
-from deepval.cells.stored_parts import Arrays, PartStore, slots
 from deepval.cells.view_files import PICTURES
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
@@ -39,18 +38,15 @@ from deepval.files.canonical import (
     json_text,
     plain,
     read_json,
-    read_manifest,
     sha256,
 )
 from deepval.files.writing import (
     check_writable,
     lock,
-    npz_arrays,
-    npz_bytes,
     write_atomically,
 )
 from deepval.progress import Watch, unwatched
-from deepval.protocol.store import code_digest, contents, result_folder, store_result
+from deepval.protocol.store import versions
 from deepval.protocol.track_data import (
     LocalCells,
     RunEstimate,
@@ -62,133 +58,77 @@ from deepval.protocol.tracks import KITTI, NAMES, TrackCell, cells_named, read_t
 from deepval.tables.costs import costs_bytes
 from deepval.workers import Map
 
-CODE = "deepval.cells.build"
-UNITS, PART = ".units", "part.npz"
-"""The folder of stored parts is hidden, so that the pattern `cells/*` matches cells
+UNITS = ".units"
+"""The folder of finished units is hidden, so that the pattern `cells/*` matches cells
 only.
 """
 
 
-@dataclass(frozen=True, eq=False)
-class UnitStore(PartStore):
-    """Stores the parts of cells in a folder.
-
-    Attributes:
-        root: The folder that cells are built in.
-        used: Names of the folders of the requested parts, by slot.
-        written: Folders of the parts that were written.
-    """
-
-    root: Path
-    used: dict[str, set[str]] = field(default_factory=dict)
-    written: list[Path] = field(default_factory=list)
-
-    def read(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
-        """The stored arrays; None if they are missing or altered."""
-        folder = result_folder(*self._at(slot), _part_key(rests_on))
-        self.used.setdefault(slot, set()).add(folder.name)
-        stored = contents(folder)
-        return None if stored is None else npz_arrays(stored[PART])
-
-    def write(self, slot: str, rests_on: Mapping[str, Any], arrays: Arrays) -> None:
-        """Store arrays."""
-        key = _part_key(rests_on)
-        self.written.append(result_folder(*self._at(slot), key))
-        store_result(*self._at(slot), key, lambda: {PART: npz_bytes(arrays)})
-
-    def _at(self, slot: str) -> tuple[Path, str]:
-        return self.root, f"{UNITS}/{slot}"
-
-    def sweep(self) -> None:
-        """Remove the parts that no cell uses any more."""
-        current_slots = _current_slots(self.root)
-        for slot in reading.entries(self.root / UNITS):
-            if slot.name in self.used:
-                obsolete = [
-                    part
-                    for part in reading.entries(slot)
-                    if part.name not in self.used[slot.name]
-                ]
-            else:
-                obsolete = [] if slot.name in current_slots else [slot]
-            for part in obsolete:
-                rmtree(part, ignore_errors=True)
-
-    def forget(self) -> None:
-        """Remove the parts that this run wrote."""
-        for part in self.written:
-            rmtree(part, ignore_errors=True)
-            with suppress(OSError):  # the folder may contain other parts
-                part.parent.rmdir()
-
-
 @contextmanager
-def unit_store(root: Path) -> Iterator[UnitStore]:
-    """Stores per-unit parts of the cells that are built in a folder; removes unused
-    parts when all cells are built.
+def unit_folder(root: Path, requested: Sequence[CellSpec]) -> Iterator[Path | None]:
+    """The folder for the finished units of cells that are built in a folder; None where
+    a data set does not say what its units depend on.
 
-    A refused build leaves nothing behind. A build that was stopped otherwise continues
-    from the stored parts.
+    A build that is refused leaves nothing behind, one that is stopped otherwise
+    continues from its finished units, and one that ends removes them.
     """
-    store, folder = UnitStore(root), root / UNITS
+    key = _build_key(requested)
+    if key is None:
+        yield None
+        return
+    folder = root / UNITS
+    own = folder / key
+    is_new = not reading.exists(own)
     new = [parent for parent in (folder, *folder.parents) if not reading.exists(parent)]
     with lock(folder):
         try:
-            yield store
+            yield own
         except UnfinishedError:
             raise
         except (Exception, SystemExit) as error:
             if not isinstance(error, InputError) and plugins.complaint(error) is None:
                 raise
-            store.forget()
+            if is_new:
+                rmtree(own, ignore_errors=True)
             for parent in new:
                 with suppress(OSError):  # the files of other processes stay
                     parent.rmdir()
             raise
-    # If another process builds in this folder, the one that finishes last removes
-    # unused parts.
+    # If another process builds in this folder, the one that ends last cleans up; what
+    # builds that were stopped left goes, too.
     with suppress(InputError), lock(folder, "busy"):
-        store.sweep()
+        for left in reading.entries(folder):
+            rmtree(left, ignore_errors=True)
 
 
-def _part_key(rests_on: Mapping[str, Any]) -> dict[str, Any]:
-    """The key of a part: its kind, its unit and one hash of all its inputs, so that its
-    file list stays short.
+def _build_key(requested: Sequence[CellSpec]) -> str | None:
+    """Digest of everything that the units of cells depend on; None if that is not known
+    before they are read.
     """
-    label = {name: rests_on.get(name) for name in ("part", "unit")}
-    return {**label, "sha256": digest_of({**rests_on, "code": _code(CODE)})}
+    source = requested[0].source
+    if source is None:
+        return None
+    beside = {unit: source.beside(unit) for unit in requested[0].units}
+    if None in beside.values():
+        return None
+    return digest_of(
+        {
+            "cells": [spec.definition for spec in requested],
+            "beside": plain(beside),
+            "by": _builder(),
+        }
+    )[:24]
 
 
-def _code(module: str) -> str:
-    """Digest of the code that a build depends on: ours, and that of systems and data
-    sets that the user named.
-    """
-    own = plugins.digest()
-    return (
-        digest_of({"code": code_digest(module), "plug-ins": own})
-        if own
-        else code_digest(module)
-    )
-
-
-def _current_slots(root: Path) -> set[str]:
-    """The slots of all cells in a folder and in its subfolder `cells`."""
-    slot_names: set[str] = set()
-    for path in (
-        path
-        for pattern in ("*", "cells/*")
-        for path in reading.find(root, f"{pattern}/{MANIFEST}")
-    ):
-        with suppress(InputError, KeyError, TypeError):
-            slot_names.update(slots(read_manifest(path.parent).definition))
-    return slot_names
+def _builder() -> dict[str, Any]:
+    """What builds cells: our version, and the code that the user named."""
+    return {"versions": versions(), "code": plugins.digest()}
 
 
 BUILT_BY = "built-by.json"
-"""File in a cell's folder: digest of the code that built it; number of frames on which
-both outer modes were run.
+"""File in a cell's folder: the version and the own code that built it; number of frames
+on which both outer modes were run.
 """
-BUILDER = "deepval.cells.folder"
 
 
 @dataclass(frozen=True)
@@ -215,12 +155,12 @@ def rebuild(
     map_units: Map = map,
     watch: Watch = unwatched,
 ) -> Iterator[Cell]:
-    """Builds and writes cells that are not up to date; the stored parts of unchanged
-    units are reused.
+    """Builds and writes cells that are not up to date; a build that was stopped
+    continues.
 
     Args:
         missing: Cells to build; they share a data set and modes.
-        root: The folder in which they are built and the parts of units are stored.
+        root: The folder in which they are built, and for their finished units.
         folder_of: Returns the folder of a cell.
         costs: Costs to put into each cell.
         pictures: Whether to store thumbnails. Changes of images are not detected, so
@@ -229,9 +169,14 @@ def rebuild(
         map_units: How units are mapped.
         watch: Reports progress.
     """
-    with nullcontext() if pictures else unit_store(root) as store:
+    finished = nullcontext() if pictures else unit_folder(root, missing)
+    with finished as units:
         for cell in built(
-            missing, strict=strict, map_units=map_units, watch=watch, store=store
+            missing,
+            strict=strict,
+            map_units=map_units,
+            watch=watch,
+            unit_folder=units,
         ):
             folder = folder_of(cell.spec)
             write(cell, folder, costs=costs, pictures=pictures)
@@ -241,7 +186,7 @@ def rebuild(
 
 def note_builder(cell: Cell, folder: Path) -> None:
     """Write the file in a cell's folder that shows whether the cell is up to date."""
-    content = {"code": _code(BUILDER), "frames": len(cell.shared.inputs)}
+    content = {**_builder(), "frames": len(cell.shared.inputs)}
     write_atomically(folder / BUILT_BY, json_text(content, sort_keys=True))
 
 
@@ -253,7 +198,8 @@ def current_cell(
     """
     try:
         content = read_json(folder / BUILT_BY)
-        code, frames = str(content["code"]), int(content["frames"])
+        frames = int(content["frames"])
+        built_by = {name: content[name] for name in ("versions", "code")}
         cell = read_cell(folder)
     except (InputError, KeyError, TypeError, ValueError):
         return None
@@ -262,7 +208,7 @@ def current_cell(
         None if costs is None else sha256(costs_bytes(costs)),
     )
     same = (
-        code == _code(BUILDER)
+        built_by == _builder()
         and digest_of(cell.definition) == digest_of(plain(spec.definition))
         and files.get("costs.toml") == costs_digest
         and any(name.startswith(f"{PICTURES}/") for name in files) == pictures
