@@ -18,7 +18,6 @@ from deepval.cells.build import built
 from deepval.cells.spec import specs
 from deepval.errors import UnfinishedError
 from deepval.files.writing import lock
-from deepval.perception.reported.detection_files import open_detections
 from deepval.protocol import cell_builds
 from deepval.protocol.cell_builds import UNITS, unit_folder
 from kitti_files import UNITS as SEQUENCES
@@ -237,30 +236,6 @@ def test_observed_objects_and_ways_along_lanes_are_kept_to_the_byte(
 def test_units_that_rest_on_something_unknown_are_not_kept(tmp_path):
     with unit_folder(tmp_path, specs(street(fails=True))) as folder:
         assert folder is None
-
-
-def test_what_a_file_says_of_a_unit_does_not_depend_on_others(world):
-    def said(**metadata):
-        boxes = pq.read_table(world / "small.parquet").replace_schema_metadata(
-            {name: json.dumps(value) for name, value in metadata.items()}
-        )
-        pq.write_table(boxes, world / "told.parquet")
-        file = open_detections(world / "told.parquet")
-        return [file.unit_digest(unit) for unit in ("0000", "0001", "0009")]
-
-    plain, counted, fewer = (
-        said(),
-        said(frames_processed={"0000": 8, "0001": 8}),
-        said(frames_processed={"0000": 8}),
-    )
-    assert len(set(plain)) == 3
-    assert not set(plain) & set(counted)
-    assert [a == b for a, b in zip(counted, fewer, strict=True)] == [True, False, True]
-    run_on = (
-        said(frames_run={"0000": [0, 1], "0001": [0]}),
-        said(frames_run={"0000": [0, 1], "0001": [1]}),
-    )
-    assert [a == b for a, b in zip(*run_on, strict=True)] == [True, False, True]
 
 
 def test_what_is_refused_writes_nothing_and_what_is_stopped_goes_on(

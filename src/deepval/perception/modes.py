@@ -124,12 +124,6 @@ class FileMode(ModeReader):
         """
         return _open_file(self).rows.unit is None
 
-    def rests_on(self, unit: str) -> Any:
-        """The hash of the unit's rows, or the whole file where its rows have no
-        units.
-        """
-        return _open_file(self).unit_digest(unit) or self.definition
-
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """The mode's detections on one unit."""
         return _open_file(self).on(scene)

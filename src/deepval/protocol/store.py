@@ -15,7 +15,6 @@ from typing import Any
 
 import deepval
 from deepval.errors import InputError
-from deepval.files import reading
 from deepval.files.canonical import digest_of, file_digest, json_text, read_json, sha256
 from deepval.files.writing import write_atomically
 from deepval.version import __version__
@@ -137,22 +136,6 @@ def is_stored(folder: Path) -> bool:
         )
     except (InputError, KeyError, TypeError, AttributeError):
         return False
-
-
-def contents(folder: Path) -> dict[str, bytes] | None:
-    """The content of each file of a folder by name; None if a file is missing or
-    altered.
-    """
-    try:
-        digests = read_json(folder / LIST)["files"]
-        files = {str(name): reading.content(folder / str(name)) for name in digests}
-        return (
-            files
-            if {name: sha256(data) for name, data in files.items()} == digests
-            else None
-        )
-    except (InputError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def store_result(

@@ -18,7 +18,6 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
-from deepval.files.canonical import joint_sha256, json_canonical
 from deepval.geometry.boxes import proper
 from deepval.perception.reported.detections import (
     DONE,
@@ -162,43 +161,6 @@ class DetectionFile:
             else rows.velocity_mps[index],
             cuboid_frame=rows.cuboid_frame,
         )
-
-    def unit_digest(self, unit: str) -> str | None:
-        """SHA-256 of all that the file reports on one unit; None where its frames
-        depend on the scene.
-        """
-        rows, source = self.rows, self.source
-        if rows.unit is None:
-            return None
-        about: list[Any] = [self.scores, rows.cuboid_frame]
-        for frames in (source.frames_run, source.frames_failed):
-            if isinstance(frames, FramesByUnit):
-                about.append({"said": frames.entries.get(unit)})
-            elif frames is None or isinstance(frames, Mapping):
-                about.append(
-                    None if frames is None else as_frames(frames.get(unit, ())).tolist()
-                )
-            else:
-                return None
-        index = self._of(unit)
-        columns = [
-            rows.frame,
-            self.cls,
-            rows.score,
-            rows.box_px,
-            rows.track,
-            rows.cuboid_m,
-            rows.velocity_mps,
-        ]
-        parts = [None if column is None else column[index] for column in columns]
-        about += [
-            None if part is None else [part.dtype.str, list(part.shape)]
-            for part in parts
-        ]
-        content = [
-            np.ascontiguousarray(part).tobytes() for part in parts if part is not None
-        ]
-        return joint_sha256([json_canonical(about).encode(), *content])
 
     def _of(self, unit: str) -> Int[np.ndarray, "row"]:
         """Indices of a unit's valid rows."""
@@ -419,12 +381,6 @@ class ModeReader(ABC):
         list every frame.
         """
         return False
-
-    def rests_on(self, unit: str) -> Any:
-        """The inputs of its report on one unit besides scene and truth, as plain data;
-        by default its whole origin.
-        """
-        return self.definition
 
     @abstractmethod
     def detections(self, scene: Scene, truth: Truth) -> Detections:
