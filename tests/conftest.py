@@ -139,6 +139,8 @@ LONG = frozenset(
         *("stopping", "mutated", "odd_input", "no_network"),
         # They run every benchmark at a tiny size.
         "benchmarks",
+        # They drive, start workers or run code of users.
+        *("drives", "workers", "plugins", "ledger", "voi"),
         # Money, router logs.
         *("input_costs", "money", "recovery", "public_logs", "off_policy"),
     )

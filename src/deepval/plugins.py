@@ -99,12 +99,13 @@ def find(text: str, group: str) -> OwnCode | None:
     """The object that a typed word names, as code or as an installed package's name;
     None for any other word.
     """
-    if names_code(text):
-        word = text
-    elif text in (entries := _entries(group)):
+    word = text
+    if not names_code(text):
+        entries = _entries(group)
+        if text not in entries:
+            return None
+        # what follows a bracket are extras of the package
         word = entries[text].partition("[")[0].replace(" ", "")
-    else:
-        return None
     value = load(word)
     return OwnCode(value, Code(text, _LOADED[_module_name(word)].digest))
 

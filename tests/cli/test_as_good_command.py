@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -34,6 +35,18 @@ def test_evaluate_answers_the_floor_first(values):
     assert words.out.startswith("Keep 95 % of large's right answers for ")
     content = run("evaluate", values, "--at-least", "large-3pt", "--json")
     assert json.loads(content.out)["keep"]["mode"] == "large"
+
+
+def test_the_next_command_writes_what_reaches_the_floor(values, tmp_path):
+    for floor in (["--keep", "95%"], ["--at-least", "large-3pt"]):
+        words = run("evaluate", values, "--table-by", "task", *floor)
+        (line,) = words.out.replace(" \\\n", "").split("Next: deepval ")[1:]
+        *command, _, out = shlex.split(line)
+        assert command[0] == "threshold"
+        assert command[-2:] == floor
+        out = tmp_path / out
+        assert run(*command, "--out", out).code == 0
+        assert out.exists()
 
 
 def test_threshold_writes_a_table(values, tmp_path):

@@ -18,6 +18,10 @@ from deepval.geometry.camera import (
 )
 from deepval.geometry.classes import (
     HEIGHT_M,
+    LENGTH_M,
+    SUPER_CLASS,
+    lookup,
+    super_class,
 )
 from deepval.perception.placing import lift_bias, monocular_objects
 from driving import CAMERA_AXES, camera, detections, scene, truth
@@ -88,6 +92,26 @@ def test_projection_undoes_the_ray_and_hides_what_is_behind():
     pixel = image_points_px(view, point)
     assert pixel[0].tolist() == pytest.approx([610 + 720 * 0.2, 173 + 720 * 0.1])
     assert np.isnan(pixel[1]).all()
+
+
+def test_classes_have_priors_and_a_super_class():
+    assert set(HEIGHT_M) == set(LENGTH_M) == set(SUPER_CLASS)
+    assert lookup(np.array(["Car", "Bus", "Car"]), LENGTH_M).tolist() == [
+        4.6,
+        11.2,
+        4.6,
+    ]
+    assert super_class(np.array(["Person_sitting", "Van"])).tolist() == [
+        "person",
+        "vehicle",
+    ]
+    assert (
+        lookup(np.array([], dtype=str), LENGTH_M).shape
+        == super_class(np.array([], dtype=str)).shape
+        == (0,)
+    )
+    with pytest.raises(InputError, match="found cow"):
+        lookup(np.array(["cow"]), HEIGHT_M)
 
 
 def test_a_camera_must_make_sense():

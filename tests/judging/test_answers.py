@@ -283,6 +283,16 @@ def test_copies_of_a_score_cost_nothing():
     )
 
 
+def test_a_router_whose_cost_is_not_known_is_not_settled():
+    table, scores = skilled()
+    costs = {"modes": {"small": {"ms": 1}, "big": {"ms": 10}}}
+    budget = deepval.Latency(0.2, costs)
+    result = quiet(table, {"good": scores["good"]}, [budget], missing_costs="list")
+    answer = result.answer()
+    assert (answer.verdict, answer.candidate) == ("not settled", None)
+    assert "good" in answer.sentence
+
+
 def test_a_router_that_cannot_pay_for_itself_is_not_run():
     table, scores = skilled()
     costs = {

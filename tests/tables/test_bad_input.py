@@ -75,6 +75,18 @@ def judged(scores, columns=None, budget=None, **options):
     )
 
 
+def test_a_mode_with_a_price_whose_column_of_losses_is_misspelt_is_not_left_out():
+    content = {**COLUMNS, "los_large": COLUMNS["loss_full"]}
+    for number, mode in enumerate(("cheap", "full", "large"), start=1):
+        content[f"usd_{mode}"] = [float(number)] * 3
+    text = complaint(read_values, content)
+    assert "'los_large'" in text
+    assert "'loss_large'" in text
+    # A number that only begins like a price is none.
+    content["usd_total"] = content.pop("usd_large")
+    assert read_values(content).modes == ("cheap", "full")
+
+
 # Tables: what is in a cell.
 
 

@@ -123,6 +123,27 @@ def test_without_arrow_a_table_is_the_same(monkeypatch):
     is_the_log(deepval.read_values("values.csv"))
 
 
+def test_scores_may_name_their_ids_as_the_log_does_and_answers_use_its_nouns():
+    long_log().to_csv("log.csv", index=False)
+    ids = ["0017", "0018", "0019"]
+    scores = pd.DataFrame({"request_id": ids, "score": [0.1, 0.9, 0.2]})
+    scores.to_csv("mine.csv", index=False)
+    call("import", "log.csv", "-o", "values.parquet")
+    table = deepval.read_values("values.parquet")
+    assert table.nouns == ("request", "tenant")
+    printed = call("evaluate", "values.parquet", "-s", "mine.csv", "--draws", 20)
+    assert "3 requests of 2 tenants" in printed
+
+
+def test_a_log_without_units_has_inputs_that_are_units_and_no_note_at_each_command():
+    long_log().drop(columns="tenant").to_csv("log.csv", index=False)
+    with pytest.warns(deepval.InputWarning, match="--unit"):
+        call("import", "log.csv", "-o", "values.parquet")
+    judged = run("evaluate", "values.parquet", "--draws", 20, notes=True)
+    assert "frames" not in judged.err
+    assert "new requests" in judged.out
+
+
 def test_columns_of_other_names_are_named():
     names = {
         "request_id": "Anfrage",

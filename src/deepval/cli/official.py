@@ -129,6 +129,7 @@ def reproduce(
     ):
         say(f"  not built, for want of: {item}")
     for at in done.cells:
+        assert at.folder is not None  # a run builds its cells in folders
         terminal.write(
             f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test "
             "units on record\n"

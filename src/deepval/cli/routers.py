@@ -582,10 +582,11 @@ def _say_models(table: "ValueTable", out: Path) -> None:
     """Print what a values file holds."""
     from deepval.report.text_tables import quantity
 
-    say(
-        f"{out}: {quantity(len(table), 'input')} in "
-        f"{quantity(len(table.unit_ids), 'unit')}, models cheap first:"
-    )
+    noun, unit_noun = table.nouns
+    content = quantity(len(table), noun)
+    if unit_noun != noun:  # else each input is a unit
+        content += f" in {quantity(len(table.unit_ids), unit_noun)}"
+    say(f"{out}: {content}, models cheap first:")
     for model in _models(table):
         price = ""
         if model["mean_usd"] is not None:

@@ -135,7 +135,12 @@ def write_table(
     for group, shares in [*router.groups.items(), ("(others)", router.default)]:
         say(f"  {group}: {_words(shares)}")
     if out is not None:
-        say(f"{out}: a mode for each {column}; deepval.TableRouter.load reads JSON.")
+        reader = "deepval.TableRouter.load reads it."
+        if table.export == "litellm":
+            reader = (
+                f"litellm --config {out} serves it, with the {column} as the model."
+            )
+        say(f"{out}: a mode for each {column}; {reader}")
     return True
 
 

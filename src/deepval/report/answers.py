@@ -16,6 +16,7 @@ from deepval.results import (
     BudgetKey,
     Effect,
     FixedMode,
+    Keep,
     Result,
     Row,
     Unit,
@@ -148,11 +149,13 @@ def _wrapped(text: str, width: int) -> list[str]:
 def _judged_on(result: Result) -> str:
     """What was judged: `2,737 inputs of 40 units: mistral, mixtral, yi, gpt-4`."""
     setting = result.setting
-    inputs = quantity(setting.inputs, setting.nouns[0])
-    units = quantity(setting.units, setting.nouns[1])
+    noun, unit_noun = setting.nouns
+    judged = quantity(setting.inputs, noun)
+    if unit_noun != noun:  # else each input is a unit
+        judged += f" of {quantity(setting.units, unit_noun)}"
     role = result.provenance.role
     chosen = "" if role in (None, "all") else f" ({role})"
-    return f"{inputs} of {units}{chosen}; modes {', '.join(setting.modes)}"
+    return f"{judged}{chosen}; modes {', '.join(setting.modes)}"
 
 
 def _rows_table(result: Result, answer: Answer, highlight: str | None) -> Table:
@@ -262,9 +265,20 @@ def next_command(result: Result, typed: Typed, *, answer: Answer | None = None) 
 
 
 def next_words(
-    result: Result, typed: Typed, *, answer: Answer | None = None
+    result: Result,
+    typed: Typed,
+    *,
+    answer: Answer | None = None,
+    is_on_page: bool = False,
 ) -> list[str]:
-    """The parts of the next command, none of which is broken; ready for a shell."""
+    """The parts of the next command, none of which is broken; ready for a shell.
+
+    Args:
+        result: The result.
+        typed: What was typed.
+        answer: The answer that it follows; the headline one where None.
+        is_on_page: Whether it stands on a page, which needs no command that makes one.
+    """
     values = shlex.quote(typed.values)
     options = [shlex.quote(word) for word in typed.options]
     if result.effect is not None:
@@ -286,9 +300,34 @@ def next_words(
         return words
     if file == name:
         scores = []  # the scores of a cell are found in its folder
+    if is_on_page:
+        return ["deepval evaluate", values, *options, *scores, "--diagnose"]
     if options:  # a report reads files that have our columns
         return ["deepval evaluate", values, *options, *scores, "--all"]
     return ["deepval report", values, *scores]
+
+
+def _words_of_floor(keep: Keep, typed: Typed) -> list[str]:
+    """The parts of the next command after a floor: write the table that keeps it, else
+    save the result for a page.
+    """
+    options = [shlex.quote(word) for word in typed.options]
+    if keep.share is not None:
+        floor = f"--keep {100 * keep.share:.6g}%"
+    elif keep.mode is None:
+        floor = f"--at-least {keep.target:.6g}"
+    else:
+        points = "" if keep.target == 0 else f"{100 * keep.target:+.6g}pt"
+        floor = f"--at-least {shlex.quote(keep.mode + points)}"
+    values = shlex.quote(typed.values)
+    option = keep.option or ""
+    if option.startswith(TABLE_BY):
+        table = f"--table-by {shlex.quote(option.removeprefix(TABLE_BY))}"
+        kept = [word for word in options if not word.startswith("--units=")]
+        return ["deepval threshold", values, *kept, table, floor, "--out router.json"]
+    files = {name: file for name, file in typed.scores.items() if file != name}
+    scores = [f"-s {shlex.quote(file)}" for file in files.values()]
+    return ["deepval evaluate", values, *options, *scores, floor, "--out result.json"]
 
 
 def _budget_words(budget: BudgetKey, *, has_prices: bool) -> list[str]:
@@ -308,7 +347,10 @@ def _budget_words(budget: BudgetKey, *, has_prices: bool) -> list[str]:
 
 def _next_lines(result: Result, typed: Typed, width: int) -> list[str]:
     """The next command, in lines that a shell joins again."""
-    first, *rest = next_words(result, typed)
+    words = next_words(result, typed)
+    if result.keep is not None:
+        words = _words_of_floor(result.keep, typed)
+    first, *rest = words
     lines = [f"Next: {first}"]
     for word in rest:
         # Two more columns are for the sign that the command goes on.

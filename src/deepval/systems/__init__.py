@@ -59,7 +59,7 @@ def named_own(own: OwnCode) -> NamedSystem:
             value,
             System,
             "a downstream system (deepval.systems.System) or a planner "
-            "(deepval.planners.Planner)",
+            "(deepval.planners.observation.Planner)",
         )
         # a class that says nothing is called by its own name, which others may have too
         chosen = None if system.called == type(system).__name__ else system.called

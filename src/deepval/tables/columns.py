@@ -13,7 +13,7 @@ import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ ESTIMATED = "estimated"
 """Column with the note on how losses were estimated, the same in every row; absent
 where losses were measured.
 """
+ABOUT = "deepval."
+"""Beginning of the keys of a Parquet file's metadata that are ours."""
 READABLE = (
     "a .csv or .parquet file, an object with __arrow_c_stream__, "
     "or a mapping of columns"
@@ -68,10 +70,13 @@ PACKED = 256
 
 @dataclass(frozen=True)
 class Columns:
-    """Equally long columns by name, and the name of their source."""
+    """Equally long columns by name, the name of their source, and what it says about
+    them (`ABOUT`).
+    """
 
     source: str
     data: Mapping[str, np.ndarray]
+    about: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.data.items()}
@@ -161,8 +166,10 @@ class Columns:
         return quality_array(self.data[name], self._what(name), ids=ids)
 
 
-def read(source: Any) -> Columns:
-    """Columns of a file, an Arrow stream or a mapping."""
+def read(source: Any, *, texts: Collection[str] = ID_COLUMNS) -> Columns:
+    """Columns of a file, an Arrow stream or a mapping; of a CSV file, `texts` are text,
+    whatever they look like.
+    """
     if isinstance(source, Columns):
         return source
     if hasattr(source, "__arrow_c_stream__"):
@@ -191,7 +198,7 @@ def read(source: Any) -> Columns:
                 "row."
             )
         if ending == ".csv":
-            return read_csv(path)
+            return read_csv(path, texts=texts)
         return _read_parquet(path)
     except OSError as error:
         raise InputError(
@@ -431,7 +438,17 @@ def of_arrow(
     for name, column in zip(names, table.columns, strict=True):
         if only is None or name in only:
             data[name] = to_numpy(column, f"{source}: column {name!r}")
-    return Columns(source, data)
+    return Columns(source, data, _about(table.schema.metadata))
+
+
+def _about(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    """What a Parquet file says about its columns."""
+    about = {}
+    for key, value in (metadata or {}).items():
+        name = key.decode("utf-8", "replace")
+        if name.startswith(ABOUT):
+            about[name.removeprefix(ABOUT)] = value.decode("utf-8", "replace")
+    return about
 
 
 def refuse_equal_names(names: Sequence[str], source: str) -> None:
@@ -537,8 +554,10 @@ def refuse_repeated(ids: Ids, source: str) -> None:
         )
 
 
-def parquet_bytes(content: Mapping[str, np.ndarray]) -> bytes:
-    """Content of a Parquet file with these columns."""
+def parquet_bytes(
+    content: Mapping[str, np.ndarray], about: Mapping[str, str] | None = None
+) -> bytes:
+    """Content of a Parquet file with these columns, and what it says about them."""
     pa, pq = library("pyarrow"), library("pyarrow.parquet")
 
     arrays = {}
@@ -547,8 +566,13 @@ def parquet_bytes(content: Mapping[str, np.ndarray]) -> bytes:
             arrays[name] = pa.array(column.tolist(), pa.string())
         else:
             arrays[name] = pa.array(column)
+    table = pa.table(arrays)
+    if about:
+        table = table.replace_schema_metadata(
+            {f"{ABOUT}{name}": value for name, value in about.items()}
+        )
     out = io.BytesIO()
-    pq.write_table(pa.table(arrays), out, compression="zstd")
+    pq.write_table(table, out, compression="zstd")
     return out.getvalue()
 
 

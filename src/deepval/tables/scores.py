@@ -195,7 +195,7 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
             return _from_array(table, name, source)
         source = {"input": labels, "score": source}
     try:
-        raw = columns.read(source)
+        raw = columns.read(source, texts=(*columns.ID_COLUMNS, table.id_column))
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     title = name if raw.source == name else f"{name}: {raw.source}"
@@ -205,6 +205,9 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
 def _from_columns(table: ValueTable, name: str, raw: columns.Columns) -> Scores:
     """Scores from columns, aligned by id."""
     refuse_values(raw.data, raw.source)
+    if table.id_column in raw.data and "input" not in raw.data:
+        data = {**raw.data, "input": raw.data[table.id_column]}
+        raw = columns.Columns(raw.source, data)
     raw.require("input")
     by_mode = [SCORE_PREFIX + mode for mode in table.modes[1:]]
     present = [column for column in raw.data if column.startswith(SCORE_PREFIX)]

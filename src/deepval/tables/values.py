@@ -14,6 +14,7 @@ import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -37,7 +38,13 @@ from deepval.errors import InputError, InputWarning, library, quote
 from deepval.tables import columns, keys, off_policy
 from deepval.tables.columns import ESTIMATED, LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.costs import Costs
-from deepval.tables.input_costs import InputCosts, by_name, cost_arrays, cost_columns
+from deepval.tables.input_costs import (
+    NAMES,
+    InputCosts,
+    by_name,
+    cost_arrays,
+    cost_columns,
+)
 from deepval.tables.keys import groups
 
 TRIAL = re.compile(r"@\d+$")
@@ -75,6 +82,7 @@ class ValueTable(Printable):
         cheap_always_runs: Whether the cheap output is needed on every input, whatever
             runs besides: then no fixed mode saves the cheap pass.
         nouns: What a reader calls an input and a unit, such as frame and drive.
+        id_column: What a reader calls the column of ids, in files of scores too.
     """
 
     input: Ids
@@ -91,6 +99,7 @@ class ValueTable(Printable):
     is_reward: bool = False
     cheap_always_runs: bool = False
     nouns: tuple[str, str] = ("input", "unit")
+    id_column: str = "input"
 
     @classmethod
     def from_columns(
@@ -437,6 +446,7 @@ def read_values(
         if any(gaps):
             raw = off_policy.shadow_estimates(raw, names)
     priced_modes = cost_columns(raw.data, available)
+    _refuse_misspelt(raw, prefix, available)
     used = {"unit", "input", "order", ESTIMATED}
     for cost_names in priced_modes.values():
         used.update(cost_names.values())
@@ -454,6 +464,26 @@ def read_values(
     if ESTIMATED in raw.data:
         return replace(table, estimated=str(raw.data[ESTIMATED][0]))
     return table
+
+
+def _refuse_misspelt(
+    raw: columns.Columns, prefix: str, available: Sequence[str]
+) -> None:
+    """Raise where a mode has a price, and its losses a name that is nearly right.
+
+    Without this a typing error leaves a mode out, and the answer is another one.
+    """
+    for name in raw.data:
+        kind, _, mode = name.partition("_")
+        if kind not in NAMES or not mode or mode in available:
+            continue
+        others = [other for other in raw.data if other != name]
+        near = get_close_matches(prefix + mode, others, n=1, cutoff=0.9)
+        if near and near[0].removeprefix(prefix) not in available:
+            raise InputError(
+                f"{raw.source}: column {name!r} is the price of a mode that has no "
+                f"column {prefix + mode!r}; found {near[0]!r}: rename one of them."
+            )
 
 
 def _table(
@@ -499,8 +529,11 @@ def _table(
         refuse_large(losses[:, number], ids, what)
     if order is not None:
         refuse_large(order, ids, f"{raw.source}: column 'order'")
+    nouns = (raw.about.get("input", "input"), raw.about.get("unit", "unit"))
     if "unit" in raw.data:
-        warn_of_frames(unit_ids, ids, raw.source)
+        # An imported log says that each of its inputs is a unit.
+        if nouns[0] != nouns[1]:
+            warn_of_frames(unit_ids, ids, raw.source)
     else:
         note = f"{raw.source}: no column 'unit', so every row is its own unit."
         warnings.warn(InputWarning(note), stacklevel=3)
@@ -515,6 +548,8 @@ def _table(
         costs=None if costs is None else Costs.of(costs),
         input_costs=cost_arrays(raw, priced_modes, modes, ids),
         is_reward=is_reward,
+        nouns=nouns,
+        id_column=raw.about.get("id", "input"),
     )
 
 

@@ -58,7 +58,7 @@ class Decision:
         allowance: The budget.
         judged: All compared allocators, the candidate first; none where none can run.
         others: Allocators that are not the user's own, where those are named.
-        refused: Why each other allocator cannot run.
+        refused: Why each other allocator is not judged.
         fixed: Every mode on all inputs, cheap first.
         best_fixed: The best of those that fit.
         more_units: How many more units would settle it; None where it is settled, or
@@ -107,7 +107,7 @@ def decide(
     # Of modes that gain the same, the cheaper stands first, and max keeps it.
     best_fixed = max([mode for mode in fixed if mode.fits], key=lambda mode: mode.total)
     verdict = _verdict(judged)
-    if not judged and any(is_own(name, own) for name, _ in refused):
+    if not judged and _is_unaffordable(contest, own, never):
         verdict = "do not run"
     on_top = None
     if verdict != "run":
@@ -144,6 +144,23 @@ def _entrants(
         else:
             entrants.append((entry.policy, entry.outcome.gains))
     return entrants, refused
+
+
+def _is_unaffordable(
+    contest: Contest, own: Collection[str], never: Collection[str]
+) -> bool:
+    """Whether every allocator that may become the candidate costs more than the budget.
+
+    One whose cost is not known may be worth running.
+    """
+    refusals = [
+        entry.judgement.refusal
+        for entry in contest.entries
+        if not entry.policy.is_reference
+        and entry.policy.name not in never
+        and is_own(entry.policy.name, own)
+    ]
+    return bool(refusals) and set(refusals) == {"infeasible"}
 
 
 def _verdict(judged: Sequence[Lead]) -> AnswerVerdict:

@@ -8,6 +8,7 @@ the reader's own units; none names a statistic.
 from dataclasses import dataclass
 from functools import cached_property
 
+from deepval.errors import few
 from deepval.judging.answers.answer import Decision, Fixed, Help
 from deepval.judging.answers.leads import FEW_UNITS, Lead, Mixture, Scale, quality
 from deepval.judging.bootstrap import Bootstrap
@@ -55,9 +56,11 @@ class Words:
         """What to do: `Do not run router2 at 20 % of the money`."""
         budget = budget_words(decision)
         candidate = decision.candidate
-        if candidate is None and decision.refused:
+        if candidate is None and decision.verdict == "do not run":
             names = ", ".join(name for name, _ in decision.refused)
             return f"Do not run {names} {budget}"
+        if candidate is None and decision.refused:
+            return f"Not settled {budget}"
         if candidate is None:
             return f"No router is judged {budget}"
         if decision.verdict == "run":
@@ -74,10 +77,9 @@ class Words:
         """Why, in what a reader would get and pay instead."""
         candidate = decision.candidate
         if candidate is None:
-            why = dict.fromkeys(reason for _, reason in decision.refused)
             fixed = decision.best_fixed
             best = f"the best fixed mode that fits is {fixed.mode}"
-            return "; ".join([*why, best])
+            return "; ".join([*_refusals(decision), best])
         if decision.verdict == "do not run":
             return self._better(decision, candidate)
         lead = self.lead(candidate)
@@ -345,6 +347,17 @@ def budget_words(decision: Decision) -> str:
     if resource is None:
         return share
     return f"{share} of the {resource}"
+
+
+def _refusals(decision: Decision) -> list[str]:
+    """Why no allocator is judged, each reason once."""
+    names: dict[str, list[str]] = {}
+    for name, reason in decision.refused:
+        names.setdefault(reason, []).append(name)
+    # `Do not run` names the allocators itself.
+    if decision.verdict == "do not run":
+        return list(names)
+    return [f"{reason} ({few(of, 3)})" for reason, of in names.items()]
 
 
 def cost_words(decision: Decision, spend: float) -> str:

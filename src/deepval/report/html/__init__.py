@@ -153,7 +153,10 @@ def _next(result: Result) -> list[list[str]]:
     typed = Typed.of(result)
     if result.effect is not None:
         return [next_words(result, typed)]
-    return [next_words(result, typed, answer=answer) for answer in result.answers]
+    return [
+        next_words(result, typed, answer=answer, is_on_page=True)
+        for answer in result.answers
+    ]
 
 
 def _by_column(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

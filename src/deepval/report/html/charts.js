@@ -12,6 +12,12 @@ function ticks(low, high, wanted) {
   return found;
 }
 
+// As few ticks as can be read, and two at least: one alone is no scale.
+function twoTicks(low, high, hasRoom = () => true) {
+  const few = ticks(low, high, 3).filter(hasRoom);
+  return few.length > 1 ? few : ticks(low, high, 6).filter(hasRoom);
+}
+
 function domainOf(values, pad = 0.06) {
   const defined = [0, ...values.filter(known)];
   const [low, high] = [Math.min(...defined), Math.max(...defined)];

@@ -26,12 +26,12 @@ function pictureChart(width, spec) {
   if (spec.tone) root.classList.add(`tone-${spec.tone}`);
   const path = (points) => `M${points.map((p) => `${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join("L")}`;
   const add = (kind, d, more = {}) => root.append(s("path", { class: kind, d, ...more }));
-  for (const value of ticks(bottom, top, 3)) {
+  for (const value of twoTicks(bottom, top)) {
     add("grid", `M${MARGIN.left} ${y(value)}H${width - MARGIN.right}`);
     root.append(text(MARGIN.left - 8, y(value) + 4, tickWords(value), { class: "tick", "text-anchor": "end" }));
   }
   // The first tick would stand under those of the other axis.
-  for (const value of ticks(from, most, 3).filter((value) => x(value) > MARGIN.left + 24)) root.append(text(x(value), height - MARGIN.bottom + 18, tickWords(value), { class: "tick", "text-anchor": "middle" }));
+  for (const value of twoTicks(from, most, (value) => x(value) > MARGIN.left + 24)) root.append(text(x(value), height - MARGIN.bottom + 18, tickWords(value), { class: "tick", "text-anchor": "middle" }));
   root.append(text(4, 14, spec.yName, { class: "tick" }), text(width - MARGIN.right, height - 6, spec.xName, { class: "tick", "text-anchor": "end" }));
   if (known(spec.budget)) {
     add("budget-line", `M${x(spec.budget)} ${MARGIN.top}V${height - MARGIN.bottom}`);

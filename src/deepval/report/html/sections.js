@@ -68,7 +68,7 @@ function sentence(row) {
 // What a unit is in data sets that are known to be real, or simulated.
 const UNIT_WORDS = { synthetic: "scene", kitti: "drive", nuscenes: "scene", nuplan: "log" };
 const datasetOf = (cell) => cell.frames?.dataset || (cell.result.provenance.cell || "").split("-")[0];
-const unitWord = (cell) => UNIT_WORDS[datasetOf(cell)] || "unit";
+const unitWord = (cell) => UNIT_WORDS[datasetOf(cell)] || cell.result.setting.nouns[1];
 
 // What else speaks against a `run`, each with its figure.
 function doubts(cell, view, row) {
@@ -89,7 +89,7 @@ function dataLine(cell, view, row) {
   const unit = unitWord(cell);
   const kind = name === "synthetic" ? "Simulated data" : name ? `${UNIT_WORDS[name] ? "Real data" : "Data"} (${name})` : "A table of losses";
   return h("p", { class: "kicker" }, h("strong", {}, kind), UNIT_WORDS[name] ? "" : ", real or simulated is not stated", cell.name === name ? "" : ` · ${cell.name}`,
-    ` · ${many(inputs, "input")} in ${units} `, term("unit", `${unit}${units === 1 ? "" : "s"}`), unit === "unit" ? " (groups)" : "",
+    ` · ${many(inputs, cell.result.setting.nouns[0])} in ${units} `, term("unit", `${unit}${units === 1 ? "" : "s"}`), unit === "unit" ? " (groups)" : "",
     ` · ${["cheap", ...modes.slice(0, -1)].join(" → ").replace(" →", "")} → expensive ${modes.at(-1)}${row ? ` · budget ${row.kind === "selection" && !row.spender ? `${share(row.alpha)} of the inputs` : budgetLabel(row)}` : ""}`, cell.date ? ` · judged ${cell.date}` : "");
 }
 
@@ -100,6 +100,8 @@ function nextCommand(cell, answer) {
   return words ? commandLines(words) : null;
 }
 
+// A figure stays with its unit.
+const unbroken = (words) => words.replaceAll(" %", "\u00a0%");
 const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 // `4.2 points [1.1, 7.0]` or `0.012 [0.001, 0.02] per input`, in its parts.
 function leadParts(words) {
@@ -142,14 +144,17 @@ function hero(cell, view, state) {
   if (view.stale) words = { tone: "open", title: "Other loss weights: not judged yet", lines: ["Point values below are exact. Verdicts and this picture need the command below the sliders."] };
   const { lead } = words;
   const command = view.stale ? null : nextCommand(cell, answer);
+  // Who names a floor asks for that first, and for a budget second.
+  const floor = view.stale || !cell.result.keep ? null : cell.result.keep.sentence;
   const spec = pictureSpec(cell, state, answer, effect);
   const strip = effect ? stripSpec(cell) : null;
   const drawn = [spec, strip].filter(Boolean).map((item) => chart({ ...item, apart: true }));
   const node = h("section", { class: `hero answer tone-${words.tone}`, id: "verdict", "aria-label": "Verdict" },
     h("div", { class: "words" },
+      floor && h("p", { class: "floor" }, unbroken(floor)),
       h("h1", {}, words.title),
       lead && h("p", { class: "number" }, h("b", {}, lead.figure), " ", h("small", {}, lead.unit), h("span", {}, `${lead.bounds} ${lead.against}`)),
-      words.lines.filter(Boolean).map((line) => h("p", { class: "below" }, line)),
+      words.lines.filter(Boolean).map((line) => h("p", { class: "below" }, unbroken(line))),
       words.doubt && h("p", { class: "doubt" }, `Doubt: ${words.doubt.charAt(0).toLowerCase()}${words.doubt.slice(1)}`),
       command && h("pre", { class: "command", id: "next", tabindex: "0" }, command)),
     h("div", { class: view.stale ? "pictures old" : "pictures" }, drawn.map((item) => item.figure)));
@@ -171,7 +176,7 @@ function sureSection(cell, view, state) {
     h("tbody", {}, answers.map((item) => h("tr", {}, h("th", { scope: "row" }, budgetLabel(item.budget)), h("td", { class: "words" }, chipOf({ answer: item.verdict })), h("td", { class: "words" }, item.candidate || "–"), h("td", { class: "words" }, item.lead_words || "–"), h("td", { class: "words" }, item.best_fixed)))))) : null;
   return block("sure", "How sure?", null, dataLine(cell, view, rows[0] || rowsAt(view, state.budget)[0]),
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
-    [view.stale || !cell.result.keep ? null : cell.result.keep.sentence, ...sentences].filter(Boolean).map((words) => h("p", {}, words)), others,
+    sentences.filter(Boolean).map((words) => h("p", {}, words)), others,
     view.stale ? null : h("p", { class: "note" }, `${effect ? "" : "The answer compares with the best choice that costs as much and looks at no input: one mode everywhere, or two at random. "}Brackets are 95 % intervals over units${drawsWords(view)}. ${answers.length > 1 ? "Name the budget before you look: the answers are not corrected for their number." : ""}`),
     state.heroTools);
 }

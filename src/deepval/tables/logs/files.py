@@ -84,6 +84,8 @@ def _read_path(path: Path, texts: Collection[str]) -> LogTable:
         )
     if reading.is_folder(path):
         return _read_folder(path, texts)
+    if not reading.is_file(path):
+        raise InputError(f"{path}: no such file; check the name and the folder.")
     if ending == ".eval":
         return _of_records([inspect_ai.zip_record(path)], str(path))
     if ending in LINES:

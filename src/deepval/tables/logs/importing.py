@@ -101,7 +101,10 @@ def read_import(
         head = [f"{source}: a log of {log.owner.name}"]
     elif roles.public is not None:
         head = [f"{source}: a table of {roles.public.name}"]
-    lines = [*head, *roles.lines(), how]
+    lines = [*head, *_used_roles(roles, runs, modes).lines(), how]
+    others = [model for model in runs.models if model not in modes]
+    if others:
+        lines.append(f"left out by --modes: {few(others)}")
     return Imported(table, lines, trials, tuple(runs.scores))
 
 
@@ -420,7 +423,24 @@ def _table(
             attributes=_attributes(runs, roles, complete, source),
             source=source,
         )
-    return table, complete
+    noun = names.input_noun(roles.id)
+    unit_noun = noun
+    if runs.units is not None:
+        unit_noun = names.unit_noun(roles.unit)
+    nouns = (noun, unit_noun)
+    return replace(table, nouns=nouns, id_column=roles.id or "input"), complete
+
+
+def _used_roles(roles: Roles, runs: Runs, modes: Sequence[str]) -> Roles:
+    """The roles, without models that are not selected and groups that are one."""
+    ignored = dict(roles.ignored)
+    values = {m: c for m, c in roles.values.items() if m in modes}
+    costs = {m: c for m, c in roles.costs.items() if m in modes}
+    unit = roles.unit
+    if unit is not None and runs.units is None:
+        ignored[unit] = "the same in every row"
+        unit = None
+    return replace(roles, values=values, costs=costs, unit=unit, ignored=ignored)
 
 
 def _refuse_single_runs(runs: Runs, source: str) -> None:

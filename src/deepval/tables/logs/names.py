@@ -7,6 +7,10 @@ come first.
 import re
 from collections.abc import Collection, Iterable, Mapping
 
+ID_ENDING = re.compile(r"[_ .-]ids?$", re.IGNORECASE)
+THINGS = ("call", "example", "item", "prompt", "question", "request", "sample")
+NO_PLAIN_PLURAL = ("s", "x", "y", "z", "ch", "sh")
+"""Endings of words whose plural is not the word with an s."""
 ROLES = {
     "id": (
         "request_id",
@@ -152,3 +156,24 @@ def first(available: Iterable[str], usual: Collection[str]) -> str | None:
 def usual_names(role: str, owner: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Usual names of a column in a role, those of the log's owner before the others."""
     return (*map(plain, owner.get(role, ())), *ROLES[role])
+
+
+def input_noun(column: str | None) -> str:
+    """What an input is, by its column of ids: `request` of `request_id`."""
+    word = ID_ENDING.sub("", column or "")
+    # A bare `token` or `index` names the id and not the thing.
+    if word == column and word not in THINGS:
+        return "input"
+    return _noun(word, "input")
+
+
+def unit_noun(column: str | None) -> str:
+    """What a unit is, by its column: `tenant`, or `user` of `user_id`."""
+    return _noun(ID_ENDING.sub("", column or ""), "unit")
+
+
+def _noun(word: str, usual: str) -> str:
+    """A word that is a plain noun in lower case, else the usual one."""
+    if re.fullmatch(r"[a-z]{2,20}", word) and not word.endswith(NO_PLAIN_PLURAL):
+        return word
+    return usual

@@ -107,19 +107,22 @@ class Roles:
     def lines(self) -> list[str]:
         """What each column was taken for, a line each."""
         better = {"loss": "lower is better", "reward": "higher is better"}[self.measure]
+        measure = self.measure
+        if self.public is not None:  # its losses are the best quality minus the quality
+            measure, better = "quality", "higher is better"
         parts = [
             (self.id, "id of the input"),
             (self.unit, "unit"),
             (self.order, "order in time"),
             (self.model, "model"),
-            (self.value, f"{self.measure}, {better}"),
+            (self.value, f"{measure}, {better}"),
             (self.cost, "price of a run in dollars"),
             (self.propensity, "probability of the model that ran"),
             *((column, "group") for column in self.groups),
             *((column, f"score {name}") for name, column in self.scores.items()),
         ]
         for mode, column in self.values.items():
-            parts.append((column, f"{self.measure} of {mode}, {better}"))
+            parts.append((column, f"{measure} of {mode}, {better}"))
         for mode, column in self.costs.items():
             parts.append((column, f"price of {mode} in dollars"))
         lines = [f"{column}: {what}" for column, what in parts if column is not None]

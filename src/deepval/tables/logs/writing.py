@@ -36,8 +36,13 @@ def write_values(
     """
     path = Path(path)
     check_name(path)
-    form = parquet_bytes if path.suffix.lower() == ".parquet" else csv_text
-    write_atomically(path, form(_columns_of(table, trials)))
+    content = _columns_of(table, trials)
+    if path.suffix.lower() == ".parquet":
+        noun, unit_noun = table.nouns
+        about = {"input": noun, "unit": unit_noun, "id": table.id_column}
+        write_atomically(path, parquet_bytes(content, about))
+    else:
+        write_atomically(path, csv_text(content))
 
 
 def check_name(path: Path) -> None:
