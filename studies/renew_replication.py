@@ -25,12 +25,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deepval.paper.study import Cell
-
 from deepval.files.writing import write_atomically
 from deepval.judging.pooled import compare_over
 from deepval.paper.published_figures import LEAST_AFFECTED
 from deepval.paper.run import run
+from deepval.paper.study import Cell
 from deepval.report.text_tables import (
     Table,
     interval,
