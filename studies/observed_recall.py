@@ -14,9 +14,9 @@ import numpy as np
 
 from deepval.cells import sources
 from deepval.cells.spec import CellSpec, specs
+from deepval.cells.thresholds import count_matched_point
 from deepval.cells.unit import unit_data
 from deepval.datasets import open_dataset
-from deepval.paper.row_columns import count_matched_point
 from deepval.perception.placing import Tracks
 
 BANDS_M: tuple[tuple[float, float], ...] = (

@@ -27,9 +27,9 @@ from typing import Any
 
 from deepval.files.writing import write_atomically
 from deepval.judging.pooled import compare_over
-from deepval.paper.parts import RunCell
 from deepval.paper.published_figures import LEAST_AFFECTED
 from deepval.paper.run import run
+from deepval.paper.study import Cell
 from deepval.report.text_tables import (
     Table,
     interval,
@@ -63,7 +63,7 @@ MECHANISMS = {
 }
 
 
-def planned_table(plan: Path, cells: Sequence[RunCell]) -> Table:
+def planned_table(plan: Path, cells: Sequence[Cell]) -> Table:
     """The comparisons of a plan, all at selection budgets, each as the mean over its
     cells.
     """
@@ -98,7 +98,7 @@ def planned_table(plan: Path, cells: Sequence[RunCell]) -> Table:
     return Table("Planned comparisons", header, lines_of(rows))
 
 
-def _over(cells: Sequence[RunCell]) -> str:
+def _over(cells: Sequence[Cell]) -> str:
     """The number of cells, and what all of them share."""
     specs = [at.cell.spec for at in cells]
     shared = []

@@ -170,7 +170,7 @@ def test_a_values_file_is_replayed_in_the_order_of_its_rows(tmp_path):
         ((tmp_path,), "is a folder, and values files are analysed without cells"),
     ):
         with pytest.raises(InputError, match=sentence):
-            call("analyse", "deadlines", file, *given, *words, *wrong)
+            call("analyse", "deadlines", file, *wrong, *given, *words)
     with pytest.raises(
         InputError,
         match="a deadline needs the costs of modes and allocators; there are none",

@@ -336,7 +336,7 @@ def test_harmed_frames_are_left_of_helped_ones_and_crops_stay_inside_the_image()
     assert (*panels[0, 0].get_xlim(), *panels[0, 0].get_ylim()) == pytest.approx(
         (1242 - 256, 1242, 160, 0)
     )
-    assert outlines(panels[0, 3])[style.RECOVERED, "-"] == gallery_row().box_px
+    assert outlines(panels[0, 3])[style.RECOVERED, "-"] == gallery_row()["box_px"]
     assert not panels[1, 2].images  # one helped frame, two harmed ones
     assert "no frame has a decisive change" in draw_or_reason(
         lambda: gallery.figure([harmed | {"drawn": False}])

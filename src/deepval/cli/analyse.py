@@ -585,7 +585,7 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
 
         assert declared.figure is not None
         draw = declared.figure
-        write_figure(figure, lambda: draw(rows[0] if declared.whole else rows))
+        write_figure(figure, lambda: draw(rows))
     output.write(declared, rows, provenance, **settings)
 
 
