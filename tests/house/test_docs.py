@@ -279,7 +279,7 @@ READ = {
         "results-logs.md",
         "results-nuscenes.md",
     },
-    "tables of public models": {"atlas.md"},
+    "tables of public models": {"atlas.md", "as-good-for-less.md"},
     "minutes, or another machine": {
         "closed-loop.md",
         "deadlines.md",
