@@ -1054,8 +1054,8 @@ def skilled(skill: float, **options):
     ("skill", "heading", "command"),
     [
         (1.0, "Run mine", "threshold"),
-        (0.0, "Not settled: mine", "report"),
-        (-1.0, "Do not run mine", "report"),
+        (0.0, "Not settled: mine", "evaluate"),
+        (-1.0, "Do not run mine", "evaluate"),
     ],
 )
 def test_the_first_screen_is_the_answer(browser, tmp_path, skill, heading, command):
@@ -1106,7 +1106,7 @@ def test_without_a_score_the_first_screen_is_the_effect(browser, tmp_path):
     command = browser.run("document.getElementById('next').textContent")
     assert command.split() == ["deepval", "evaluate", "VALUES", "-s", "SCORES.csv"]
     shown = browser.run("document.querySelector('#verdict').innerText")
-    assert result.effect.sentences[1] in shown
+    assert result.effect.sentences[1] in shown.replace("\xa0", " ")
     bars = "document.querySelectorAll('#chart-strip rect').length"
     assert browser.run(bars) == len(result.units)
     assert browser.run("document.querySelectorAll('#chart-picture .whisker').length")
