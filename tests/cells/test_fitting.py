@@ -338,10 +338,10 @@ def test_an_allocator_is_not_calibrated_on_units_that_it_was_fitted_on(tmp_path)
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ({"in_fit": [0, 1]}, "there is only 'in_fit'"),
-        ({"fit_units": [3, 3], "in_fit": [0, 2]}, "row 2 .* has 3 and 2"),
-        ({"fit_units": [3, 0], "in_fit": [0, 1]}, "row 2 .* has 0 and 1"),
-        ({"fit_units": [1.5, 3], "in_fit": [0, 1]}, "row 1 .* has 1.5 and 0"),
+        ({"in_fit": [0, 1]}, "there is no 'fit_units'"),
+        ({"fit_units": [3, 3], "in_fit": [0, 2]}, "in_fit.*row 2.*holds 2"),
+        ({"fit_units": [3, 0], "in_fit": [0, 1]}, "in_fit.*row 2.*holds 1"),
+        ({"fit_units": [1.5, 3], "in_fit": [0, 1]}, "fit_units.*row 1.*holds 1.5"),
     ],
 )
 def test_odd_fit_columns_are_refused(columns, sentence):
