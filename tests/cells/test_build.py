@@ -150,10 +150,9 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
         ),
         (
             ("--geometry", "flat"),
-            (
-                "--geometry must be one of monocular, oracle, cuboids, tracks, "
-                "tracks-no-fp, tracks-iou-05; found 'flat'"
-            ),
+            'Invalid value "flat" for --geometry. Choose from: "monocular", "oracle", '
+            '"cuboids", "tracks", "tracks-no-fp", "tracks-iou-05". '
+            "See deepval build -h.",
         ),
         (
             ("--dataset", "mars"),

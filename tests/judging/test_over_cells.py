@@ -418,5 +418,5 @@ def test_the_command_compares_causal_policies_and_harm(tmp_path):
         compared(one, light, light)
     with pytest.raises(InputError, match="one is given twice"):
         compared(one, one, light, tmp_path / "dear.csv")
-    with pytest.raises(InputError, match="--of must be one of gain, benefit, harm"):
+    with pytest.raises(InputError, match=r"--of.*gain.*benefit.*harm"):
         compared(one, light, tmp_path / "dear.csv", "--of", "loss")

@@ -544,7 +544,7 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
         "--batch",
         "4",
     ]
-    printed = call(*words, "--tolerance", "0.9")
+    printed = call(*words)
     assert asked == [("gate-ridge", Path("here"))]
     assert "gate-ridge (single): " in printed
     assert "gate-ridge-batched (batched 4): " in printed

@@ -116,9 +116,9 @@ def test_a_training_input_is_refused_with_row_id_and_unit(folder, cells):
         (lambda rows: [*rows, rows[0]], "stands in rows 1 and 145"),
         (
             lambda rows: [(rows[0][0], float("nan")), *rows[1:]],
-            "row 1 (input {first!r}) holds NaN",
+            "row 1 (input {first!r}) holds nan",
         ),
-        (lambda rows: [*rows[1:], ("nobody", 1.0)], "row 144 (input 'nobody') is not"),
+        (lambda rows: [*rows[1:], ("nobody", 1.0)], "row 144 (input 'nobody')"),
     ],
 )
 def test_repeated_unknown_and_nan_scores_name_their_row(folder, cells, change, said):

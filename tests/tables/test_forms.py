@@ -87,4 +87,6 @@ def test_files_of_another_form_are_not_read_by_python_either():
 
 def test_options_that_left_are_unknown():
     for option in ("--column", "--losses", "--rewards", "--sep", "--decimal"):
-        assert "has no option" in refusal("evaluate", "ours.csv", option, "x")
+        assert f"Unknown option: {option}." in refusal(
+            "evaluate", "ours.csv", option, "x"
+        )

@@ -49,7 +49,9 @@ def test_a_money_budget_is_a_latency_budget_in_another_unit():
         result = judge(table, scores, budgets, draws=50)
         for name in ("judge", "lexical", "random", "oracle", "all-full"):
             for alpha in (0.1, 0.3):
-                one, other = (result.row(name, kind.kind, alpha) for kind in kinds)
+                one, other = (
+                    result.row(name, kind(alpha).kind, alpha) for kind in kinds
+                )
                 cost_ms, cost_usd = one.cost, other.cost
                 assert cost_ms is None or cost_ms == pytest.approx(1e5 * cost_usd)
                 spent_ms, spent_usd = one.spend, other.spend

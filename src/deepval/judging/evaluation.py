@@ -30,7 +30,6 @@ from deepval.judging.allowances import (
     cost_figures,
     free_of_charge,
 )
-from deepval.judging.answers.as_good import as_good
 from deepval.judging.answers.blind import always_modes
 from deepval.judging.answers.told import own_of
 from deepval.judging.bootstrap import Bootstrap, Cap
@@ -244,6 +243,8 @@ def evaluate(
     diagnostics = [one.name for one in judged_scores if one.kind == "diagnostic"]
     kept = None
     if keep is not None or at_least is not None:
+        from deepval.judging.answers.as_good import as_good
+
         kept = as_good(
             bootstrap,
             contests,
