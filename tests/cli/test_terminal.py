@@ -202,7 +202,7 @@ def test_a_long_result_is_one_answer_and_all_of_it_is_printed_on_request(
     assert len(entered) == 70
     for row in entered:
         assert re.search(
-            rf"(?m)^ *(selection 20%)? +{row.allocator} .*{row.verdict}", whole
+            rf"(?m)^ *(selection 20%)? *{row.allocator} .*{row.verdict}", whole
         )
 
 
