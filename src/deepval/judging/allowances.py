@@ -194,7 +194,7 @@ def budget_list(source: Any, table: ValueTable | None = None) -> list[Budget]:
 
 def _of_share(share: Any) -> Budget:
     if isinstance(share, Real) and not isinstance(share, bool):
-        return Selection(share)  # its check names what is no share
+        return Selection(share_of_inputs(share))
     raise InputError(
         "A budget must be a share of the inputs such as 0.2, or Selection, Latency, "
         f"Energy or Money; found {quote(share)}."
