@@ -62,7 +62,7 @@ LONG = frozenset(
         *(
             "package",
             "extras",
-            "detect",
+            "perceive",
             "pixel_router",
             "profile",
             "regime",
@@ -100,7 +100,6 @@ LONG = frozenset(
             "external_analysis",
             "external_build",
             "across_targets",
-            "plans",
             "reproduce",
         ),
         *(

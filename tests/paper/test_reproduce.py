@@ -330,6 +330,30 @@ def test_the_command_writes_the_report(
     }
 
 
+def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
+    _, folder = whole
+    words = [
+        "reproduce",
+        specification,
+        "--work",
+        folder / "work",
+        "--out",
+        tmp_path,
+        "--workers",
+        "1",
+    ]
+    call(*words, "--analysis", "signs", "-a", "gate-ridge")
+    assert "2 cells, 1 analysis, " in capsys.readouterr().out
+    with pytest.raises(
+        InputError, match=r"--analysis must be one of signs, .*; found 'sings'"
+    ):
+        call(*words, "--analysis", "sings")
+    with pytest.raises(
+        InputError, match=r"--allocator must be one of gate-ridge, .*; found 'gate'"
+    ):
+        call(*words, "-a", "gate")
+
+
 def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
     some = replace(whole[0].cells[0], recipes=("gate-gbm", "router-gbm-value"))
     for cell, recipes in (
