@@ -19,6 +19,7 @@ import external_worlds
 import nuplan_files
 import onnx_models
 from commands import run
+from deepval.cells.fitting import sights_of
 from deepval.cells.folder import read_cell
 from deepval.errors import InputWarning
 from deepval.features import TRACKED_NAMES, tracked_features
@@ -87,7 +88,7 @@ def check_cell(folder, *, fits):
     assert (
         sum(len(view.objects) for view in cell.views) > 0 or "none" in cell.table.modes
     )
-    for sight in cell.sights:
+    for sight in sights_of(cell):
         rows = np.array([tracked_features(glance) for glance in sight.glances])
         assert rows.shape == (len(sight.view.scene), len(TRACKED_NAMES))
         # What needs the frame before is not known in the first; where nobody is

@@ -36,6 +36,7 @@ from deepval.cells.fitting import (
     out_of_fold,
     refit,
     score_on,
+    sights_of,
     units_of,
 )
 from deepval.cells.folder import read_cell
@@ -550,7 +551,9 @@ def test_views_read_back_are_the_views_written():
                 assert (
                     front.rows(sights[0]).tobytes() == front.rows(sights[1]).tobytes()
                 )
-    assert not np.isnan(FEATURE_SETS["cheap"].rows(ladder_cell().sights[0])[1]).all()
+    assert not np.isnan(
+        FEATURE_SETS["cheap"].rows(sights_of(ladder_cell())[0])[1]
+    ).all()
 
 
 def used(mode, unit):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from deepval.allocators.feature_sets import FEATURE_SETS
+from deepval.cells.fitting import sights_of
 from deepval.cells.folder import read_cell
 from deepval.paper.stored_files import stored_rows_cell
 from small_cells import build_cells
@@ -27,7 +28,7 @@ def test_rows_are_those_of_the_cell_and_are_made_once_for_both(folders, tmp_path
     )
     for name in BOXED:
         for found, again, sight in zip(
-            one.sights, other.sights, plain.sights, strict=True
+            sights_of(one), sights_of(other), sights_of(plain), strict=True
         ):
             expected = FEATURE_SETS[name].rows(sight)
             for rows in (
@@ -38,19 +39,19 @@ def test_rows_are_those_of_the_cell_and_are_made_once_for_both(folders, tmp_path
                 assert not rows.flags.writeable
     assert len(list((tmp_path / "kept" / "rows").iterdir())) == len(BOXED)
     # nothing was looked at again
-    assert not any("glances" in vars(sight) for sight in other.sights)
+    assert not any("glances" in vars(sight) for sight in sights_of(other))
 
 
 def test_rows_that_were_damaged_are_made_anew(folders, tmp_path):
     first = [
         FEATURE_SETS["cheap"].rows(sight)
-        for sight in stored_rows_cell(folders[0], tmp_path).sights
+        for sight in sights_of(stored_rows_cell(folders[0], tmp_path))
     ]
     (file,) = (tmp_path / "kept").rglob("rows.npz")
     file.write_bytes(b"no rows")
     again = [
         FEATURE_SETS["cheap"].rows(sight)
-        for sight in stored_rows_cell(folders[0], tmp_path).sights
+        for sight in sights_of(stored_rows_cell(folders[0], tmp_path))
     ]
     assert all(
         np.array_equal(*both, equal_nan=True) for both in zip(first, again, strict=True)

@@ -14,6 +14,7 @@ from sklearn.neural_network import MLPRegressor
 from deepval.allocators.feature_sets import Cheap, DetectionList
 from deepval.allocators.models.model import one_thread
 from deepval.cells.build import built
+from deepval.cells.fitting import sights_of
 from deepval.paper.analyses import robustness, seeds
 from deepval.report.text_tables import number
 from reference import evaluation as slow
@@ -163,7 +164,7 @@ def test_the_sweep_judges_every_configuration_as_if_its_cell_had_been_built(cell
 def seen(cell, front, units):
     """Rows of a front and the input ids, frame by frame."""
     rows, inputs = [], []
-    for sight in cell.sights:
+    for sight in sights_of(cell):
         if sight.view.scene.unit in units:
             rows += [front.row(glance) for glance in sight.glances]
             inputs += sight.view.scene.inputs.tolist()

@@ -24,7 +24,7 @@ from commands import run
 from deepval.allocators import read_allocator
 from deepval.allocators.allocator import file_text
 from deepval.cells.explorer import pictures
-from deepval.cells.fitting import fit_on, refit, score_on
+from deepval.cells.fitting import fit_on, refit, score_on, sights_of
 from deepval.cells.folder import read_cell
 from deepval.cells.sources import read_specification
 from deepval.cells.view_files import read_frames
@@ -494,7 +494,7 @@ def cell_subjects(home: Path) -> list[Subject]:
             built.evidence,
             built.split,
             built.views,
-            built.sights,
+            sights_of(built),
         )
         fit_on(built, "gate-ridge")
         return parts, score

@@ -187,9 +187,19 @@ def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:
     )
 
 
+def sights_of(cell: BuiltCell) -> tuple[Sight, ...]:
+    """The sights of a cell's views: what an allocator may look at, unit by unit.
+
+    They compute features at first use and are shared by all fits on this cell.
+    """
+    if "sights" not in cell.computed:
+        cell.computed["sights"] = tuple(Sight(view) for view in cell.views)
+    return cell.computed["sights"]
+
+
 def _sights(cell: BuiltCell, units: Sequence[str]) -> tuple[Sight, ...]:
     """What allocators may look at (`Sight`) in some units."""
-    return tuple(sight for sight in cell.sights if sight.view.scene.unit in units)
+    return tuple(sight for sight in sights_of(cell) if sight.view.scene.unit in units)
 
 
 def _outputs(cell: BuiltCell, units: Sequence[str]) -> tuple[Outputs, ...]:

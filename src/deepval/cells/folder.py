@@ -25,7 +25,6 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.view_files import output_files, read_outputs, read_views
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
-from deepval.features import Sight
 from deepval.features.views import View
 from deepval.files import reading
 from deepval.files.canonical import (
@@ -134,10 +133,13 @@ class BuiltCell(JudgedCell):
         manifest: Definition and file hashes; a file that differs from its hash is
             refused.
         digest: SHA-256 of its files.
+        computed: What later steps compute from its files once, by name (`sights_of` in
+            `fitting`); it belongs to this object and is not part of the cell.
     """
 
     manifest: Manifest
     digest: str = field(repr=False)
+    computed: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"BuiltCell({str(self.folder)!r})"
@@ -253,13 +255,6 @@ class BuiltCell(JudgedCell):
         in `views`.
         """
         return read_outputs(self.manifest, [len(view) for view in self.views])
-
-    @cached_property
-    def sights(self) -> tuple[Sight, ...]:
-        """The sights of the views, with features computed at first use; with pictures
-        where the folder has some.
-        """
-        return tuple(Sight(view) for view in self.views)
 
     @cached_property
     def evidence(self) -> Evidence:

@@ -9,7 +9,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,63 +55,52 @@ class StoredSight(Sight):
         return self._rows[row]
 
 
-@dataclass(frozen=True, eq=False)
-class StoredRowsCell(BuiltCell):
-    """A cell whose feature rows are stored in a work folder, under the hash of its
-    view.
+def stored_rows_cell(folder: Path, work: Path) -> BuiltCell:
+    """The cell in a folder, with its feature rows stored in a work folder under the
+    hash of its view.
     """
-
-    work: Path = field(kw_only=True)
-
-    @cached_property
-    def sights(self) -> tuple[Sight, ...]:
-        """What the frames of each unit show; feature rows are read or computed on
-        demand.
-        """
-        plain = tuple(Sight(view) for view in self.views)
-        by_feature_set: dict[str, Mapping[str, np.ndarray]] = {}
-
-        def keeper(front: str) -> Mapping[str, np.ndarray]:
-            if front not in by_feature_set:
-                by_feature_set[front] = self._rows(front, plain)
-            return by_feature_set[front]
-
-        return tuple(
-            StoredSight(sight.view, sight.images, keeper=keeper) for sight in plain
-        )
-
-    def _rows(self, front: str, sights: tuple[Sight, ...]) -> dict[str, np.ndarray]:
-        view = {
-            name: digest
-            for name, digest in self.manifest.files.items()
-            if name.startswith("view/")
-        }
-        rests_on = {
-            "view": view,
-            "front": front,
-            "code": code_digest("deepval.allocators.feature_sets", __name__),
-        }
-
-        def make() -> dict[str, bytes]:
-            file = io.BytesIO()
-            np.savez(file, *(FEATURE_SETS[front].rows(sight) for sight in sights))
-            return {ROWS: file.getvalue()}
-
-        folder = store_result(self.work / "kept", "rows", rests_on, make)
-        arrays = npz_arrays(reading.content(folder / ROWS))
-        by_unit = {
-            sight.view.scene.unit: rows
-            for sight, rows in zip(sights, arrays.values(), strict=True)
-        }
-        for rows in by_unit.values():
-            rows.setflags(write=False)
-        return by_unit
-
-
-def stored_rows_cell(folder: Path, work: Path) -> StoredRowsCell:
-    """The cell in a folder, with its feature rows stored in a work folder."""
     cell = read_cell(folder)
-    return StoredRowsCell(cell.manifest, cell.digest, work=work)
+    by_feature_set: dict[str, Mapping[str, np.ndarray]] = {}
+
+    def keeper(front: str) -> Mapping[str, np.ndarray]:
+        if front not in by_feature_set:
+            by_feature_set[front] = _stored_rows(cell, front, work)
+        return by_feature_set[front]
+
+    cell.computed["sights"] = tuple(
+        StoredSight(view, keeper=keeper) for view in cell.views
+    )
+    return cell
+
+
+def _stored_rows(cell: BuiltCell, front: str, work: Path) -> dict[str, np.ndarray]:
+    """The rows of a feature set by unit, read from the work folder or computed."""
+    view = {
+        name: digest
+        for name, digest in cell.manifest.files.items()
+        if name.startswith("view/")
+    }
+    rests_on = {
+        "view": view,
+        "front": front,
+        "code": code_digest("deepval.allocators.feature_sets", __name__),
+    }
+    plain = [Sight(view) for view in cell.views]
+
+    def make() -> dict[str, bytes]:
+        file = io.BytesIO()
+        np.savez(file, *(FEATURE_SETS[front].rows(sight) for sight in plain))
+        return {ROWS: file.getvalue()}
+
+    folder = store_result(work / "kept", "rows", rests_on, make)
+    arrays = npz_arrays(reading.content(folder / ROWS))
+    by_unit = {
+        sight.view.scene.unit: rows
+        for sight, rows in zip(plain, arrays.values(), strict=True)
+    }
+    for rows in by_unit.values():
+        rows.setflags(write=False)
+    return by_unit
 
 
 def scores_to_bytes(scored: Mapping[str, Scored]) -> bytes:
