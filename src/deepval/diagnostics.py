@@ -7,7 +7,7 @@ as there is no cost to charge for information from the reference.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -16,81 +16,10 @@ import numpy as np
 from deepval.allocators.models import Boosting
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
+from deepval.evidence import Evidence
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.planners.neural.plan_metrics import pkl_gain, tip_gain
-from deepval.tables import keys
 from deepval.tables.values import ValueTable
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """The data on some inputs that labels and diagnostics may use: losses, and columns
-    from reference and outputs.
-
-    Attributes:
-        table: The losses.
-        columns: Columns by name, one number per input of the table; empty if there are
-            only losses.
-    """
-
-    table: ValueTable
-    columns: Mapping[str, Float[np.ndarray, "input"]] = field(default_factory=dict)
-
-    def restrict(self, units: Sequence[str]) -> "Evidence":
-        """The evidence of the named units only."""
-        table = self.table.restrict(units)
-        rows = keys.positions(table.input, self.table.input)
-        return Evidence(
-            table, {name: column[rows] for name, column in self.columns.items()}
-        )
-
-    def column(self, name: str) -> Float[np.ndarray, "input"]:
-        """One of the columns."""
-        if not self.columns:
-            raise InputError(
-                "This diagnostic needs columns from the reference and the detections; "
-                "found losses only. Use the evidence of a cell."
-            )
-        if name not in self.columns:
-            raise InputError(
-                f"The cell has no column {name!r}: its modes have no probabilities or "
-                "image boxes to compute it from, or an earlier version built it (then "
-                f"build it again). Its columns are {', '.join(self.columns)}."
-            )
-        return self.columns[name]
-
-    def from_role(self, role: str, name: str) -> "Evidence":
-        """The evidence with the values of a column that were computed from the units of
-        a role alone.
-        """
-        return Evidence(
-            self.table, {**self.columns, name: self.column(role_column(name, role))}
-        )
-
-    @property
-    def losses(
-        self,
-    ) -> tuple[
-        dict[str, Float[np.ndarray, "input"]], dict[str, Float[np.ndarray, "input"]]
-    ]:
-        """Perception losses of each input, of the cheap and of the full mode: E1 to E8,
-        or those that are defined.
-        """
-        names = [
-            name
-            for name in LOSSES
-            if {f"cheap_{name}", f"full_{name}"} <= self.columns.keys()
-        ] or LOSSES
-        cheap, full = (
-            {name: self.column(f"{mode}_{name}") for name in names}
-            for mode in ("cheap", "full")
-        )
-        return cheap, full
-
-
-def role_column(name: str, role: str) -> str:
-    """The name of a column that was computed from the units of a role."""
-    return name if role == "fit" else f"{name}_{role}"
 
 
 class Diagnostic(ABC):

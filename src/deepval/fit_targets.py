@@ -8,23 +8,21 @@ can be applied elsewhere.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from deepval.arrays import Float, InputFloats
-from deepval.diagnostics import Evidence, PerceptionGain
+from deepval.diagnostics import PerceptionGain
 from deepval.errors import InputError
+from deepval.evidence import (
+    ApSwap,
+    Evidence,
+    Objective,
+    OricReleased,
+    OricReward,
+)
 from deepval.judging.allowances import LEVELS
 from deepval.judging.tie_expectations import inclusion
-from deepval.perception.reported.ap_swap import (
-    CONTEXT,
-    GradedFrames,
-    ap_swap,
-    context_sample,
-    contextual_gains,
-    released_gains,
-)
 from deepval.tables.values import quota
 
 TIE = 1e-9
@@ -212,16 +210,6 @@ class SignedCdf(Transform):
         return labels
 
 
-class Objective(ABC):
-    """The value of escalating an input, by some measure; a frozen dataclass whose
-    fields are its settings.
-    """
-
-    @abstractmethod
-    def values(self, evidence: Evidence) -> InputFloats:
-        """The objective of each input of the evidence's table."""
-
-
 @dataclass(frozen=True)
 class DecisionValue(Objective):
     """V = loss(cheap) - loss(full) of the downstream system."""
@@ -245,97 +233,6 @@ class Gain(Objective):
     def values(self, evidence: Evidence) -> InputFloats:
         """The gain, positive where the full mode perceives better."""
         return PerceptionGain(self.loss).scores(evidence)
-
-
-class RoutingObjective(Objective):
-    """An objective whose value for an input depends on many frames; the build computes
-    it from the units of a role.
-    """
-
-    column: ClassVar[str]
-
-    @abstractmethod
-    def frame_values(
-        self, weak: GradedFrames, strong: GradedFrames
-    ) -> Float[np.ndarray, "time"]:
-        """The objective of each frame, from both modes' detections in all frames, each
-        marked right or wrong.
-        """
-
-    def values(self, evidence: Evidence) -> InputFloats:
-        """The values in the cell's evidence."""
-        return evidence.column(self.column).copy()
-
-
-@dataclass(frozen=True)
-class OricReward(RoutingObjective):
-    """ORIC's offloading reward: gain in contextual mAP@0.5, 101-point, among one seeded
-    sample of weak frames.
-    """
-
-    column: ClassVar[str] = "oric_reward"
-    threshold: float = 0.10
-    context: int = CONTEXT
-    seed: int = 0
-
-    def frame_values(
-        self, weak: GradedFrames, strong: GradedFrames
-    ) -> Float[np.ndarray, "time"]:
-        """(n + 1) x the change in mAP; 0 where there is nothing to find."""
-        rng = np.random.default_rng(self.seed)
-        context = context_sample(len(weak.objects), rng=rng, size=self.context)
-        return contextual_gains(
-            weak.above(self.threshold), strong.above(self.threshold), context=context
-        )
-
-
-@dataclass(frozen=True)
-class OricReleased(RoutingObjective):
-    """ORIC's reward as in its released code: interpolated AP, among weak frames drawn
-    separately for each frame.
-    """
-
-    column: ClassVar[str] = "oric_released"
-    threshold: float = 0.10
-    context: int = CONTEXT
-    seed: int = 0
-
-    def frame_values(
-        self, weak: GradedFrames, strong: GradedFrames
-    ) -> Float[np.ndarray, "time"]:
-        """(n + 1) x the change in mAP; 0 where there is nothing to find."""
-        rng = np.random.default_rng(self.seed)
-        return released_gains(
-            weak.above(self.threshold),
-            strong.above(self.threshold),
-            rng=rng,
-            size=self.context,
-        )
-
-
-@dataclass(frozen=True)
-class ApSwap(RoutingObjective):
-    """Budget-adaptive routing's objective: change in AP@0.5 over all fit frames, one
-    curve, all-point.
-    """
-
-    column: ClassVar[str] = "ap_swap"
-    threshold: float = 0.30
-
-    def frame_values(
-        self, weak: GradedFrames, strong: GradedFrames
-    ) -> Float[np.ndarray, "time"]:
-        """N x the change in AP when this frame alone is swapped."""
-        if not weak.objects.any():
-            raise InputError(
-                "AP-swap needs a reference object to find on the "
-                "fit units; there is none."
-            )
-        return ap_swap(weak.above(self.threshold), strong.above(self.threshold))
-
-
-ROUTING: tuple[RoutingObjective, ...] = (OricReward(), ApSwap(), OricReleased())
-"""Objectives that the build of a cell computes from many frames at once."""
 
 
 @dataclass(frozen=True)

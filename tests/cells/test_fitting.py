@@ -42,9 +42,10 @@ from deepval.cells.fitting import (
 from deepval.cells.folder import read_cell
 from deepval.cells.view_files import read_views
 from deepval.errors import InputError, InputWarning
+from deepval.evidence import ROUTING, RoutingObjective
 from deepval.features import Sight
 from deepval.files.canonical import digest_of
-from deepval.fit_targets import ROUTING, TARGETS, RoutingObjective, labels
+from deepval.fit_targets import TARGETS, labels
 from deepval.judging.cases import judge
 from deepval.perception.reported.ap_swap import graded_frames, join_units
 from deepval.perception.reported.losses import (

@@ -9,7 +9,7 @@ import numpy as np
 
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.diagnostics import Evidence
+from deepval.evidence import Evidence
 from deepval.protocol.tracks import read_track
 from deepval.tables.split import Split
 from worlds import table_of

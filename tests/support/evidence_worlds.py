@@ -10,7 +10,7 @@ import numpy as np
 
 from deepval.cells.build import built
 from deepval.cells.spec import Material, ModeSpec, specs
-from deepval.diagnostics import Evidence
+from deepval.evidence import Evidence
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.tables.keys import positions
 from deepval.tables.split import Split

@@ -19,7 +19,7 @@ from deepval.allocators import RECIPES, RowRecipe
 from deepval.allocators.models import Learner, Linear
 from deepval.allocators.models.model import Standard
 from deepval.cells.folder import BuiltCell
-from deepval.diagnostics import Evidence
+from deepval.evidence import Evidence
 from deepval.features import Sight
 from deepval.features.views import CheapMode, View
 from deepval.files.canonical import Manifest

@@ -7,7 +7,6 @@ from threadpoolctl import threadpool_limits
 from commands import PYTHON, run_process
 from deepval.allocators.models import Boosting
 from deepval.diagnostics import (
-    Evidence,
     MultiMetric,
     PerceptionGain,
     ReferenceCriticality,
@@ -15,6 +14,7 @@ from deepval.diagnostics import (
     unit_folds,
 )
 from deepval.errors import InputError
+from deepval.evidence import Evidence
 from deepval.perception.reported.detections import NEVER_RUN
 from deepval.systems import SYSTEMS
 from driving import detections, objects, scene, truth

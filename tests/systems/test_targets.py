@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
+from deepval.evidence import OricReward
 from deepval.fit_targets import (
     TARGETS,
     Binary,
     Cdf,
     Identity,
-    OricReward,
     Rank,
     SignedCdf,
     arbiter,

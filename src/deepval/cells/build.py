@@ -27,10 +27,9 @@ from deepval.cells.stored_parts import (
 )
 from deepval.cells.unit import scored_outcomes, shared_part, unit_parts, units_in_memory
 from deepval.cells.view_files import picture_files, view_files
-from deepval.diagnostics import role_column
 from deepval.errors import InputError
+from deepval.evidence import ROUTING, role_column
 from deepval.features.views import CheapMode, View
-from deepval.fit_targets import ROUTING
 from deepval.perception.reported.ap_swap import join_units
 from deepval.perception.reported.detections import (
     Calibration,

@@ -31,11 +31,12 @@ from deepval.arrays import Float, Int, Shaped
 from deepval.cells.folder import BuiltCell
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
 from deepval.errors import InputError, InputWarning, NothingToLearnError, suggestion
+from deepval.evidence import RoutingObjective
 from deepval.features import Sight
 from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
 from deepval.files.reading import check_form
-from deepval.fit_targets import TARGETS, RoutingObjective, labels
+from deepval.fit_targets import TARGETS, labels
 from deepval.judging.cases import ScoredInputs
 from deepval.planners.controllers import Rule
 from deepval.progress import Watch, unwatched

@@ -23,8 +23,8 @@ from deepval.cells.build import Cell
 from deepval.cells.explorer import frames_file
 from deepval.cells.spec import CellSpec
 from deepval.cells.view_files import output_files, read_outputs, read_views
-from deepval.diagnostics import Evidence
 from deepval.errors import InputError
+from deepval.evidence import Evidence
 from deepval.features.views import View
 from deepval.files import reading
 from deepval.files.canonical import (

@@ -17,7 +17,8 @@ from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.fit_targets import TARGETS, Gain, RoutingObjective
+from deepval.evidence import RoutingObjective
+from deepval.fit_targets import TARGETS, Gain
 from deepval.judging.allowances import Selection
 from deepval.judging.cases import judge, shared_seeds
 from deepval.judging.pairs import ComparisonRow

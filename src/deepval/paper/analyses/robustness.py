@@ -20,8 +20,9 @@ import numpy as np
 
 from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_data, variant_tables
-from deepval.diagnostics import DIAGNOSTICS, Evidence
+from deepval.diagnostics import DIAGNOSTICS
 from deepval.errors import InputError, is_of_machine
+from deepval.evidence import Evidence
 from deepval.judging.allocators import all_policies, policy_of
 from deepval.judging.allowances import Selection, allowance
 from deepval.judging.bootstrap import Bootstrap
