@@ -192,15 +192,6 @@ def _per_unit(
     return tables.reshape(-1, blocks, units)
 
 
-def at_least(
-    score: InputFloats, edges: Float[np.ndarray, "edge"], unit: InputInts, *, units: int
-) -> Float[np.ndarray, "edge unit"]:
-    """Number of scores of every unit that are at least each edge; edges descend."""
-    key = _edges_above(score, edges) * np.int64(units) + unit
-    (number,) = _per_unit(key, (), blocks=len(edges) + 1, units=units)
-    return np.cumsum(number, axis=0)[:-1]
-
-
 def _abreast(
     draws: int, bounds: int, dtype: type
 ) -> Float[np.ndarray, "draw padded_bound"]:
