@@ -139,15 +139,27 @@ def paired_shares(totals: Totals, gain: PerResample, other: PerResample) -> PerR
 
 
 def compare(
-    totals: Totals, gain: ResampleRows, other: ResampleRows
+    totals: Totals,
+    gain: ResampleRows,
+    other: ResampleRows,
+    *,
+    with_second: bool = True,
 ) -> list[Comparison]:
-    """Comparisons of gains with other gains, row by row."""
+    """Comparisons of gains with other gains, row by row.
+
+    Args:
+        totals: The resamples.
+        gain: The gains.
+        other: What they are compared with.
+        with_second: Whether to add second opinions and spreads.
+    """
     difference = paired_difference(totals, gain, other)
     share, loss = samples_of_draws(totals, difference)
     # The scale of rounding errors is 1 for shares.
     loss_scale = float(totals.sum_of_sizes[0])
-    shares = figures(totals, difference.share[:, 0], share, 1.0)
-    losses = figures(totals, difference.loss[:, 0], loss, loss_scale)
+    kind = figures if with_second else plain_figures
+    shares = kind(totals, difference.share[:, 0], share, 1.0)
+    losses = kind(totals, difference.loss[:, 0], loss, loss_scale)
     dropped = _dropped(share).tolist()
     return list(map(Comparison, shares, losses, dropped))
 
@@ -157,10 +169,18 @@ def compare_one(totals: Totals, gain: PerResample, other: PerResample) -> Compar
     return compare(totals, gain[None], other[None])[0]
 
 
+def plain_figures(
+    totals: Totals, values: PerRow, samples: DrawRows, scale: float
+) -> list[Figure]:
+    """Figures with their intervals; arguments are those of `figures`."""
+    own = intervals_over(samples, totals.draws, scale=scale)
+    return list(map(Figure, _known(values), own))
+
+
 def figures(
     totals: Totals, values: PerRow, samples: DrawRows, scale: float
 ) -> list[Figure]:
-    """Figures with their intervals.
+    """Figures with their intervals, second opinions and spreads.
 
     Args:
         totals: The resamples.

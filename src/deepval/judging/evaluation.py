@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, get_args
 
 from deepval import checks
@@ -239,7 +239,6 @@ def evaluate(
     contests = _contests(bootstrap, judged_scores, stated, [*tables, *fixed])
 
     # What follows adds to the rows and changes none of them.
-    is_estimated = judged_on.estimated is not None
     diagnostics = [one.name for one in judged_scores if one.kind == "diagnostic"]
     kept = None
     if keep is not None or at_least is not None:
@@ -253,15 +252,6 @@ def evaluate(
             own=own_names,
             never=diagnostics,
         )
-    additions = additions_of(
-        bootstrap,
-        contests,
-        own=own_names,
-        diagnostics=diagnostics,
-        at_once=at_once,
-        is_estimated=is_estimated,
-    )
-    rows = rows_of(bootstrap, contests, additions)
     sliced: list[Row] = []
     for column in columns:
         sliced += _sliced(bootstrap, judged_scores, stated, column)
@@ -285,26 +275,20 @@ def evaluate(
         warnings.warn(InputWarning(note), stacklevel=2)
 
     rankings = _rankings(contests)
-    contenders = contenders_of(rows, contests)
-    return Result(
+    result = Result(
         provenance=_provenance(bootstrap, judged_scores, stated, calibrated_on, units),
         setting=setting(judged_on),
-        comparisons=number_of_verdicts((*rows, *sliced)),
+        comparisons=0,
         half_widths=half_widths(contests),
-        rows=rows,
-        answers=additions.told.answers,
-        effect=additions.told.effect,
+        rows=(),
         keep=kept,
         slices=tuple(sliced),
-        gaps=gaps(bootstrap, contests, caps),
         streams=tuple(one.row for one in streamed if isinstance(one.row, Stream)),
         thresholds=find_thresholds() if with_thresholds else (),
-        units=unit_parts(bootstrap, contests),
         curves=_curves(bootstrap, rankings, points),
         ladder=_ladder(judged_on, stated),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, rankable),
-        samples=samples_of(bootstrap, contenders, streamed),
         fresh=Fresh(
             bootstrap,
             tuple(rankings),
@@ -315,6 +299,34 @@ def evaluate(
             diagnostics=tuple(diagnostics),
         ),
     )
+
+    # Everything is judged by now. What only describes it would take half as long again,
+    # so it is computed when it is read. These functions do not refer to the result: it
+    # would refer to itself, and its memory would be freed late.
+    additions = cache(
+        partial(
+            additions_of,
+            bootstrap,
+            contests,
+            own=own_names,
+            diagnostics=diagnostics,
+            at_once=at_once,
+            is_estimated=judged_on.estimated is not None,
+        )
+    )
+    rows = cache(lambda: rows_of(bootstrap, contests, additions()))
+    result.postpone(
+        comparisons=lambda: number_of_verdicts((*rows(), *sliced)),
+        rows=rows,
+        answers=lambda: additions().told.answers,
+        effect=lambda: additions().told.effect,
+        gaps=partial(gaps, bootstrap, contests, caps),
+        units=partial(unit_parts, bootstrap, contests),
+        samples=lambda: samples_of(
+            bootstrap, contenders_of(rows(), contests), streamed
+        ),
+    )
+    return result
 
 
 def _contests(

@@ -279,8 +279,10 @@ def _figures(
     ndgs = _ndgs(bootstrap, gain, prize)
     # Paired: both gains of a difference come from the same resample.
     with_random = compare(bootstrap, gain, chance)
-    with_never = compare(bootstrap, gain, np.zeros_like(gain))
-    with_always = compare(bootstrap, gain, always)
+    # Rows show a second opinion on the difference with chance alone.
+    never = np.zeros_like(gain)
+    with_never = compare(bootstrap, gain, never, with_second=False)
+    with_always = compare(bootstrap, gain, always, with_second=False)
 
     figures = {}
     for row, name in enumerate(names):
