@@ -9,7 +9,7 @@ is undefined, because the loss is not positive, it rests on the difference itsel
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -40,8 +40,7 @@ NEARLY_ZERO = 0.1
 """A loss below this part of the sum of absolute decision values takes no shares."""
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A figure of the sample with two intervals over units.
 
     Attributes:
@@ -64,8 +63,7 @@ class Figure:
         return estimate(self.value, self.interval)
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A policy against another one, paired in every resample.
 
     Attributes:
@@ -113,7 +111,7 @@ def paired_difference(
 def paired_loss(
     totals: Totals, gain: ResampleRows, other: ResampleRows
 ) -> ResampleRows:
-    """The same in units of the loss alone."""
+    """The difference of two gains in units of the loss; rounding errors count as 0."""
     loss = gain - other
     # Two policies that choose the same inputs may add them in another order.
     loss[np.abs(loss) <= ROUNDING * totals.sum_of_sizes] = 0.0

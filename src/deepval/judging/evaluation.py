@@ -6,8 +6,10 @@ This module only composes, from top to bottom:
     bootstrap           units -> resamples, shared by all policies
     allowances          budgets -> what may be spent on this table
     contests            every policy under every allowance: gains, figures, verdicts
-    extras              what a row does not need: units, gaps, streams, notes
-    result              all of it as flat rows with sentences
+    asked for           floors, groups, streams, thresholds, curves
+    notes               likely mistakes, as warnings
+    result              computes what describes the rows when it is read: flat rows with
+                        sentences, answers, gaps, units, samples
 """
 
 from __future__ import annotations
@@ -229,6 +231,7 @@ def evaluate(
     bootstrap = Bootstrap.of(judged_on, drawn, watch=watch)
     judged_budgets = budget_list(budgets, judged_on)
     stated = [allowance_on(budget, judged_on) for budget in judged_budgets]
+    # Where missing costs are listed, an allocator without one has a row that says so.
     free: list[str] = []
     if missing_costs == "error":
         stated, free = free_of_charge(aligned, stated)
@@ -240,11 +243,11 @@ def evaluate(
 
     # What follows adds to the rows and changes none of them.
     diagnostics = [one.name for one in judged_scores if one.kind == "diagnostic"]
-    kept = None
+    cheapest = None
     if keep is not None or at_least is not None:
         from deepval.judging.answers.as_good import as_good
 
-        kept = as_good(
+        cheapest = as_good(
             bootstrap,
             contests,
             (keep, at_least),
@@ -281,7 +284,7 @@ def evaluate(
         comparisons=0,
         half_widths=half_widths(contests),
         rows=(),
-        keep=kept,
+        keep=cheapest,
         slices=tuple(sliced),
         streams=tuple(one.row for one in streamed if isinstance(one.row, Stream)),
         thresholds=find_thresholds() if with_thresholds else (),
@@ -365,6 +368,7 @@ def _sliced(
         )
         own = [one.keep(members) for one in scores]
         contests = _contests(part, own, stated)
+        # Answers and units are about all inputs; a group has figures and verdicts.
         rows += rows_of(part, contests, Additions(), label=label)
     return rows
 
