@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from scipy import stats
 
 import deepval
-from deepval.judging.extras.units import break_even_units, jackknife, units_for
+from deepval.judging.extras.units import break_even_units, jackknife
 from deepval.results import Result
 from worlds import quietly, table_of
 
@@ -28,14 +28,6 @@ def test_the_next_unit_by_counting():
     assert sum(last < min(seen) for *seen, last in orders) / len(orders) == 1 / (4 + 1)
     inside = sum(min(seen) < last < max(seen) for *seen, last in orders) / len(orders)
     assert pytest.approx(inside) == 1 - 2 / (4 + 1)
-
-
-def test_units_that_95_percent_needs():
-    assert units_for() == 39  # 38 / 40
-    assert units_for(sides=1) == 19  # 19 / 20
-    for sides in (1, 2):
-        enough = units_for(sides=sides)
-        assert 1 - sides / (enough + 1) >= 0.95 - 1e-12 > 1 - sides / enough
 
 
 def test_break_even_unit():

@@ -15,7 +15,6 @@ from deepval.errors import InputError
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.draws import make_draws
 from deepval.judging.extras.optimality import (
-    is_optimal_ranking,
     oracle_curve,
     oracle_gain,
     ranking_violation,
@@ -107,7 +106,6 @@ def assert_violation_is_right(score: np.ndarray, values: np.ndarray) -> bool:
     """
     lack = shortfalls(score.tolist(), values.tolist())
     found = ranking_violation(score, values)
-    assert is_optimal_ranking(score, values) == (found is None)
     if found is None:
         assert not any(lack)
         return False
@@ -276,13 +274,13 @@ def test_abstention_against_every_budget(rows):
 @given(SMALL)
 def test_the_decision_value_is_optimal_at_every_budget_iff_harm_is_abstained_on(rows):
     _, values, abstained = columns_of(rows)
-    assert is_optimal_ranking(values, values)
-    assert is_optimal_ranking(values, values, values < 0)
-    assert is_optimal_ranking(values, values, values <= 0), (
-        "zeros may be abstained on or not"
-    )
+    assert ranking_violation(values, values) is None
+    assert ranking_violation(values, values, values < 0) is None
+    # Zeros may be abstained on or not.
+    assert ranking_violation(values, values, values <= 0) is None
     exact = not abstained[values > 0].any() and abstained[values < 0].all()
-    assert is_optimal_ranking(values, values, abstained) == exact
+    is_optimal = ranking_violation(values, values, abstained) is None
+    assert is_optimal == exact
 
 
 @given(SMALL, st.sampled_from([0.5, 2.0, 8.0]))

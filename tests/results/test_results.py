@@ -108,6 +108,37 @@ def test_a_result_survives_its_file(tmp_path):
     assert loaded.samples is None
 
 
+def test_a_result_is_whole_however_it_is_first_read():
+    one = everything()
+    assert one.rows
+    twins = [
+        everything(),
+        pickle.loads(pickle.dumps(everything())),
+        copy.copy(everything()),
+        copy.deepcopy(everything()),
+        dataclasses.replace(everything(), warnings=one.warnings),
+    ]
+    for twin in twins:
+        assert twin == one
+        assert twin.to_json() == one.to_json()
+        assert twin.samples is not None
+        assert one.samples is not None
+        assert np.array_equal(twin.samples.gain, one.samples.gain, equal_nan=True)
+
+
+def test_scores_that_change_after_the_judgement_change_no_result():
+    rng = np.random.default_rng(2)
+    table = random_table(rng, inputs=60, units=6)
+    score = table.decision_values + rng.normal(size=60)
+    expected = judge(table, {"mine": score}, [0.2], thresholds=True).to_json()
+    result = judge(table, {"mine": score}, [0.2])
+    result_with_thresholds = judge(table, {"mine": score}, [0.2], thresholds=True)
+    threshold = result_with_thresholds.threshold("mine")
+    score[:] = rng.normal(size=60)
+    assert result_with_thresholds.to_json() == expected
+    assert result.threshold("mine") == threshold
+
+
 def test_results_saved_before_rows_named_their_yardsticks_are_read_and_shown(tmp_path):
     content = json.loads(everything().to_json())
     for part, names in (

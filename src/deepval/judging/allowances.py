@@ -248,16 +248,15 @@ class Allowance:
 
     @property
     def uniform_from(self) -> float:
-        """Smallest alpha at which running the full mode alone on every input fits:
-        (C_f - C_c)/C_f.
+        """Smallest alpha at which running the full mode alone on every input fits.
+
+        C_f <= C_c + alpha*C_f, so alpha >= (C_f - C_c)/C_f.
         """
         return (self.full - self.cheap) / self.full
 
     @property
     def uniform_fits(self) -> bool:
-        """Whether running the full mode alone on every input fits: alpha >= (C_f -
-        C_c)/C_f, up to the last digits.
-        """
+        """Whether running the full mode alone on every input fits."""
         return self.budget.alpha >= self.uniform_from * (1 - LAST_DIGITS)
 
     @property
@@ -301,7 +300,9 @@ class Allowance:
         return self.cost_of(allocator)
 
     def prices_on(self, table: ValueTable) -> ModeFloats:
-        """The same for each input of any table and under any budget."""
+        """Cost of each mode on top of the cheap pass, for each input of any table and
+        under any budget.
+        """
         if self.per_input:
             return self.prices(table)
         if not self.is_measured:
@@ -355,6 +356,7 @@ class Allowance:
         """Number of inputs that may be escalated in every draw of units."""
         if self.spent is None:
             return self.slots(inputs, cost)
+        # What buys exactly 3 escalations must not buy 2 because of the last digits.
         affordable = np.floor(counts @ self.spent / self.per_escalation + 1e-9)
         return np.minimum(affordable, inputs).astype(np.int64)
 

@@ -30,6 +30,8 @@ LEAVE_OUT_UP_TO = 100
 class Totals:
     """Totals of every resample: what differences of gains are measured by.
 
+    A class of their own, because a saved result has these and no sums by unit.
+
     Attributes:
         unit_ids: Ids of the units.
         draws: The draws of units.
@@ -166,6 +168,7 @@ class Bootstrap(Totals):
             cheap_loss=counts @ sums.cheap_loss,
             full_gain=counts @ sums.full_gain,
             full_benefit=counts @ sums.full_benefit,
+            # A unit that is left out of the sample has sums all the same.
             effective_units=effective_number(counts[0] * sums.full_benefit),
             modes=modes,
             by_unit=sums,
@@ -182,13 +185,17 @@ class Bootstrap(Totals):
         units = len(self.unit_ids)
         # The unit stays in the table and occurs in no resample, so scores and sums by
         # unit serve as they are.
-        padded = np.insert(self._fewer.counts, unit, 0.0, axis=1)
+        padded = np.insert(self._draws_of_the_others.counts, unit, 0.0, axis=1)
         sample = 1.0 - np.eye(units)[unit]
         return Bootstrap.of_sums(
             self.unit_ids,
             self.modes,
             self.by_unit,
-            Draws(padded, self._fewer.weights, self._fewer.seed),
+            Draws(
+                padded,
+                self._draws_of_the_others.weights,
+                self._draws_of_the_others.seed,
+            ),
             np.vstack([sample, padded]),
             rows=self.rows,
             has_rewards=self.has_rewards,
@@ -197,7 +204,7 @@ class Bootstrap(Totals):
         )
 
     @cached_property
-    def _fewer(self) -> Draws:
+    def _draws_of_the_others(self) -> Draws:
         """As many draws of one unit less: the same whichever unit is left out."""
         # New draws, because in those of all units this one takes a part of every draw.
         number = len(self.draws)

@@ -9,7 +9,7 @@ is undefined, because the loss is not positive, it rests on the difference itsel
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -40,8 +40,7 @@ NEARLY_ZERO = 0.1
 """A loss below this part of the sum of absolute decision values takes no shares."""
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A figure of the sample with two intervals over units.
 
     Attributes:
@@ -64,8 +63,7 @@ class Figure:
         return estimate(self.value, self.interval)
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A policy against another one, paired in every resample.
 
     Attributes:
@@ -113,7 +111,7 @@ def paired_difference(
 def paired_loss(
     totals: Totals, gain: ResampleRows, other: ResampleRows
 ) -> ResampleRows:
-    """The same in units of the loss alone."""
+    """The difference of two gains in units of the loss; rounding errors count as 0."""
     loss = gain - other
     # Two policies that choose the same inputs may add them in another order.
     loss[np.abs(loss) <= ROUNDING * totals.sum_of_sizes] = 0.0
@@ -139,15 +137,27 @@ def paired_shares(totals: Totals, gain: PerResample, other: PerResample) -> PerR
 
 
 def compare(
-    totals: Totals, gain: ResampleRows, other: ResampleRows
+    totals: Totals,
+    gain: ResampleRows,
+    other: ResampleRows,
+    *,
+    with_second: bool = True,
 ) -> list[Comparison]:
-    """Comparisons of gains with other gains, row by row."""
+    """Comparisons of gains with other gains, row by row.
+
+    Args:
+        totals: The resamples.
+        gain: The gains.
+        other: What they are compared with.
+        with_second: Whether to add second opinions and spreads.
+    """
     difference = paired_difference(totals, gain, other)
     share, loss = samples_of_draws(totals, difference)
     # The scale of rounding errors is 1 for shares.
     loss_scale = float(totals.sum_of_sizes[0])
-    shares = figures(totals, difference.share[:, 0], share, 1.0)
-    losses = figures(totals, difference.loss[:, 0], loss, loss_scale)
+    kind = figures if with_second else plain_figures
+    shares = kind(totals, difference.share[:, 0], share, 1.0)
+    losses = kind(totals, difference.loss[:, 0], loss, loss_scale)
     dropped = _dropped(share).tolist()
     return list(map(Comparison, shares, losses, dropped))
 
@@ -157,10 +167,18 @@ def compare_one(totals: Totals, gain: PerResample, other: PerResample) -> Compar
     return compare(totals, gain[None], other[None])[0]
 
 
+def plain_figures(
+    totals: Totals, values: PerRow, samples: DrawRows, scale: float
+) -> list[Figure]:
+    """Figures with their intervals; arguments are those of `figures`."""
+    own = intervals_over(samples, totals.draws, scale=scale)
+    return list(map(Figure, _known(values), own))
+
+
 def figures(
     totals: Totals, values: PerRow, samples: DrawRows, scale: float
 ) -> list[Figure]:
-    """Figures with their intervals.
+    """Figures with their intervals, second opinions and spreads.
 
     Args:
         totals: The resamples.

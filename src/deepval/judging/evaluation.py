@@ -6,15 +6,17 @@ This module only composes, from top to bottom:
     bootstrap           units -> resamples, shared by all policies
     allowances          budgets -> what may be spent on this table
     contests            every policy under every allowance: gains, figures, verdicts
-    extras              what a row does not need: units, gaps, streams, notes
-    result              all of it as flat rows with sentences
+    asked for           floors, groups, streams, thresholds, curves
+    notes               likely mistakes, as warnings
+    result              computes what describes the rows when it is read: flat rows with
+                        sentences, answers, gaps, units, samples
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, get_args
 
 from deepval import checks
@@ -229,6 +231,7 @@ def evaluate(
     bootstrap = Bootstrap.of(judged_on, drawn, watch=watch)
     judged_budgets = budget_list(budgets, judged_on)
     stated = [allowance_on(budget, judged_on) for budget in judged_budgets]
+    # Where missing costs are listed, an allocator without one has a row that says so.
     free: list[str] = []
     if missing_costs == "error":
         stated, free = free_of_charge(aligned, stated)
@@ -239,13 +242,12 @@ def evaluate(
     contests = _contests(bootstrap, judged_scores, stated, [*tables, *fixed])
 
     # What follows adds to the rows and changes none of them.
-    is_estimated = judged_on.estimated is not None
     diagnostics = [one.name for one in judged_scores if one.kind == "diagnostic"]
-    kept = None
+    cheapest = None
     if keep is not None or at_least is not None:
         from deepval.judging.answers.as_good import as_good
 
-        kept = as_good(
+        cheapest = as_good(
             bootstrap,
             contests,
             (keep, at_least),
@@ -253,15 +255,6 @@ def evaluate(
             own=own_names,
             never=diagnostics,
         )
-    additions = additions_of(
-        bootstrap,
-        contests,
-        own=own_names,
-        diagnostics=diagnostics,
-        at_once=at_once,
-        is_estimated=is_estimated,
-    )
-    rows = rows_of(bootstrap, contests, additions)
     sliced: list[Row] = []
     for column in columns:
         sliced += _sliced(bootstrap, judged_scores, stated, column)
@@ -285,26 +278,20 @@ def evaluate(
         warnings.warn(InputWarning(note), stacklevel=2)
 
     rankings = _rankings(contests)
-    contenders = contenders_of(rows, contests)
-    return Result(
+    result = Result(
         provenance=_provenance(bootstrap, judged_scores, stated, calibrated_on, units),
         setting=setting(judged_on),
-        comparisons=number_of_verdicts((*rows, *sliced)),
+        comparisons=0,
         half_widths=half_widths(contests),
-        rows=rows,
-        answers=additions.told.answers,
-        effect=additions.told.effect,
-        keep=kept,
+        rows=(),
+        keep=cheapest,
         slices=tuple(sliced),
-        gaps=gaps(bootstrap, contests, caps),
         streams=tuple(one.row for one in streamed if isinstance(one.row, Stream)),
         thresholds=find_thresholds() if with_thresholds else (),
-        units=unit_parts(bootstrap, contests),
         curves=_curves(bootstrap, rankings, points),
         ladder=_ladder(judged_on, stated),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, rankable),
-        samples=samples_of(bootstrap, contenders, streamed),
         fresh=Fresh(
             bootstrap,
             tuple(rankings),
@@ -315,6 +302,34 @@ def evaluate(
             diagnostics=tuple(diagnostics),
         ),
     )
+
+    # Everything is judged by now. What only describes it would take half as long again,
+    # so it is computed when it is read. These functions do not refer to the result: it
+    # would refer to itself, and its memory would be freed late.
+    additions = cache(
+        partial(
+            additions_of,
+            bootstrap,
+            contests,
+            own=own_names,
+            diagnostics=diagnostics,
+            at_once=at_once,
+            is_estimated=judged_on.estimated is not None,
+        )
+    )
+    rows = cache(lambda: rows_of(bootstrap, contests, additions()))
+    result.postpone(
+        comparisons=lambda: number_of_verdicts((*rows(), *sliced)),
+        rows=rows,
+        answers=lambda: additions().told.answers,
+        effect=lambda: additions().told.effect,
+        gaps=partial(gaps, bootstrap, contests, caps),
+        units=partial(unit_parts, bootstrap, contests),
+        samples=lambda: samples_of(
+            bootstrap, contenders_of(rows(), contests), streamed
+        ),
+    )
+    return result
 
 
 def _contests(
@@ -353,6 +368,7 @@ def _sliced(
         )
         own = [one.keep(members) for one in scores]
         contests = _contests(part, own, stated)
+        # Answers and units are about all inputs; a group has figures and verdicts.
         rows += rows_of(part, contests, Additions(), label=label)
     return rows
 

@@ -226,12 +226,14 @@ def _contest(
             gains[name] = outcome.gains
     references = {name: policy.references for name, (policy, _) in entrants.items()}
     compared = list(gains)
-    brief: list[str] = []
+    without_intervals: list[str] = []
     if not with_intervals:
         compared = [name for name in gains if entrants[name][0].is_reference]
-        brief = [name for name in gains if name not in compared]
+        without_intervals = [name for name in gains if name not in compared]
     figures = _figures(bootstrap, allowance, compared, gains, references)
-    figures |= _point_figures(bootstrap, allowance, brief, gains, references)
+    figures |= _point_figures(
+        bootstrap, allowance, without_intervals, gains, references
+    )
 
     entries = []
     for name, (policy, outcome) in entrants.items():
@@ -279,8 +281,10 @@ def _figures(
     ndgs = _ndgs(bootstrap, gain, prize)
     # Paired: both gains of a difference come from the same resample.
     with_random = compare(bootstrap, gain, chance)
-    with_never = compare(bootstrap, gain, np.zeros_like(gain))
-    with_always = compare(bootstrap, gain, always)
+    # Rows show a second opinion on the difference with chance alone.
+    never = np.zeros_like(gain)
+    with_never = compare(bootstrap, gain, never, with_second=False)
+    with_always = compare(bootstrap, gain, always, with_second=False)
 
     figures = {}
     for row, name in enumerate(names):
@@ -372,12 +376,14 @@ def _figures_of(
 def _ndgs(bootstrap: Bootstrap, gain: ResampleRows, prize: ResampleRows) -> list[Ndg]:
     """The nDG of every policy, with its interval and its range without one unit."""
     samples = ndg(gain, prize)
-    has_prize = (prize[:, :1] > 0) & bootstrap.has_intervals
+    # Where the oracle gains nothing in the sample, no draw could be used: none counts
+    # as dropped.
+    has_interval = (prize[:, :1] > 0) & bootstrap.has_intervals
     is_used = has_large_prize(bootstrap, prize) & bootstrap.has_intervals
     drawn = np.where(is_used, samples[:, bootstrap.drawn], np.nan)
     bounds = percentiles(drawn, bootstrap.draws)
     without_units = _without_units(bootstrap, samples[:, bootstrap.left_out])
-    is_dropped = ~is_used & has_prize
+    is_dropped = ~is_used & has_interval
     draws_dropped = np.count_nonzero(is_dropped, axis=1).tolist()
     weight_dropped = bootstrap.draws.probabilities(is_dropped).tolist()
     # A quotient has no rounding error around 0 that could be removed.

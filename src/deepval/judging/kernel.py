@@ -192,15 +192,6 @@ def _per_unit(
     return tables.reshape(-1, blocks, units)
 
 
-def at_least(
-    score: InputFloats, edges: Float[np.ndarray, "edge"], unit: InputInts, *, units: int
-) -> Float[np.ndarray, "edge unit"]:
-    """Number of scores of every unit that are at least each edge; edges descend."""
-    key = _edges_above(score, edges) * np.int64(units) + unit
-    (number,) = _per_unit(key, (), blocks=len(edges) + 1, units=units)
-    return np.cumsum(number, axis=0)[:-1]
-
-
 def _abreast(
     draws: int, bounds: int, dtype: type
 ) -> Float[np.ndarray, "draw padded_bound"]:
@@ -600,11 +591,12 @@ def _block_sums(
         np.einsum(
             "du,dbqu->dbq",
             drawn.counts[part],
-            blocks.upto[:, 1:].take(at[part], axis=0),
+            blocks.upto[:, 1:].take(at[part], axis=0),  # 0 is the number of rows
             out=sums[part],
         )
+    # With more slots than rows, the cut lies behind the last block.
     kind = np.append(blocks.kind, NO_CUT).take(at)
-    # The slots end with a whole block, or there are more slots than rows.
+    # Slots that end with a whole block take no part of the next one.
     kind[left <= 0] = NO_CUT
     by_cut = sums.reshape(draws * budgets, -1)
     draw = np.repeat(np.arange(draws), budgets)

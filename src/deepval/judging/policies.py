@@ -429,6 +429,7 @@ class Ranking(Buyer):
         tied = dict(zip(filled, self.highest.tied_shares(filled), strict=True))
         outcomes = []
         for index, allowance in enumerate(allowances):
+            # None where no slot is filled, or where a purse limits the selection.
             tied_share = tied.get(slots[index] or 0)
             if allowance.per_input:
                 tied_share = self._tied_cost(bootstrap, allowance, own_costs[index])
@@ -445,6 +446,7 @@ class Ranking(Buyer):
     def sums_of_slots(self, bootstrap: Bootstrap, slots: Slots) -> BudgetSums:
         """Gain, benefit and number of the inputs that fill the slots."""
         sums = self.highest.sums(bootstrap.counts, slots)
+        # Ties are taken in proportion, so that the slots are filled whatever is tied.
         taken = np.minimum(slots, bootstrap.inputs[:, None])
         return np.concatenate([sums, taken[:, :, None]], axis=2)
 

@@ -262,13 +262,6 @@ def second_fields(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def bounds_columns(name: str, bounds: Interval | None) -> dict[str, Any]:
-    """The bounds of an interval as columns."""
-    if bounds is None:
-        return {f"{name}_lo": None, f"{name}_hi": None}
-    return {f"{name}_lo": bounds.low, f"{name}_hi": bounds.high}
-
-
 def half_widths(contests: Sequence[Contest]) -> tuple[HalfWidth, ...]:
     """The typical width under each budget; None where no row has an interval."""
     by_budget = []

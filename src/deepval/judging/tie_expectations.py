@@ -136,9 +136,7 @@ def _windows(score: InputFloats, ranks: Sequence[int]) -> list[_Window]:
     return windows
 
 
-def inclusion(
-    score: InputFloats, slots: int, order: InputInts | None = None
-) -> InputFloats:
+def inclusion(score: InputFloats, slots: int) -> InputFloats:
     """Probability that each input is among the `slots` highest scores, ties broken at
     random.
     """
@@ -146,7 +144,7 @@ def inclusion(
         return np.zeros(len(score))
     if slots >= len(score):
         return np.ones(len(score))
-    (cut,) = cuts(score, [slots], order)
+    (cut,) = cuts(score, [slots])
     return cut.chances(score, slots)
 
 

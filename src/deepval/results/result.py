@@ -8,10 +8,10 @@ day in a result: the same inputs give the same bytes.
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from deepval import checks
 from deepval.display import Printable, view
@@ -53,6 +53,12 @@ def share_of(part: float | None, whole: float | None) -> float | None:
     not positive.
     """
     return None if part is None or whole is None or not whole > 0 else part / whole
+
+
+class Later(NamedTuple):
+    """What stands for a part of a result until the part is first read."""
+
+    compute: Callable[[], Any]
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,6 +120,28 @@ class Result(Printable):
     picture: Picture | None = None
     samples: Samples | None = field(default=None, repr=False, compare=False)
     fresh: Any = field(default=None, repr=False, compare=False)
+
+    if not TYPE_CHECKING:  # the types of the parts are those of the fields
+
+        def __getattribute__(self, name: str) -> Any:
+            value = super().__getattribute__(name)
+            if isinstance(value, Later):
+                value = value.compute()
+                vars(self)[name] = value
+            return value
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Functions that compute parts cannot be pickled or copied, so the parts are.
+        return {
+            item.name: getattr(self, item.name) for item in dataclasses.fields(self)
+        }
+
+    def postpone(self, **parts: Callable[[], Any]) -> None:
+        """Compute these parts when they are first read: few are, in a loop over many
+        results.
+        """
+        for name, compute in parts.items():
+            vars(self)[name] = Later(compute)
 
     @property
     def choosers(self) -> tuple[Row, ...]:

@@ -432,7 +432,8 @@ def _from_array(table: ValueTable, name: str, source: Any) -> Scores:
     if array.ndim == 1:
         scores = columns.number_array(array, what, ids=table.input)
         _refuse_nan(scores, table.input, what)
-        return Scores(name, scores, covered)
+        # A copy: a result reads scores later, when the array may hold others.
+        return Scores(name, scores.copy(), covered)
     values = np.empty(array.shape)
     for number, mode in enumerate(modes):
         what_of_mode = f"{what} of mode {mode!r}"

@@ -86,15 +86,6 @@ def ranking_violation(
     )
 
 
-def is_optimal_ranking(
-    score: InputFloats, values: InputFloats, abstained: InputFlags | None = None
-) -> bool:
-    """Whether the score is optimal at every k <= K, or with abstention at every k
-    (`ranking_violation`).
-    """
-    return ranking_violation(score, values, abstained) is None
-
-
 def _with_empty_slots(
     score: InputFloats, values: InputFloats, abstained: InputFlags
 ) -> tuple[Rows, Rows]:

@@ -290,15 +290,6 @@ def break_even_units(differences: Float[np.ndarray, "row unit"]) -> list[float |
     return [known(own) for own in ratio.tolist()]
 
 
-def units_for(certainty: float = LEVEL, *, sides: int = 2) -> int:
-    """The smallest number of units whose range holds a new unit with this certainty.
-
-    Each of the units + 1 is equally likely to be the worst: the chance of that is 1 /
-    (units + 1), less with ties.
-    """
-    return math.ceil(sides / (1 - certainty) - 1e-9) - 1
-
-
 def jackknife_opinions(
     bootstrap: Bootstrap, contests: Sequence[Contest]
 ) -> dict[Judgement, Interval]:
