@@ -55,13 +55,11 @@ def evaluate(
     whole: Annotated[bool, Parameter(name="--all", group=options.OUTPUT)] = False,
     highlight: Annotated[str | None, Parameter(group=options.OUTPUT)] = None,
 ) -> None:
-    """What to run: an allocator, one fixed mode, or not settled.
-
-    An allocator is worth running if it gains more than the best choice that spends as
-    much without looking at the inputs. Without scores: whether the dearer mode helps,
-    and where. Intervals resample units. For a cell, losses, terms, costs and scores
-    come from its folder, and the test units are judged; all units if no scores were
-    fitted.
+    """An allocator is worth running if it gains more than the best choice that spends
+    as much without looking at the inputs. Without scores: whether the dearer mode
+    helps, and where. Intervals resample units. For a cell, losses, terms, costs and
+    scores come from its folder, and the test units are judged; all units if no scores
+    were fitted.
 
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml
     --out result.json
