@@ -101,8 +101,7 @@ def evaluate(
         note_unknown_fits,
         with_note,
     )
-    from deepval.report import FORMS
-    from deepval.report.pictures import check_highlight
+    from deepval.report.answers import check_highlight
     from deepval.tables.chunks import on_disk
 
     output_form = options.format_name(form, json=json, usual="text")
@@ -185,7 +184,11 @@ def evaluate(
     elif diagnosis is not None:
         content = result.to_dict() | {"diagnosis": plain(dict(diagnosis))}
         terminal.print_json(content)
+    elif output_form == "json":
+        terminal.write(result.to_json())
     else:
+        from deepval.report.forms import FORMS
+
         terminal.write(FORMS[output_form](result))
 
 
@@ -215,21 +218,26 @@ def _print(
     highlight: str | None,
 ) -> None:
     """The answer, or all tables; then what the data can show."""
-    from deepval.report import console
-    from deepval.report.answers import Typed
-    from deepval.report.tables.diagnosis import diagnosis_sentence, diagnosis_tables
+    from deepval.report.answers import Typed, render_answer
 
     look = terminal.look()
     if whole:
         terminal.print_notes(result.warnings)
+        from deepval.report import console
+
         terminal.write(console.render(result, **look))
     else:
         typed = Typed.of(result)
-        text = console.render_answer(result, **look, typed=typed, highlight=highlight)
+        text = render_answer(result, **look, typed=typed, highlight=highlight)
         terminal.write(text)
         # Only the tables have the notes, too.
         terminal.print_notes()
     if diagnosis is not None:
+        from deepval.report.tables.diagnosis import (
+            diagnosis_sentence,
+            diagnosis_tables,
+        )
+
         terminal.say(diagnosis_sentence(diagnosis))
         terminal.print_tables(list(diagnosis_tables(diagnosis)))
 

@@ -60,7 +60,7 @@ def report(
     )
     from deepval.files import reading
     from deepval.files.writing import check_writable, write_atomically
-    from deepval.report.pictures import check_highlight
+    from deepval.report.answers import check_highlight
     from deepval.report.text_tables import quantity
 
     files = files_by_cell(results, RESULT)

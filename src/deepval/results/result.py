@@ -20,7 +20,6 @@ from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
 from deepval.files.reading import check_file_form
 from deepval.files.writing import file_path, write_atomically
-from deepval.results.consistency import check_whole
 from deepval.results.facts import (
     Area,
     CallShare,
@@ -29,6 +28,7 @@ from deepval.results.facts import (
     HalfWidth,
     Inputs,
     Optimum,
+    Picture,
     Provenance,
     Recovery,
     Setting,
@@ -36,7 +36,6 @@ from deepval.results.facts import (
     Threshold,
     Unit,
 )
-from deepval.results.pictures import Picture
 from deepval.results.records import ALWAYS_MODE, Answer, BudgetKey, Effect, Keep, Row
 from deepval.results.samples import Samples, read_samples, samples_path
 
@@ -377,6 +376,9 @@ class Result(Printable):
                 "samples itself."
             )
         loaded = check_file_form(cls, parts, path, WHAT)
+        # A result that was just computed needs no such check.
+        from deepval.results.consistency import check_whole
+
         check_whole(loaded, path)
         samples = read_samples(
             samples_path(file),
