@@ -93,7 +93,6 @@ def evaluate(
     """
     import deepval
     from deepval.files.canonical import plain
-    from deepval.files.writing import check_writable
     from deepval.judging.cases import (
         head_of,
         heads_of,
@@ -111,6 +110,8 @@ def evaluate(
         draws, output_form, simultaneous=simultaneous, is_diagnosed=is_diagnosed
     )
     if out is not None:
+        from deepval.files.writing import check_writable
+
         check_writable(out)
 
     files = options.named_files(scores)

@@ -19,7 +19,6 @@ from deepval.errors import InputError, library, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
 from deepval.files.reading import check_file_form
-from deepval.files.writing import file_path, write_atomically
 from deepval.results.facts import (
     Area,
     CallShare,
@@ -286,6 +285,9 @@ class Result(Printable):
             samples: Whether to save the samples, too, in `<name>.samples.npz` beside
                 it, so that the result can be compared and pooled after it is loaded.
         """
+        # Few results are saved or loaded: writers of files are imported here and there.
+        from deepval.files.writing import file_path, write_atomically
+
         file, text = file_path(path), self.to_json()
         if checks.flag(samples, "samples"):
             if self.samples is None:
@@ -357,6 +359,8 @@ class Result(Printable):
         """A saved result, with its samples if they are beside it; it must be in the
         published schema.
         """
+        from deepval.files.writing import file_path
+
         file = file_path(path)
         data = reading.content(file, WHAT)
         content = json_content(data, path, WHAT)
