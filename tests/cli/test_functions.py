@@ -18,7 +18,7 @@ from deepval.perception.placing import PLACINGS
 from deepval.perception.running.decoding import STYLES
 from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.protocol import tracks
-from deepval.report import FORMS
+from deepval.report.forms import FORMS
 from deepval.report.gate import GATES
 from deepval.results import KINDS
 from deepval.systems import LEARNED, SYSTEMS

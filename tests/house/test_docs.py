@@ -21,7 +21,7 @@ import make_gallery
 from deepval.allocators import FEATURE_SETS, RECIPES
 from deepval.cli import COMMANDS
 from deepval.protocol import tracks
-from deepval.report import FORMS
+from deepval.report.forms import FORMS
 from deepval.systems import SYSTEMS
 from doc_blocks import blocks_of, run_page
 from in_memory import read_dataset, read_detections

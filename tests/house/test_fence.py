@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 ABOVE = (
     "cells",
     "datasets",
@@ -17,7 +19,7 @@ ABOVE = (
     "protocol",
 )
 """Packages that know of driving, of allocators or of the paper."""
-MOST = 89
+MOST = 63
 """Modules of ours that one judgement may load."""
 PROGRAM = """
 import sys
@@ -31,20 +33,32 @@ print(*(name for name in sys.modules if name.startswith("deepval.")), file=sys.s
 """
 
 
-def test_judging_a_values_file_loads_the_core_alone(tmp_path):
-    (tmp_path / "values.csv").write_text(
-        "unit,input,loss_cheap,loss_full\na,1,4,1\na,2,1,1\nb,3,4,1\nb,4,1,1\n"
-    )
-    (tmp_path / "mine.csv").write_text("input,score\n1,2\n2,1\n3,2\n4,1\n")
-    words = ["evaluate", "values.csv", "-s", "mine.csv", "--alpha", "0.5", "--json"]
+def loaded_by(words, folder):
+    """The modules of ours that a command loads."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(words=words)],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
-    modules = done.stderr.splitlines()[-1].split()
+    return done.stderr.splitlines()[-1].split()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_judging_a_values_file_loads_the_core_alone(tmp_path, form):
+    (tmp_path / "values.csv").write_text(
+        "unit,input,loss_cheap,loss_full\na,1,4,1\na,2,1,1\nb,3,4,1\nb,4,1,1\n"
+    )
+    (tmp_path / "mine.csv").write_text("input,score\n1,2\n2,1\n3,2\n4,1\n")
+    words = ["evaluate", "values.csv", "-s", "mine.csv", "--format", form]
+    modules = loaded_by(words, tmp_path)
     packages = {name.split(".")[1] for name in modules}
     assert not packages & set(ABOVE)
     assert len(modules) <= MOST
+
+
+def test_the_list_of_commands_loads_none_of_them(tmp_path):
+    modules = loaded_by(["-h"], tmp_path)
+    assert not {"deepval.judging", "deepval.tables", "deepval.report"} & set(modules)
+    assert "deepval.cli.evaluate" not in modules

@@ -18,7 +18,7 @@ from deepval.judging.allowances import allowance
 from deepval.judging.exact_plans import integer_budget, integer_prices
 from deepval.judging.pairs import basis, compare
 from deepval.judging.pooled import pool
-from deepval.report import FORMS
+from deepval.report.forms import FORMS
 from deepval.report.tables import result_tables
 from reference.knapsack import relaxed
 from whole_sets import standings

@@ -14,7 +14,8 @@ from scipy.stats import spearmanr
 
 import deepval
 from deepval.judging.extras import notes
-from deepval.report import FORMS, html
+from deepval.report import html
+from deepval.report.forms import FORMS
 from deepval.tables.scores import Fit, Scores
 from worlds import judge
 

@@ -21,6 +21,7 @@ from commands import call, run
 from deepval.protocol import leaderboard_pages
 from deepval.report import html
 from deepval.report.answers import Typed, next_command
+from deepval.report.forms import FORMS
 from deepval.report.tables import result_tables
 from pages import write_cells
 from worlds import COSTS, judge
@@ -278,9 +279,9 @@ def test_tables_are_saved_as_csv_and_latex(opened, cells):
     result = deepval.Result.load(cells[0])
     opened.run(CAPTURE)
     opened.run("document.getElementById('save-all-csv').click()")
-    assert opened.run("window.saved.text()") == deepval.report.FORMS["csv"](result)
+    assert opened.run("window.saved.text()") == FORMS["csv"](result)
     opened.run("document.getElementById('save-all-latex').click()")
-    assert opened.run("window.saved.text()") == deepval.report.FORMS["latex"](result)
+    assert opened.run("window.saved.text()") == FORMS["latex"](result)
     opened.run(f"document.querySelector('{VERDICTS} .save-csv').click()")
     lines = opened.run("window.saved.text()").splitlines()
     of_random = "vs random,vs random 95 %,second 95 %,second opinion,verdict"

@@ -14,6 +14,7 @@ import pytest
 import deepval
 from commands import call, run, run_process
 from deepval.report import html
+from deepval.report.forms import FORMS
 from pages import data_of, write_cells
 
 HOSTILE = (
@@ -170,9 +171,9 @@ def test_without_scripts_the_numbers_are_there():
 def test_every_table_can_be_saved():
     result = judged()
     cell = data_of(html.render({"a": result}))["cells"][0]
-    assert cell["csv"] == deepval.report.FORMS["csv"](result)
+    assert cell["csv"] == FORMS["csv"](result)
     latex = cell["latex"] + "\n".join(table["latex"] for table in cell["tables"]) + "\n"
-    assert latex == deepval.report.FORMS["latex"](result)
+    assert latex == FORMS["latex"](result)
     assert all(table["latex"].startswith("\\begin{table}") for table in cell["tables"])
 
 

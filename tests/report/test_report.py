@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.report import FORMS, console
+from deepval.report import console
 from deepval.report.console import closing_sentences
+from deepval.report.forms import FORMS
 from deepval.report.tables import result_tables
 from deepval.report.text_tables import interval, number, percent
 from worlds import judge, quietly

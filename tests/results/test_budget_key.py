@@ -12,8 +12,9 @@ from deepval.judging.allowances import allowance
 from deepval.judging.pairs import compare
 from deepval.judging.pooled import pool
 from deepval.protocol.leaderboard_pages import as_markdown
-from deepval.report import FORMS, console, figures, html
+from deepval.report import console, figures, html
 from deepval.report.figures import gain_figures
+from deepval.report.forms import FORMS
 from deepval.report.tables import result_tables
 from deepval.report.tables.comparison import comparison_table
 from deepval.report.tables.overview import overview

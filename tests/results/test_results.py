@@ -12,7 +12,7 @@ import pytest
 
 import deepval
 from deepval.files.canonical import plain
-from deepval.report import FORMS
+from deepval.report.forms import FORMS
 from deepval.results import SCHEMA, Estimate, Reason, Record, Row, joined
 from whole_sets import standings
 from worlds import COSTS, judge, random_table, random_world, table_of

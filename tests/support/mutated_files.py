@@ -14,7 +14,8 @@ import numpy as np
 import deepval
 from deepval.cells.view_files import read_frames
 from deepval.errors import InputError
-from deepval.report import FORMS, html
+from deepval.report import html
+from deepval.report.forms import FORMS
 from deepval.results import Result
 from mutations import mutated
 from worlds import judge, random_table

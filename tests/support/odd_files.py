@@ -43,7 +43,8 @@ from deepval.planners.neural.planner import masks_of, read_file, weights_of
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import read_history, wanted
 from deepval.protocol.tracks import read_cells
-from deepval.report import FORMS, html
+from deepval.report import html
+from deepval.report.forms import FORMS
 from deepval.tables.split import read_split
 from fault_worlds import write_fault_world
 from fuzzed import changed

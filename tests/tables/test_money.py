@@ -12,7 +12,8 @@ import deepval
 from deepval.errors import InputError
 from deepval.judging.allowances import allowance, conventions, measured
 from deepval.judging.exact_plans import integer_budget, integer_prices
-from deepval.report import FORMS, console
+from deepval.report import console
+from deepval.report.forms import FORMS
 from deepval.report.html import render as page
 from deepval.report.text_tables import cost
 from deepval.results import KINDS, MEASURED, UNITS, BudgetKey

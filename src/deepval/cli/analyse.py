@@ -731,14 +731,7 @@ def _value(option: Option | None, value: Any) -> Any:
     )
 
 
-analyse = App(
-    name="analyse",
-    help=(
-        "Run an analysis of the paper on built cells.\n\n"
-        "Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value\n\n"
-        "On a whole track: deepval analyse signs kitti-public --data data --work work"
-    ),
-)
+analyse = App(name="analyse")
 for _heading, _names in GROUPS.items():
     _group = Group.create_ordered(_heading)
     for _name in _names:

@@ -67,9 +67,7 @@ def build(
     workers: options.Workers = options.WORKERS_DEFAULTS,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Build cells from a data set and two or more modes.
-
-    A cell has the loss of every input under every mode, and the hashes of all its
+    """A cell has the loss of every input under every mode, and the hashes of all its
     sources.
 
     Example: deepval build --dataset kitti --root kitti_tracking --mode

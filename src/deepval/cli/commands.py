@@ -1,10 +1,11 @@
 """The commands of `deepval` by name, and how one of them is run.
 
 Every command is a plain function: cyclopts makes its options from the signature, and
-their help from the docstring. Its module is imported when it is called, or to show its
-first sentence.
+their help from the docstring. The first sentence of a help stands here, because the
+list of all commands must import none of them: its module is imported when it is called.
 """
 
+import inspect
 import io
 import sys
 import warnings
@@ -22,7 +23,6 @@ from cyclopts.exceptions import (
 from cyclopts.help import DefaultFormatter, PanelSpec
 from rich import box
 
-from deepval import plugins
 from deepval.cli.options import OTHERS
 from deepval.cli.outputs import check_outputs
 from deepval.cli.terminal import (
@@ -44,37 +44,103 @@ from deepval.errors import (
 )
 from deepval.version import __version__
 
-GROUPS: dict[str, dict[str, str]] = {
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Judge scores": {
-        "evaluate": "evaluate:evaluate",
-        "report": "report:report",
-        "threshold": "routers:threshold",
-        "compare": "compare:compare",
-        "watch": "watch:watch",
-        "shadow": "routers:shadow",
-        "import": "routers:import_log",
+        "evaluate": (
+            "evaluate:evaluate",
+            "What to run: an allocator, one fixed mode, or not settled.",
+        ),
+        "report": (
+            "report:report",
+            "Write an HTML page of results, or figures for a paper.",
+        ),
+        "threshold": (
+            "routers:threshold",
+            "Choose the score threshold for a budget; write a router.",
+        ),
+        "compare": (
+            "compare:compare",
+            "Compare two allocators on the same units, or gate a change.",
+        ),
+        "watch": (
+            "watch:watch",
+            "Watch a running router: alarm when a claim fails.",
+        ),
+        "shadow": (
+            "routers:shadow",
+            "Plan which inputs run both modes, to judge a running system.",
+        ),
+        "import": (
+            "routers:import_log",
+            "Turn a log of models into a values file.",
+        ),
     },
     "Build cells, fit and score allocators": {
-        "demo": "demo:demo",
-        "detect": "detect:detect",
-        "build": "build_cells:build",
-        "cells": "official:cells",
-        "fit": "fit_allocators:fit",
-        "export": "fit_allocators:export_fitted",
-        "score": "fit_allocators:score",
-        "profile": "fit_allocators:profile",
-        "drive": "drive:drive",
+        "demo": (
+            "demo:demo",
+            "Build, fit, judge and report a synthetic world.",
+        ),
+        "detect": (
+            "detect:detect",
+            "Run a detector over images at several resolutions.",
+        ),
+        "build": (
+            "build_cells:build",
+            "Build cells from a data set and two or more modes.",
+        ),
+        "cells": (
+            "official:cells",
+            "List the cells of tracks, missing data and build commands.",
+        ),
+        "fit": (
+            "fit_allocators:fit",
+            "Fit allocators on a cell.",
+        ),
+        "export": (
+            "fit_allocators:export_fitted",
+            "Write a fitted allocator as an ONNX graph.",
+        ),
+        "score": (
+            "fit_allocators:score",
+            "Score a cell's inputs by an allocator or a signal.",
+        ),
+        "profile": (
+            "fit_allocators:profile",
+            "Measure the cost of an allocator per input.",
+        ),
+        "drive": (
+            "drive:drive",
+            "Drive in closed loop, on logs or in the synthetic world.",
+        ),
     },
     "Analyse cells and reproduce the paper": {
-        "analyse": "analyse:analyse",
-        "reproduce": "official:reproduce",
+        "analyse": (
+            "analyse:analyse",
+            "Run an analysis of the paper on built cells.\n\n"
+            "Example: deepval analyse seeds cells/braking-monocular "
+            "-a router-mlp-value\n\n"
+            "On a whole track: deepval analyse signs kitti-public --data data "
+            "--work work",
+        ),
+        "reproduce": (
+            "official:reproduce",
+            "Run the paper's analyses and compare with its results.",
+        ),
     },
     "Leaderboard": {
-        "leaderboard": "official:leaderboard",
-        "check": "official:check",
+        "leaderboard": (
+            "official:leaderboard",
+            "Rank a folder of submissions.",
+        ),
+        "check": (
+            "official:check",
+            "Check a submission as scoring does.",
+        ),
     },
 }
-"""The function of each command and its module, by heading of the help."""
+"""The module and function of each command and the first sentence of its help, by
+heading of the list.
+"""
 COMMANDS = [name for group in GROUPS.values() for name in group]
 RENAMED = {
     "perceive": "detect",
@@ -119,7 +185,6 @@ app = App(
     version=f"deepval {__version__}",
     version_flags=("--version",),
     group_parameters=OTHERS,
-    help_format="restructuredtext",
     help_formatter=DefaultFormatter(
         panel_spec=PanelSpec(box=box.SIMPLE_HEAD, padding=0)
     ),
@@ -137,10 +202,11 @@ for _flag in ("--help", "--version"):
 app.register_install_completion_command(group=OTHERS)
 for _heading, _functions in GROUPS.items():
     _group = Group.create_ordered(_heading)
-    for _name, _function in _functions.items():
+    for _name, (_function, _summary) in _functions.items():
         app.command(
             f"deepval.cli.{_function}",
             name=_name,
+            help=_summary,
             group=_group,
             sort_key=COMMANDS.index(_name),
         )
@@ -153,7 +219,7 @@ def call(words: Sequence[str]) -> int:
             raise InputError(f"`deepval {old}` is now `deepval {new}`: see its -h.")
     try:
         with loading():
-            _import_listed(words)
+            _complete_help(words)
             function, bound, _ = app.parse_args(
                 words, exit_on_error=False, print_error=False, verbose=False
             )
@@ -168,17 +234,22 @@ def call(words: Sequence[str]) -> int:
     return 2 if list(words) in ([], ["analyse"]) else code or 0
 
 
-def _import_listed(words: Sequence[str]) -> None:
-    """Import the commands whose first sentences a help lists."""
+def _complete_help(words: Sequence[str]) -> None:
+    """Import what a help shows beside the table of commands."""
     names = [word for word in words if word not in app.help_flags]
-    if not names:
-        group = app
-    elif names == ["analyse"]:
-        group = app["analyse"]
-    else:
+    # The list of commands has no markup, whose reader takes longer than all else.
+    app.help_format = "restructuredtext" if names else "plaintext"
+    if not names or names[0] not in COMMANDS:
         return
-    for name in list(group):
-        _ = group[name]
+    command = app[names[0]]
+    if command.default_command is not None:
+        summary, *_ = command.help.partition("\n\n")
+        details = inspect.getdoc(command.default_command)
+        command.help = f"{summary}\n\n{details}"
+    elif len(names) == 1:
+        # The list of analyses: their first sentences stand in their modules.
+        for name in list(command):
+            _ = command[name]
 
 
 def _sentence(error: CycloptsError) -> str:
@@ -262,6 +333,8 @@ def run() -> int:
         raise  # `main` ends the process without a message
     except (Exception, SystemExit) as error:
         # The user's own code must not end a command as if it were done.
+        from deepval import plugins
+
         message = plugins.complaint(error) or _machine_complaint(error)
         if message is None:
             raise

@@ -42,9 +42,7 @@ def compare(
     ] = None,
     json: options.Json = False,
 ) -> int:
-    """Compare two allocators on the same units, or gate a change.
-
-    Differences are paired within every draw of units. Over several cells the mean is
+    """Differences are paired within every draw of units. Over several cells the mean is
     compared, with equal weights; cells with the same units share their draws. Causal
     policies are calibrated on the validation units of a cell unless --calibrate names
     others.

@@ -46,9 +46,7 @@ def demo(
     pixel: Annotated[bool, Parameter(parse=False)] = False,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Build, fit, judge and report a synthetic world.
-
-    Cells are built, every allocator is fitted, and all are judged on the test units.
+    """Cells are built, every allocator is fitted, and all are judged on the test units.
 
     Example: deepval demo --out demo
 

@@ -38,10 +38,8 @@ def detect(
     workers: options.Workers = options.WORKERS_DEFAULTS,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Run a detector over images at several resolutions.
-
-    The images lie in a folder or belong to a data set with pictures. The cache gets the
-    detections of every unit, and the cost of every mode.
+    """The images lie in a folder or belong to a data set with pictures. The cache gets
+    the detections of every unit, and the cost of every mode.
 
     Example: deepval detect images -w yolov8s.onnx --size 320 640 --out cache
 

@@ -287,9 +287,7 @@ def drive(
     workers: options.Workers = options.WORKERS_DEFAULTS,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Drive in closed loop, on logs or in the synthetic world.
-
-    The other road users move as logged or scripted. With --allocator, the allocator
+    """The other road users move as logged or scripted. With --allocator, the allocator
     decides in every frame which mode the vehicle sees; all allocators drive the same
     scenes.
 

@@ -55,13 +55,11 @@ def evaluate(
     whole: Annotated[bool, Parameter(name="--all", group=options.OUTPUT)] = False,
     highlight: Annotated[str | None, Parameter(group=options.OUTPUT)] = None,
 ) -> None:
-    """What to run: an allocator, one fixed mode, or not settled.
-
-    An allocator is worth running if it gains more than the best choice that spends as
-    much without looking at the inputs. Without scores: whether the dearer mode helps,
-    and where. Intervals resample units. For a cell, losses, terms, costs and scores
-    come from its folder, and the test units are judged; all units if no scores were
-    fitted.
+    """An allocator is worth running if it gains more than the best choice that spends
+    as much without looking at the inputs. Without scores: whether the dearer mode
+    helps, and where. Intervals resample units. For a cell, losses, terms, costs and
+    scores come from its folder, and the test units are judged; all units if no scores
+    were fitted.
 
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml
     --out result.json
@@ -95,7 +93,6 @@ def evaluate(
     """
     import deepval
     from deepval.files.canonical import plain
-    from deepval.files.writing import check_writable
     from deepval.judging.cases import (
         head_of,
         heads_of,
@@ -103,8 +100,7 @@ def evaluate(
         note_unknown_fits,
         with_note,
     )
-    from deepval.report import FORMS
-    from deepval.report.pictures import check_highlight
+    from deepval.report.answers import check_highlight
     from deepval.tables.chunks import on_disk
 
     output_form = options.format_name(form, json=json, usual="text")
@@ -114,6 +110,8 @@ def evaluate(
         draws, output_form, simultaneous=simultaneous, is_diagnosed=is_diagnosed
     )
     if out is not None:
+        from deepval.files.writing import check_writable
+
         check_writable(out)
 
     files = options.named_files(scores)
@@ -187,7 +185,11 @@ def evaluate(
     elif diagnosis is not None:
         content = result.to_dict() | {"diagnosis": plain(dict(diagnosis))}
         terminal.print_json(content)
+    elif output_form == "json":
+        terminal.write(result.to_json())
     else:
+        from deepval.report.forms import FORMS
+
         terminal.write(FORMS[output_form](result))
 
 
@@ -217,21 +219,26 @@ def _print(
     highlight: str | None,
 ) -> None:
     """The answer, or all tables; then what the data can show."""
-    from deepval.report import console
-    from deepval.report.answers import Typed
-    from deepval.report.tables.diagnosis import diagnosis_sentence, diagnosis_tables
+    from deepval.report.answers import Typed, render_answer
 
     look = terminal.look()
     if whole:
         terminal.print_notes(result.warnings)
+        from deepval.report import console
+
         terminal.write(console.render(result, **look))
     else:
         typed = Typed.of(result)
-        text = console.render_answer(result, **look, typed=typed, highlight=highlight)
+        text = render_answer(result, **look, typed=typed, highlight=highlight)
         terminal.write(text)
         # Only the tables have the notes, too.
         terminal.print_notes()
     if diagnosis is not None:
+        from deepval.report.tables.diagnosis import (
+            diagnosis_sentence,
+            diagnosis_tables,
+        )
+
         terminal.say(diagnosis_sentence(diagnosis))
         terminal.print_tables(list(diagnosis_tables(diagnosis)))
 

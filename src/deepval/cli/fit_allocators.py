@@ -72,9 +72,7 @@ def profile(
     energy: bool = False,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Measure the cost of an allocator per input.
-
-    Preprocessing and inference are measured on the frames of the cell.
+    """Preprocessing and inference are measured on the frames of the cell.
 
     Example: deepval profile cells/braking-monocular gate-ridge --out costs.toml --batch
     64
@@ -274,9 +272,7 @@ def fit(
     workers: options.Workers = options.WORKERS_DEFAULTS,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Fit allocators on a cell.
-
-    By default, training and validation units are used (--units). Each allocator is
+    """By default, training and validation units are used (--units). Each allocator is
     written as soon as it is fitted. For out-of-fold fits, use `deepval analyse
     out-of-fold`.
 
@@ -445,11 +441,9 @@ def score(
     units: str = "validation,test",
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Score a cell's inputs by an allocator or a signal.
-
-    Inputs without a score are left out, and their number is printed. An allocator that
-    was fitted on validation units does not score them itself: the same recipe, fitted
-    on the training units alone, does.
+    """Inputs without a score are left out, and their number is printed. An allocator
+    that was fitted on validation units does not score them itself: the same recipe,
+    fitted on the training units alone, does.
 
     Example: deepval score cells/braking-monocular gate-gbm
 
@@ -566,9 +560,7 @@ def export_fitted(
     out: Annotated[Path, Parameter(alias="-o", group=options.OUTPUT)],
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Write a fitted allocator as an ONNX graph.
-
-    The graph goes from `row` (double, [n, columns]; the column names are in its
+    """The graph goes from `row` (double, [n, columns]; the column names are in its
     metadata) to `score` (double) and is checked on the cell's frames, which needs the
     extra `vision`; the pixel router's graph is written as it is served.
 

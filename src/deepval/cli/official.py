@@ -52,9 +52,7 @@ def reproduce(
     workers: EveryCore = EVERY_CORE,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Run the paper's analyses and compare with its results.
-
-    The cells that this machine can build are used. Results are stored by content: a
+    """The cells that this machine can build are used. Results are stored by content: a
     second run computes only what changed, and a stopped run continues.
 
     Tracks whose file hashes are not public (core, external) run on your own data:
@@ -166,7 +164,7 @@ def cells(
     work: options.WorkFolder = WORK,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """List the cells of tracks, missing data and build commands.
+    """Nothing is built.
 
     Example: deepval cells kitti-public --data data
 
@@ -328,9 +326,7 @@ def leaderboard(
     cache: Path | None = None,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Rank a folder of submissions.
-
-    Standings per cell and per track, notes, refusals with reasons.
+    """Standings per cell and per track, notes, refusals with reasons.
 
     Example: deepval leaderboard submissions --cells cells --out leaderboard
 
@@ -401,9 +397,8 @@ def check(
     cells: Cells,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Check a submission as scoring does.
-
-    Problems are listed by file, row and id; exits with 2 if the submission is refused.
+    """Problems are listed by file, row and id; exits with 2 if the submission is
+    refused.
 
     Example: deepval check submissions/mine --cells cells
 

@@ -28,13 +28,11 @@ def report(
     highlight: str | None = None,
     open_page: Annotated[bool, Parameter(name="--open")] = False,
 ) -> None:
-    """Write an HTML page of results, or figures for a paper.
-
-    The page has verdicts, charts, tables and frames, and opens from disk. For a cell,
-    it has the results in its folder (result*.json), or else the judgement of the scores
-    there; for a values file, the judgement of --scores, or whether the dearer mode
-    helps. With --figures, figures for a paper are written instead, or too if --out is
-    given.
+    """The page has verdicts, charts, tables and frames, and opens from disk. For a
+    cell, it has the results in its folder (result*.json), or else the judgement of the
+    scores there; for a values file, the judgement of --scores, or whether the dearer
+    mode helps. With --figures, figures for a paper are written instead, or too if --out
+    is given.
 
     Example: deepval report demo/braking-monocular/result.json
     demo/braking-oracle/result.json --out report.html
@@ -62,7 +60,7 @@ def report(
     )
     from deepval.files import reading
     from deepval.files.writing import check_writable, write_atomically
-    from deepval.report.pictures import check_highlight
+    from deepval.report.answers import check_highlight
     from deepval.report.text_tables import quantity
 
     files = files_by_cell(results, RESULT)

@@ -84,9 +84,7 @@ def threshold(
     out: options.Out = None,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> int:
-    """Choose the score threshold for a budget; write a router.
-
-    The answer comes first, from the calibration units, because the units that judge
+    """The answer comes first, from the calibration units, because the units that judge
     must not choose. Where it is `do not run`, nothing is written: exit code 3. The
     policy is replayed in time order on the calibration units (a cell's validation
     units, or all units of a values file); rate, gain and interval are those of the
@@ -299,10 +297,8 @@ def shadow(
     out: Annotated[Path, Parameter(alias="-o")],
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Plan which inputs run both modes, to judge a running system.
-
-    Propensities follow the weight of an input in the gain over random and the size of
-    decision values by score, or by the cheap loss, in an earlier complete table.
+    """Propensities follow the weight of an input in the gain over random and the size
+    of decision values by score, or by the cheap loss, in an earlier complete table.
     `deepval.ShadowPlan.load` reads the file, and `deepval.ShadowLog` logs the runs.
 
     Example: deepval shadow values.csv -s mine.csv --share 0.03 --out plan.json
@@ -464,9 +460,7 @@ def import_log(
     clip: Annotated[float | None, Parameter(validator=options.Between(0, 1))] = None,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Turn a log of models into a values file.
-
-    The file has a reward or loss and a price per input and model, units, times and
+    """The file has a reward or loss and a price per input and model, units, times and
     groups; prompts, answers and all other columns stay out. What each column was taken
     for is printed. Public tables and the logs of RouterArena, Inspect, LiteLLM,
     Langfuse, OpenTelemetry and the vLLM semantic router are recognised. With

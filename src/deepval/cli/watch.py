@@ -54,11 +54,9 @@ def watch(
     page: Path | None = None,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> int:
-    """Watch a running router: alarm when a claim fails.
-
-    Inputs on which both modes ran arrive unit by unit; a unit is complete when another
-    one begins. Looking often does not raise the number of false alarms. Exit code 3:
-    alarm; 0: quiet; 2: bad input.
+    """Inputs on which both modes ran arrive unit by unit; a unit is complete when
+    another one begins. Looking often does not raise the number of false alarms. Exit
+    code 3: alarm; 0: quiet; 2: bad input.
 
     Begin: deepval watch state.json --reference values.csv -s mine.csv --alpha 0.2
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from deepval.files.canonical import (
     json_canonical,
     json_content,
 )
-from deepval.files.writing import append_line
 from deepval.judging.allowances import (
     DOLLARS,
     Budget,
@@ -41,8 +40,10 @@ from deepval.tables.chunks import OnDisk, Parts
 from deepval.tables.columns import Columns, parquet_files
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import Kind, Missing, Scores, align_all, kind_of
-from deepval.tables.split import ROLES, Split, units_of
 from deepval.tables.values import ValueTable, read_values
+
+if TYPE_CHECKING:
+    from deepval.tables.split import Split
 
 LEDGER = "opened.jsonl"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -76,6 +77,9 @@ def note(
     )
     if not test:
         return
+    # Only a cell has a ledger; its split, too, is loaded where there is a cell.
+    from deepval.files.writing import append_line
+
     judged = {name: item.digest for name, item in scores.items()}
     line = {
         "cell": cell.id,
@@ -138,7 +142,7 @@ class JudgedCell(ABC):
 
     @cached_property
     @abstractmethod
-    def split(self) -> Split:
+    def split(self) -> "Split":
         """Its units by role."""
 
     @cached_property
@@ -202,7 +206,11 @@ class EvaluationData:
     @property
     def roles(self) -> tuple[str, ...]:
         """Words that stand for units."""
-        return () if self.cell is None else ROLES
+        if self.cell is None:
+            return ()
+        from deepval.tables.split import ROLES
+
+        return ROLES
 
     @property
     def provenance(self) -> dict[str, str | None]:
@@ -288,6 +296,10 @@ class EvaluationData:
         """Units by name or role; without names, the units of a cell with the usual
         role. A values file has no roles.
         """
+        if self.cell is None and named is None:
+            return None
+        from deepval.tables.split import ROLES, units_of
+
         if self.cell is not None:
             requested = usual if named is None else named
             if usual == "test" and self.not_held_out is not None:
@@ -538,6 +550,8 @@ def shared_seeds(
     """Per cell, the seed of its draws: cells with the same units of this role share
     it.
     """
+    from deepval.tables.split import units_of
+
     return seeds_by_units(
         {name: units_of(cell.split, units) for name, cell in cells.items()}, seed
     )

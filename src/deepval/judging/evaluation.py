@@ -42,7 +42,6 @@ from deepval.judging.extras.recovery import Fresh
 from deepval.judging.extras.setting import setting
 from deepval.judging.extras.table_notes import table_notes
 from deepval.judging.extras.units import unit_parts
-from deepval.judging.group_tables import GroupTable, table_name
 from deepval.judging.judgement import Contest, judge
 from deepval.judging.pairs import Contender, contenders_of, samples_of
 from deepval.judging.policies import Policy, Ranking
@@ -55,6 +54,7 @@ from deepval.judging.row_columns import (
 )
 from deepval.progress import Watch, unwatched
 from deepval.results import (
+    TABLE_BY,
     BudgetKey,
     Curve,
     Inputs,
@@ -173,7 +173,7 @@ def evaluate(
     """
     columns = checks.texts(by, "by")
     by_groups = checks.texts(table_by, "table_by")
-    own_names = own_of(own, scores, [table_name(name) for name in by_groups])
+    own_names = own_of(own, scores, [TABLE_BY + name for name in by_groups])
     checks.word(missing_costs, get_args(MissingCosts), "missing_costs")
     points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
     at_once = checks.flag(simultaneous_intervals, "simultaneous_intervals")
@@ -238,7 +238,7 @@ def evaluate(
     kinds = {one.name: one.kind for one in aligned}
     stated = charging(kinds, stated, missing_costs)
     fixed = always_modes(judged_on.modes)
-    tables = [GroupTable.of(judged_on, column) for column in by_groups]
+    tables = _group_tables(judged_on, by_groups)
     contests = _contests(bootstrap, judged_scores, stated, [*tables, *fixed])
 
     # What follows adds to the rows and changes none of them.
@@ -346,6 +346,15 @@ def _contests(
     # Prices of single inputs have a mean of their own on each part of a table.
     allowances = [allowance.on(table) for allowance in (*stated, *own)]
     return judge(bootstrap, policies, allowances)
+
+
+def _group_tables(table: ValueTable, columns: Sequence[str]) -> list[Policy]:
+    """The tables by columns, where some are asked for."""
+    if not columns:
+        return []
+    from deepval.judging.group_tables import GroupTable
+
+    return [GroupTable.of(table, column) for column in columns]
 
 
 def _sliced(

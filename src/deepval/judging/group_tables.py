@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int, ModeFloats
+from deepval.arrays import Bool, Float, Int, ModeFloats, PerResample
 from deepval.errors import InputError, suggestion
 from deepval.judging.allowances import Allowance
 from deepval.judging.bootstrap import Bootstrap, Gains
@@ -261,6 +261,7 @@ class GroupTable(Policy):
     table: ValueTable
     references: References
     is_reference: ClassVar[bool] = False
+    is_by_groups: ClassVar[bool] = True
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -287,6 +288,18 @@ class GroupTable(Policy):
             escalated=bootstrap.totals(chance[:, 1:].sum(axis=1)),
         )
         return Outcome(gains, own_cost=0.0 if allowance.is_measured else None)
+
+    def spends(
+        self, bootstrap: Bootstrap, allowances: Sequence[Allowance]
+    ) -> list[PerResample]:
+        """What it spends beyond the cheap mode in every resample, under budgets of one
+        kind.
+        """
+        # It chooses before anything runs, and does not pay for a cheap pass.
+        price = Charged.of(self.table, allowances[0]).blind
+        price = price - price[:, :1]
+        chances = [self.chances(allowance) for allowance in allowances]
+        return [bootstrap.totals((one * price).sum(axis=1)) for one in chances]
 
     def chances(self, allowance: Allowance) -> ModeFloats:
         """The probability that each input gets each mode."""

@@ -89,12 +89,14 @@ class Policy(ABC):
         is_reference: Whether it is itself a yardstick, without a verdict.
         has_own_budget: Whether its choices are fixed, so that it is judged at what it
             spends and not under a budget of the user.
+        is_by_groups: Whether it runs one mode in each group of inputs, a `GroupTable`.
     """
 
     name: str
     references: References
     is_reference: ClassVar[bool] = True
     has_own_budget: ClassVar[bool] = False
+    is_by_groups: ClassVar[bool] = False
 
     @abstractmethod
     def outcomes(

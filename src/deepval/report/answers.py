@@ -2,10 +2,11 @@
 
 import shlex
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from deepval.errors import InputError, suggestion
 from deepval.report.lines import lay_out, printable
 from deepval.report.text_tables import Column, Table, quantity, tabulate
 from deepval.results import (
@@ -23,10 +24,12 @@ from deepval.results import (
     shown_cost,
     without_unit,
 )
-from deepval.tables.off_policy import LIMITS
+from deepval.tables.columns import LIMITS
 
 PROSE = 80
 """Longest line of a sentence, on a wide terminal, too."""
+ASKED = ("slices", "streams", "thresholds", "recovery")
+"""Parts of a result that are there only if they were asked for."""
 MOST_ROWS = 4
 """Rows of allocators that are shown; all are in the tables of --all."""
 BEST_UNITS, WORST_UNITS = 2, 3
@@ -111,6 +114,37 @@ def answer_text(
     if typed is not None:
         lines += _next_lines(result, typed, width)
     return "\n".join(map(printable, [*above, *lines])) + "\n"
+
+
+def render_answer(
+    result: Result,
+    *,
+    width: int = 80,
+    color: bool = False,
+    typed: Typed | None = None,
+    highlight: str | None = None,
+) -> str:
+    """The answer, and the tables of what was asked for besides."""
+    text = answer_text(result, width=width, typed=typed, highlight=highlight)
+    if not any(getattr(result, part) for part in ASKED):
+        return text
+    # Tables are loaded only where some were asked for.
+    from deepval.report.console import render_tables
+    from deepval.report.tables import tables_of
+
+    tables = [table for part, table in tables_of(result).items() if part in ASKED]
+    return text + render_tables(tables, width=width, color=color)
+
+
+def check_highlight(results: Iterable[Result], name: str | None) -> None:
+    """Raise where no result judges the allocator to highlight."""
+    rows = [row for result in results for row in result.rows if row.answer is not None]
+    names = dict.fromkeys(row.allocator for row in rows)
+    if name is not None and name not in names:
+        raise InputError(
+            f"highlight (--highlight) must be one of {', '.join(names) or 'none'}; "
+            f"found {name!r}{suggestion(name, names)}"
+        )
 
 
 def _lines_of_answer(

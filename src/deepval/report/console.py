@@ -14,8 +14,7 @@ from typing import Any
 
 from deepval.errors import InputError
 from deepval.judging.extras.setting import setting
-from deepval.report.answers import Typed, answer_text
-from deepval.report.forms import table_html
+from deepval.report.answers import answer_text
 from deepval.report.lines import fold, lay_out, printable, unstyled
 from deepval.report.tables import (
     explanations,
@@ -40,8 +39,6 @@ PROSE = 120
 """Largest width of sentences on a wide terminal."""
 COLOURS = {"better": "\x1b[1;32m", "worse": "\x1b[31m"}
 BOLD, DIM, END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-ASKED = ("slices", "streams", "thresholds", "recovery")
-"""Parts of a result that are there only if they were asked for."""
 
 
 def render(
@@ -63,22 +60,6 @@ def render(
         shown = [table for table in shown if table.title.startswith(tuple(sections))]
     last = closing_sentences(result) if verdicts in shown else []
     return _text(words, shown, width=width, color=color, last=last)
-
-
-def render_answer(
-    result: Result,
-    *,
-    width: int = 80,
-    color: bool = False,
-    typed: Typed | None = None,
-    highlight: str | None = None,
-) -> str:
-    """The answer, and the tables of what was asked for besides."""
-    text = answer_text(result, width=width, typed=typed, highlight=highlight)
-    tables = [table for part, table in tables_of(result).items() if part in ASKED]
-    if tables:
-        text += render_tables(tables, width=width, color=color)
-    return text
 
 
 def closing_sentences(result: Result) -> list[str]:
@@ -168,6 +149,9 @@ def brief_html(thing: object) -> str:
         return f"<pre>{html.escape(brief_text(thing))}</pre>{_picture(thing)}"
     summary = brief(thing)
     notes = (*summary.table.notes, *explanations(summary.table))
+    # Few judgements are shown in a notebook.
+    from deepval.report.forms import table_html
+
     table = table_html(replace(summary.table, notes=notes), bare=True)
     above = "".join(map(_paragraph, summary.words))
     below = "".join(map(_paragraph, summary.last))

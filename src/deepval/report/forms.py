@@ -10,10 +10,11 @@ import html
 import io
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from deepval.files.canonical import sha256
+from deepval.report import console
 from deepval.report.tables import headline, result_tables
 from deepval.report.text_tables import Table, TableCell
 from deepval.results import Result, Row
@@ -310,3 +311,13 @@ def content_policy(
 
 def _source_hash(text: str) -> str:
     return f"'sha256-{b64encode(bytes.fromhex(sha256(text.encode()))).decode()}'"
+
+
+FORMS: dict[str, Callable[[Result], str]] = {
+    "text": console.render,
+    "csv": result_csv,
+    "markdown": result_markdown,
+    "latex": result_latex,
+    "json": Result.to_json,
+}
+"""Name of the format on the command line -> function from a result to text."""

@@ -8,7 +8,6 @@ best blind mixture through the points that the rows name.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from deepval.errors import InputError, suggestion
 from deepval.results import (
     SCALES,
     Answer,
@@ -38,17 +37,6 @@ def pictures(result: Result) -> list[Picture]:
         if drawn is None or _kind_of(drawn.budget) != kind:
             found.append(_from_rows(result, answers))
     return found
-
-
-def check_highlight(results: Iterable[Result], name: str | None) -> None:
-    """Raise where no result judges the allocator to highlight."""
-    rows = [row for result in results for row in result.rows if row.answer is not None]
-    names = dict.fromkeys(row.allocator for row in rows)
-    if name is not None and name not in names:
-        raise InputError(
-            f"highlight (--highlight) must be one of {', '.join(names) or 'none'}; "
-            f"found {name!r}{suggestion(name, names)}"
-        )
 
 
 def _kind_of(budget: BudgetKey) -> BudgetKey:

@@ -11,6 +11,9 @@ from deepval.results.facts import (
     ModeRate,
     Optimum,
     OracleAt,
+    Picture,
+    PictureMark,
+    PicturePoints,
     Provenance,
     Recovery,
     ScoresUsed,
@@ -21,7 +24,6 @@ from deepval.results.facts import (
     Threshold,
     Unit,
 )
-from deepval.results.pictures import Picture, PictureMark, PicturePoints
 from deepval.results.records import (
     ALWAYS,
     ALWAYS_MODE,

@@ -19,8 +19,6 @@ from deepval.errors import InputError, library, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
 from deepval.files.reading import check_file_form
-from deepval.files.writing import file_path, write_atomically
-from deepval.results.consistency import check_whole
 from deepval.results.facts import (
     Area,
     CallShare,
@@ -29,6 +27,7 @@ from deepval.results.facts import (
     HalfWidth,
     Inputs,
     Optimum,
+    Picture,
     Provenance,
     Recovery,
     Setting,
@@ -36,7 +35,6 @@ from deepval.results.facts import (
     Threshold,
     Unit,
 )
-from deepval.results.pictures import Picture
 from deepval.results.records import ALWAYS_MODE, Answer, BudgetKey, Effect, Keep, Row
 from deepval.results.samples import Samples, read_samples, samples_path
 
@@ -315,6 +313,9 @@ class Result(Printable):
             samples: Whether to save the samples, too, in `<name>.samples.npz` beside
                 it, so that the result can be compared and pooled after it is loaded.
         """
+        # Few results are saved or loaded: writers of files are imported here and there.
+        from deepval.files.writing import file_path, write_atomically
+
         file, text = file_path(path), self.to_json()
         if checks.flag(samples, "samples"):
             if self.samples is None:
@@ -386,6 +387,8 @@ class Result(Printable):
         """A saved result, with its samples if they are beside it; it must be in the
         published schema.
         """
+        from deepval.files.writing import file_path
+
         file = file_path(path)
         data = reading.content(file, WHAT)
         content = json_content(data, path, WHAT)
@@ -405,6 +408,9 @@ class Result(Printable):
                 "samples itself."
             )
         loaded = check_file_form(cls, parts, path, WHAT)
+        # A result that was just computed needs no such check.
+        from deepval.results.consistency import check_whole
+
         check_whole(loaded, path)
         samples = read_samples(
             samples_path(file),

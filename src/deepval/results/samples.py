@@ -12,7 +12,6 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
-from deepval.files.writing import npz_arrays
 
 NUMBERS = "fiu"
 AXES = {
@@ -130,6 +129,9 @@ def read_samples(
     """
     if not reading.is_file(path):
         return None
+    # Few results are loaded.
+    from deepval.files.writing import npz_arrays
+
     try:
         arrays: dict[str, Any] = dict(npz_arrays(reading.content(path)))
         digest = str(arrays.pop("result"))

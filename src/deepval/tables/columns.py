@@ -47,6 +47,12 @@ ESTIMATED = "estimated"
 """Column with the note on how losses were estimated, the same in every row; absent
 where losses were measured.
 """
+LIMITS = (
+    "Gains and differences are estimates of what the measured ones would be; the "
+    "oracle, nDG, benefit, harm and counts of affected and "
+    "harmed inputs are of noise, too."
+)
+"""End of that note."""
 ABOUT = "deepval."
 """Beginning of the keys of a Parquet file's metadata that are ours."""
 READABLE = (

@@ -32,11 +32,6 @@ LEAST_RUNS = 30
 the mean of the weights near normal, nor do intervals over units know how uncertain it
 is (the ridge of shadow logs counts as many).
 """
-LIMITS = (
-    "Gains and differences are estimates of what the measured ones would be; the "
-    "oracle, nDG, benefit, harm and counts of affected and "
-    "harmed inputs are of noise, too."
-)
 
 
 def one_mode_estimates(
@@ -151,7 +146,7 @@ def shadow_estimates(log: columns.Columns, names: Sequence[str]) -> columns.Colu
         "Values are difference estimates from a log in which all modes ran on "
         f"{ran.sum()} of {len(ran)} inputs, not measured. Effective inputs: "
         f"{effective_inputs(weight)[0]:.0f}; smallest propensity "
-        f"{propensity.min():.3g}. {LIMITS}"
+        f"{propensity.min():.3g}. {columns.LIMITS}"
     )
     return columns.Columns(
         log.source,
@@ -177,7 +172,7 @@ def _estimation_note(
     return (
         f"Values are {METHOD_NAMES[method]} from a log in which one mode ran on each "
         f"of {len(weight)} inputs, not measured. Effective inputs: {counts}; smallest "
-        f"propensity {least:.3g}{clip_note}. {LIMITS}"
+        f"propensity {least:.3g}{clip_note}. {columns.LIMITS}"
     )
 
 

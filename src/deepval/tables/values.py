@@ -35,7 +35,7 @@ from deepval.arrays import (
 )
 from deepval.display import Printable
 from deepval.errors import InputError, InputWarning, library, quote
-from deepval.tables import columns, keys, off_policy
+from deepval.tables import columns, keys
 from deepval.tables.columns import ESTIMATED, LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.costs import Costs
 from deepval.tables.input_costs import (
@@ -444,6 +444,9 @@ def read_values(
     if "propensity" in raw.data:
         gaps = [np.isnan(raw.numbers(name)).any() for name in names]
         if any(gaps):
+            # Few tables come from a log in which not every mode ran.
+            from deepval.tables import off_policy
+
             raw = off_policy.shadow_estimates(raw, names)
     priced_modes = cost_columns(raw.data, available)
     _refuse_misspelt(raw, prefix, available)

@@ -12,7 +12,7 @@ from deepval.judging.answers.keep import ERROR, Walk, families, walk
 from deepval.judging.answers.leads import FEW_UNITS, Scale
 from deepval.judging.answers.sentences import RESOURCES, signed
 from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.group_tables import ALL, GroupTable
+from deepval.judging.group_tables import ALL
 from deepval.judging.intervals import ROUNDING
 from deepval.judging.judgement import Contest
 from deepval.judging.mode_charges import Charged
@@ -50,7 +50,7 @@ def as_good(
             name = entry.policy.name
             is_able = name not in never and name not in allowance.unpriced
             # Tables are asked for by their columns.
-            is_named = is_own(name, own) and not isinstance(entry.policy, GroupTable)
+            is_named = is_own(name, own) and not entry.policy.is_by_groups
             if is_able and is_named and not entry.policy.is_reference:
                 policies.setdefault(name, entry.policy)
     table = bootstrap.table

@@ -14,9 +14,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, PerResample, ResampleRows
 from deepval.judging.allowances import Allowance
 from deepval.judging.bootstrap import Bootstrap, Gains
-from deepval.judging.group_tables import GroupTable
 from deepval.judging.intervals import ROUNDING
-from deepval.judging.mode_charges import Charged
 from deepval.judging.policies import (
     FULL_ONLY,
     Outcome,
@@ -181,12 +179,12 @@ def spent_under(
     if isinstance(policy, AlwaysMode):
         cost = _blind_costs(bootstrap, first)[bootstrap.modes.index(policy.mode)]
         return [cost] * len(allowances)
-    if isinstance(policy, GroupTable):
-        # It chooses before anything runs, and does not pay for a cheap pass.
-        price = Charged.of(policy.table, first).blind
-        price = price - price[:, :1]
-        chances = [policy.chances(allowance) for allowance in allowances]
-        return [bootstrap.totals((one * price).sum(axis=1)) for one in chances]
+    if policy.is_by_groups:
+        # Tables and the plans they rest on are loaded only where one is judged.
+        from deepval.judging.group_tables import GroupTable
+
+        assert isinstance(policy, GroupTable)
+        return policy.spends(bootstrap, allowances)
     if first.spent is not None:
         return [bootstrap.counts @ first.spent] * len(allowances)
     own_cost = bootstrap.inputs * first.cost_of(charged_name(policy))

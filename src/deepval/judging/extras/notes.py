@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,9 +27,11 @@ from deepval.judging.allowances import Allowance
 from deepval.judging.bootstrap import Bootstrap
 from deepval.judging.tie_expectations import centred_ranks
 from deepval.tables.costs import Costs
-from deepval.tables.scans import ScannedScores, ScannedTable
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
+
+if TYPE_CHECKING:
+    from deepval.tables.scans import ScannedScores, ScannedTable
 
 Rows = Int[np.ndarray, "row"]
 """Positions of some inputs in a table."""
@@ -226,8 +229,8 @@ def _suspect(scores: Scores, table: ValueTable, rows: Rows) -> Suspect:
 
 
 def notes_on_disk(
-    table: ScannedTable,
-    scores: Sequence[ScannedScores],
+    table: "ScannedTable",
+    scores: "Sequence[ScannedScores]",
     allowances: Sequence[Allowance],
 ) -> list[str]:
     """Notes on likely mistakes in a table on disk.

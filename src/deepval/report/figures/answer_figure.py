@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from deepval.report.answers import check_highlight
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
-from deepval.report.pictures import check_highlight, pictures
+from deepval.report.pictures import pictures
 from deepval.results import Answer, Picture, PicturePoints, Result
 
 HEIGHT_IN = 2.75
