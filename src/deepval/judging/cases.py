@@ -77,13 +77,7 @@ def note(
     if not test:
         return
     judged = {name: item.digest for name, item in scores.items()}
-    line = {
-        "cell": cell.id,
-        "by": by,
-        "test_units": test,
-        "scores": judged,
-        # always null: ledgers keep the form of their first lines
-    }
+    line = {"cell": cell.id, "by": by, "test_units": test, "scores": judged}
     try:
         append_line(cell.folder / LEDGER, json_canonical(line))
     except InputError as error:
