@@ -45,6 +45,12 @@ def test_a_mode_without_a_name_is_refused(tmp_path, scores):
     assert "every mode needs a name" in refusal("evaluate", values, "-s", scores)
 
 
+def test_units_that_are_lists_are_refused(tmp_path, scores):
+    values = tmp_path / "values.parquet"
+    pq.write_table(pa.table({**SIX, "unit": pa.array([[]] * 6)}), values)
+    assert str(values) in refusal("evaluate", values, "-s", scores)
+
+
 def test_a_footer_that_is_no_text_is_refused(tmp_path, scores):
     values = tmp_path / "values.parquet"
     pq.write_table(pa.table(SIX), values)

@@ -8,6 +8,8 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import renew_golden
@@ -98,3 +100,14 @@ def test_digests_see_the_seventh_digit_and_not_the_tenth():
 
     assert digest(0.123456789) == digest(0.1234567891)
     assert digest(0.1234567) != digest(0.1234577)
+
+
+def test_digits_of_torch_are_left_out_and_gross_changes_are_not(tmp_path):
+    def digest(*pkl):
+        path = tmp_path / "evidence.parquet"
+        pq.write_table(pa.table({"cheap_PKL": pkl}), path)
+        return renew_golden._column_digests(path)
+
+    assert digest(0.1234567, 0.5) == digest(0.1234568, 0.5)
+    assert digest(0.1234567, 0.5) != digest(0.2234567, 0.5)
+    assert digest(0.5, 0.5) != digest(0.5, None)

@@ -5,6 +5,7 @@ and what is refused.
 import itertools
 import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -360,6 +361,18 @@ def test_the_command_from_begin_to_alarm(tmp_path):
     page = (tmp_path / "p.html").read_text()
     assert page.count("<svg") == 3
     assert "<h1>Alarm</h1>" in page
+
+
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="/dev/full is a device of Linux"
+)
+def test_rows_whose_page_finds_no_room_can_be_read_again(tmp_path):
+    write(tmp_path / "ref.csv", rows_of(50, 1.0))
+    write(tmp_path / "new.csv", rows_of(20, 1.0, 100))
+    assert run("watch", "s.json", "--reference", "ref.csv", cwd=tmp_path).code == 0
+    words = ("watch", "s.json", "new.csv", "--page")
+    assert run(*words, "/dev/full", cwd=tmp_path).code == 2
+    assert run(*words, "page.html", cwd=tmp_path).code == 0
 
 
 def test_bad_rows_name_the_row(tmp_path):

@@ -406,6 +406,11 @@ def test_a_cell_is_built_once_and_again_where_it_is_damaged(whole, specification
             'dataset = "synthetic"\ngeometry = 3\nsystem = "braking"',
             "geometry of a specification has the wrong type",
         ),
+        (
+            'dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\n'
+            f"[modes.yolov8s-320]\nthreshold = 1{'0' * 400}",
+            "must be a finite number",
+        ),
     ],
 )
 def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path):

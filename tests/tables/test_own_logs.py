@@ -310,6 +310,10 @@ ODD = {
     "names.csv": b"id,id,model,correct\n1,1,a,1\n",
     "numbers.json": b"[1, 2]",
     "none.json": b"[]",
+    "huge.json": (
+        b'[{"id": 1, "model": "a", "correct": 0.5},'
+        b' {"id": 1, "model": "b", "correct": 1%s}]' % (b"0" * 400)
+    ),
     "log.xlsx": b"PK",
     "log.pkl": b"\x80",
 }

@@ -389,7 +389,7 @@ FIELDS = {
     "constants": dict,
 }
 """Fields of a specification and their types."""
-MODE_FIELDS = {"file": str, "like": str, "scores": str, "threshold": (int, float)}
+MODE_FIELDS = {"file": str, "like": str, "scores": str, "threshold": float}
 NAMED = ("units", "geometry", "system", "classes")
 """Fields whose lists contain texts only."""
 OF_THE_WORLD = ("seed", "scenes", "frames")
@@ -669,6 +669,9 @@ def _check_fields(table: Any, fields: Mapping[str, Any], what: str) -> None:
             raise InputError(
                 f"{what} may have the fields {', '.join(fields)}; found {name!r}."
             )
+        if fields[name] is float:
+            reading.check_form(float, value, f"{name} of {what}")
+            continue
         if not isinstance(value, fields[name]) or (
             isinstance(value, bool) and fields[name] is not bool
         ):

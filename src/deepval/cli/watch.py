@@ -124,9 +124,11 @@ def watch(
             now = now.read(
                 None if rows is None else str(rows), end=end, skip_seen=skip_seen
             )
+        # The page first: the same command can be run again if one of them has no room,
+        # because rows count as read only in the state.
+        if page is not None:
+            write_atomically(page, _page(now))
         now.save(state)
-    if page is not None:
-        write_atomically(page, _page(now))
     if printing.is_json:
         content = {
             "alarm": now.alarm,

@@ -81,13 +81,7 @@ def note(
     from deepval.files.writing import append_line
 
     judged = {name: item.digest for name, item in scores.items()}
-    line = {
-        "cell": cell.id,
-        "by": by,
-        "test_units": test,
-        "scores": judged,
-        # always null: ledgers keep the form of their first lines
-    }
+    line = {"cell": cell.id, "by": by, "test_units": test, "scores": judged}
     try:
         append_line(cell.folder / LEDGER, json_canonical(line))
     except InputError as error:

@@ -6,6 +6,7 @@ other texts are left out. Nested objects of JSON become columns with dotted name
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -196,7 +197,10 @@ def _typed(values: list[Any]) -> np.ndarray:
     if kinds == {int} and max(map(abs, values)) < 2**63:
         return np.array(values, dtype=np.int64)
     if float in kinds and kinds <= {int, float, type(None)}:
-        return np.array([np.nan if v is None else v for v in values], dtype=float)
+        numbers = [np.nan if v is None else v for v in values]
+        # An integer beyond all floats stays what it is: what reads it refuses it.
+        with suppress(OverflowError):
+            return np.array(numbers, dtype=float)
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

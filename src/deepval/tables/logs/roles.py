@@ -376,7 +376,9 @@ def _words(column: np.ndarray) -> set[str]:
 def _is_empty(column: np.ndarray) -> bool:
     """Whether no row has a value."""
     if column.dtype.kind == "O":
-        return all(value is None or value == "" for value in column.tolist())
+        texts = (str, type(None))
+        # A list that lies in a cell comes as an array, which has no truth value.
+        return all(isinstance(value, texts) and not value for value in column.tolist())
     if column.dtype.kind == "f":
         return bool(np.isnan(column).all())
     return False
