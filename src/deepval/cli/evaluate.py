@@ -116,7 +116,7 @@ def evaluate(
     if out is not None:
         check_writable(out)
 
-    files = options.named_files(scores)
+    files = options.score_files(scores)
     table_on_disk = on_disk(values, files, memory)
 
     note = None

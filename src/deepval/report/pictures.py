@@ -8,7 +8,7 @@ best blind mixture through the points that the rows name.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from deepval.errors import InputError, suggestion
+from deepval.errors import InputError, argument, suggestion
 from deepval.results import (
     SCALES,
     Answer,
@@ -46,7 +46,7 @@ def check_highlight(results: Iterable[Result], name: str | None) -> None:
     names = dict.fromkeys(row.allocator for row in rows)
     if name is not None and name not in names:
         raise InputError(
-            f"highlight (--highlight) must be one of {', '.join(names) or 'none'}; "
+            f"{argument('highlight')} must be one of {', '.join(names) or 'none'}; "
             f"found {name!r}{suggestion(name, names)}"
         )
 
