@@ -276,7 +276,7 @@ def _is_denied(answer: "Answer", base: str | None) -> bool:
 def _answer_words(answer: "Answer", base: str | None) -> str:
     """The answer, about the score on another base where one was named."""
     if base is None:
-        words = f"{answer.sentence} {answer.instead}"
+        words = f"{answer.sentence} {answer.hint or answer.instead}"
         return words if answer.lead_lo is None else f"{words}\n{ALONE}"
     if answer.on_top == base and answer.hint is not None:
         return answer.hint

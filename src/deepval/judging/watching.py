@@ -333,7 +333,8 @@ class Watch:
         if not loss > 0:
             raise InputError(
                 f"{log.source}: the mean loss of {pair[0]} must be above 0, because "
-                f"gains are shares of it; found {loss:g}."
+                f"gains are shares of it; found {loss:g}. Of rewards, give what is "
+                "lost: loss_<mode> = best - reward, here and in the stream."
             )
         units = tuple(_complete(sorted(rows, key=lambda row: row[0]), rate, loss))
         if cap is None:
