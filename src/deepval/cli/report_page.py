@@ -140,7 +140,7 @@ def _title(cell: str, file: Path) -> str:
     return f"{cell}, {more}" if more else cell
 
 
-def _judgement(source: Path, files: Mapping[str, Path], **floors: str | None) -> Result:
+def _judgement(source: Path, files: Mapping[str, Path], **floors: Any) -> Result:
     """The judgement of scores on a values file or a cell, with curves; for a cell, of
     the scores in its folder where no files are named.
     """
