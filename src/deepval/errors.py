@@ -7,7 +7,9 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -48,6 +50,35 @@ LONGEST, END_LENGTH = 2000, 600
 """Largest number of characters of a message, and of its end, which has the advice, if
 the middle is left out.
 """
+
+
+def _in_python(name: str, value: object = None) -> str:
+    return name if value is None else f"{name}={value!r}"
+
+
+_wording: ContextVar[Callable[[str, object], str]] = ContextVar(
+    "wording of arguments", default=_in_python
+)
+
+
+def argument(name: str, value: object = None) -> str:
+    """An argument of a public function in a message, as its reader writes it: by its
+    name in Python, by the option that sets it where a command runs.
+
+    >>> argument("missing"), argument("missing", "worst")
+    ('missing', "missing='worst'")
+    """
+    return _wording.get()(name, value)
+
+
+@contextmanager
+def arguments_as(wording: Callable[[str, object], str]) -> Iterator[None]:
+    """Messages that are raised meanwhile name arguments as this function does."""
+    before = _wording.set(wording)
+    try:
+        yield
+    finally:
+        _wording.reset(before)
 
 
 def one_line(text: object) -> str:
@@ -214,7 +245,7 @@ def suggestion(text: object, allowed: Iterable[object]) -> str:
     return f"; did you mean {near[0]!r}?" if near else "."
 
 
-def few(names: Sequence[str], most: int = 6) -> str:
+def few(names: Sequence[str], most: int = 3) -> str:
     """The first names, and the number of the others."""
     listed = ", ".join(names[:most])
     others = len(names) - most

@@ -21,7 +21,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from deepval.errors import InputError, InputWarning, UnfinishedError, library, reason
+from deepval.errors import (
+    InputError,
+    InputWarning,
+    UnfinishedError,
+    argument,
+    library,
+    reason,
+)
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Applies a function to units and returns the results in their order: the built-in
@@ -56,8 +63,9 @@ def mapping(workers: int = 1, backend: str = LOCAL) -> Iterator[Map]:
     if workers == 1:
         if backend != LOCAL:
             raise InputError(
-                f"With one worker nothing is given to a cluster: use --workers 2 or "
-                f"more, or leave --backend {backend} out."
+                f"With one worker nothing is given to a cluster: use "
+                f"{argument('workers', 2)} or more, or leave "
+                f"{argument('backend', backend)} out."
             )
         yield map
         return
@@ -187,7 +195,7 @@ def _check_losses(lost: int, missing: int, error: Exception) -> None:
     if lost == TRIES:
         raise UnfinishedError(
             f"Workers were lost {TRIES} times in a row: there may not be enough memory "
-            "for so many. Use fewer --workers, or one to see what happens; results "
+            "for so many. Use fewer workers, or one to see what happens; results "
             "that the command has stored are not lost."
         ) from error
     units = "1 unit is" if missing == 1 else f"{missing:,} units are"
@@ -210,7 +218,7 @@ def _outcome(
             number,
             error=UnfinishedError(
                 f"A worker has too little memory ({reason(error)}): use fewer "
-                "--workers; results that the command has stored are not lost."
+                "workers; results that the command has stored are not lost."
             ),
         )
     except Exception as error:  # noqa: BLE001  (raised again where the result is read)
@@ -273,7 +281,7 @@ def _ray(workers: int) -> Iterator[_Pool]:
     """The Ray cluster at RAY_ADDRESS, or else a new one on this machine."""
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
-    ray = library("ray", purpose="--backend ray")
+    ray = library("ray", purpose="The backend ray")
     logging.getLogger("ray").setLevel(logging.ERROR)
     # Ray would mix its messages about lost workers into the output of the command.
     ray._private.worker.print_to_stdstream = lambda *lines, **options: None  # noqa: SLF001
@@ -297,7 +305,7 @@ def _ray(workers: int) -> Iterator[_Pool]:
             raise
         raise UnfinishedError(
             f"A Ray cluster must have a processor for each of the {workers} workers: "
-            "use fewer --workers or add a machine; results that the command has stored "
+            "use fewer workers or add a machine; results that the command has stored "
             "are not lost."
         ) from error
     finally:

@@ -6,9 +6,11 @@ import json
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from commands import call
+import deepval
+from commands import call, refusal
 from deepval.cells import sources
 from deepval.cells.folder import read_cell
 from deepval.cells.spec import specs
@@ -360,3 +362,97 @@ def test_results_beside_their_inputs_are_written_again(files):
     assert (
         json.loads((cell / "result.json").read_text())["schema"] == "deepval/result/1"
     )
+
+
+WRONG = [
+    ({"keep": 2}, ("--keep", "2"), "keep must", "--keep must"),
+    ({"at_least": "x"}, ("--at-least", "x"), "at_least must", "--at-least must"),
+    ({"own": "z"}, ("--own", "z"), "own must", "--own must"),
+    ({"by": "no"}, ("--by", "no"), "by needs", "--by needs"),
+    ({"table_by": "no"}, ("--table-by", "no"), "table_by needs", "--table-by needs"),
+    (
+        {"weights": {"t": 2}},
+        ("--weight", "t=2"),
+        "terms='terms.parquet'",
+        "--terms terms.parquet",
+    ),
+    (
+        {"budgets": deepval.Latency(0.2)},
+        ("--budget", "latency"),
+        "costs='costs.toml'",
+        "--costs costs.toml",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words", "in_python", "typed"), WRONG)
+def test_a_refusal_names_what_its_reader_writes(
+    files, arguments, words, in_python, typed
+):
+    assert typed in refusal("evaluate", "values.csv", "-s", "x.csv", *words)
+    # Python names arguments also after a command has ended.
+    with pytest.raises(InputError) as caught:
+        deepval.evaluate("values.csv", {"x": "x.csv"}, **arguments)
+    assert in_python in str(caught.value)
+    assert "--" not in str(caught.value)
+
+
+def test_a_score_that_lacks_many_units_lists_three_of_them(files):
+    table = deepval.ValueTable.from_columns(
+        unit=[f"u{i // 2:03}" for i in range(400)],
+        input=np.arange(400),
+        losses={"s": np.ones(400), "l": np.zeros(400)},
+    )
+    some = {"input": np.arange(200), "score": np.ones(200)}
+    with pytest.raises(InputError) as caught:
+        deepval.evaluate(table, {"mine": some})
+    sentence = str(caught.value)
+    assert "u000, u001, u002 and 97 more" in sentence
+    assert "u003" not in sentence
+
+
+def test_a_folder_of_scores_is_each_file_in_it(files):
+    Path("all").mkdir()
+    for name in "xy":
+        Path(f"{name}.csv").rename(f"all/{name}.csv")
+    both = call("evaluate", "values.csv", "-s", "all", "--json", "--draws", 20)
+    named = call(
+        *("evaluate", "values.csv", "-s", "all/x.csv", "-s", "all/y.csv"),
+        *("--json", "--draws", 20),
+    )
+    assert json.loads(both)["rows"] == json.loads(named)["rows"]
+    Path("all/z.parquet").write_text("")
+    assert "name the files" in refusal("evaluate", "values.csv", "-s", "all")
+    Path("none").mkdir()
+    assert "has none" in refusal("evaluate", "values.csv", "-s", "none")
+
+
+def test_a_page_answers_the_floor_as_the_console_does(files):
+    floor = ("--keep", "90%")
+    call("evaluate", "values.csv", "-s", "x.csv", *floor, "-o", "result.json")
+    call("report", "values.csv", "-s", "x.csv", *floor, "-o", "page.html")
+    sentence = json.loads(Path("result.json").read_text())["keep"]["sentence"]
+    assert json.dumps(sentence, ensure_ascii=False)[1:-1] in Path(
+        "page.html"
+    ).read_text("utf-8")
+    assert "saved result" in refusal("report", "result.json", *floor)
+
+
+def test_a_threshold_says_that_its_interval_is_of_one_score_alone(files):
+    rng = np.random.default_rng(2)
+    right = rng.random((60, 2)) < [0.4, 0.8]
+    rows = [f"u{i // 3},{i},{a:d},{b:d}\n" for i, (a, b) in enumerate(right)]
+    Path("right.csv").write_text("unit,input,reward_s,reward_l\n" + "".join(rows))
+    for name in "xy":
+        score = right[:, 1] - right[:, 0] * 1.0 + rng.normal(0, 1, 60)
+        lines = "".join(f"{i},{s}\n" for i, s in enumerate(score))
+        Path(f"{name}.csv").write_text("input,score\n" + lines)
+
+    words = ("right.csv", "-s", "x.csv", "--alpha", 0.2)
+    one = json.loads(call("evaluate", *words, "--json"))["answers"][0]
+    pair = json.loads(call("evaluate", *words, "-s", "y.csv", "--json"))["answers"][0]
+    assert pair["lead_hi"] - pair["lead_lo"] > one["lead_hi"] - one["lead_lo"]
+    with pytest.warns(deepval.InputWarning, match="fitted on"):
+        printed = call("threshold", *words, "--force")
+    assert one["sentence"] in printed
+    assert "this score alone" in printed

@@ -33,7 +33,7 @@ from shared import shared_data
 def test_readme_examples_print_what_the_readme_says(capsys):
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     (_, useless), (_, shown), *_, (language, code) = blocks_of(ROOT / "README.md")
-    with pytest.warns(deepval.InputWarning, match="are these frames"):
+    with pytest.warns(deepval.InputWarning, match="a unit of its own"):
         exec(compile(useless, "README.md", "exec"), {})
     assert capsys.readouterr().out == shown
     assert language == "python"

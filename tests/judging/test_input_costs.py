@@ -3,6 +3,7 @@ twins over all subsets.
 """
 
 import itertools
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import deepval
-from deepval.errors import InputError, InputWarning
+from commands import call
+from deepval.errors import InputError
 from deepval.judging import knapsack, mode_plans, purses
 from deepval.judging.allowances import allowance_on
 from deepval.judging.exact_plans import integer_budget, integer_input_prices
@@ -597,6 +599,47 @@ def test_slices_have_the_budget_of_their_own_inputs():
         )
 
 
+@pytest.mark.parametrize(
+    ("prefix", "kind", "budget"),
+    [
+        ("cost", "money", deepval.Money),
+        ("usd", "money", deepval.Money),
+        ("ms", "latency", deepval.Latency),
+        ("mj", "energy", deepval.Energy),
+    ],
+)
+def test_costs_in_the_table_need_no_costs_file(tmp_path, prefix, kind, budget):
+    rng = np.random.default_rng(1)
+    losses = rng.integers(0, 2, size=(60, 2))
+    spends = rng.uniform([1, 4], [2, 9], size=(60, 2))
+    head = f"unit,input,loss_s,loss_l,{prefix}_s,{prefix}_l\n"
+    rows = [
+        f"u{i // 6},{i},{a},{b},{c},{d}\n"
+        for i, ((a, b), (c, d)) in enumerate(zip(losses, spends, strict=True))
+    ]
+    path = tmp_path / "values.csv"
+    path.write_text(head + "".join(rows))
+    scores = tmp_path / "mine.csv"
+    scores.write_text("input,score\n" + "".join(f"{i},{-i}\n" for i in range(60)))
+
+    words = ("evaluate", path, "-s", scores, "--json", "--alpha", 0.5)
+    with pytest.warns(deepval.InputWarning, match="0 is charged for choosing"):
+        printed = call(*words)
+    shown = [row for row in json.loads(printed)["rows"] if row["kind"] == kind]
+    own = next(row for row in shown if row["allocator"] == "mine")
+
+    accounting = "skipping" if kind == "money" else "cascade"
+    half = budget(0.5, accounting=accounting)
+    row = quietly(deepval.evaluate, path, {"mine": scores}, half)["mine"]
+    assert own["gain"] == row.gain
+    # Scores fall with the rows: the first ones are bought until the money is spent.
+    extra = spends[:, 1] - (spends[:, 0] if kind == "money" else 0)
+    values = (losses[:, 0] - losses[:, 1]).astype(float)
+    assert row.gain == pytest.approx(
+        walked(-np.arange(60), extra, 0.5 * spends[:, 1].sum()) @ values
+    )
+
+
 def test_the_kinds_that_columns_of_costs_allow(tmp_path):
     from deepval.judging.cases import read_evaluation_data
 
@@ -611,10 +654,7 @@ def test_the_kinds_that_columns_of_costs_allow(tmp_path):
     timed = tmp_path / "timed.csv"
     timed.write_text(path.read_text().replace("cost_", "ms_"))
     case = read_evaluation_data(timed)
-    with pytest.warns(
-        InputWarning, match=r"No latency budgets: the cost of mine is unknown"
-    ):
-        assert case.kinds(case.scores({"mine": scores}), "mj") == ["selection"]
+    assert case.kinds(case.scores({"mine": scores}), "mj") == ["selection", "latency"]
     costs = tmp_path / "costs.toml"
     costs.write_text("[allocators.mine]\nusd = 0.0\n")
     case = read_evaluation_data(path, costs=costs)

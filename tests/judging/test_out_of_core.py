@@ -18,7 +18,7 @@ from deepval.errors import InputError
 from deepval.judging import kernel, out_of_core
 from deepval.judging import sieve as sieves
 from deepval.judging.tie_expectations import inclusion, tie_audit
-from deepval.tables import chunks, joins, keys, scans
+from deepval.tables import chunks, columns, joins, keys, scans
 from deepval.tables.joins import Spill
 from worlds import COSTS, quietly
 
@@ -515,10 +515,10 @@ def test_files_must_have_the_rows_that_they_say(tmp_path, monkeypatch):
 def test_what_needs_the_rows_is_refused_by_its_name(tmp_path):
     source, files = world(tmp_path, speed=np.arange(INPUTS)), scores(tmp_path)
     for options, words in [
-        ({"by": "speed"}, "--by"),
-        ({"calibration": ["u1"]}, "--calibrate"),
-        ({"curve_points": 5}, "--curve"),
-        ({"terms": {"input": [1]}}, "terms \\(--terms\\) needs"),
+        ({"by": "speed"}, "by needs"),
+        ({"calibration": ["u1"]}, "calibration needs"),
+        ({"curve_points": 5}, "curve_points needs"),
+        ({"terms": {"input": [1]}}, "terms needs"),
     ]:
         with pytest.raises(InputError, match=words):
             deepval.evaluate(source, files, memory=0, **options)
@@ -607,3 +607,22 @@ def test_the_command_reads_piece_by_piece(tmp_path):
         json.loads(run(*given, *more).out) for more in ([], ["--memory", "0"])
     )
     assert_same(whole, found)
+
+
+def test_inputs_that_are_their_own_units_are_asked_about_in_nouns_of_the_file(tmp_path):
+    content = {
+        "unit": np.array(["a", "b"]),
+        "input": np.array(["1", "2"]),
+        "loss_s": np.array([1.0, 2.0]),
+        "loss_l": np.zeros(2),
+    }
+    path = tmp_path / "values.parquet"
+    path.write_bytes(
+        columns.parquet_bytes(content, {"input": "request", "unit": "tenant"})
+    )
+    scores_file = tmp_path / "mine.parquet"
+    score = {"input": content["input"], "score": np.zeros(2)}
+    scores_file.write_bytes(columns.parquet_bytes(score))
+    for memory in ("1GB", 0):
+        with pytest.warns(deepval.InputWarning, match="each request is a tenant"):
+            deepval.evaluate(path, {"mine": scores_file}, draws=2, memory=memory)

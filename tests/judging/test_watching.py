@@ -268,7 +268,7 @@ def test_options_that_would_do_nothing_are_refused(tmp_path):
     write(tmp_path / "e.csv", rows_of(50, 1.0) | {"escalated": np.arange(1000) % 2})
     begin = ("watch", tmp_path / "s.json", "--reference")
     assert "need rows" in refusal(*begin, tmp_path / "ref.csv", "--end")
-    assert "no share (alpha, --alpha) can be set" in refusal(
+    assert "no share (--alpha) can be set" in refusal(
         *begin, tmp_path / "e.csv", "--alpha", 0.5
     )
     run(*begin, tmp_path / "ref.csv")

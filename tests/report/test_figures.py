@@ -345,8 +345,8 @@ def test_what_cannot_be_drawn_is_left_out_with_a_reason(tmp_path):
     )
     assert [path.name for path in written] == ["answer-c.png", "gap-c.png"]
     assert left_out == {
-        "curves-c": "the result holds no curves: evaluate with --curve 20",
-        "sign-c": "the result holds no inputs: evaluate with --terms terms.parquet",
+        "curves-c": "the result holds no curves: evaluate with curve_points=20",
+        "sign-c": "the result holds no inputs: evaluate with terms='terms.parquet'",
         "birds-eye-c": "no frame of the test units is affected",
         "dumbbells-c": "no result of this cell has a latency, energy or money budget",
     }

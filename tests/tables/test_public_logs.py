@@ -376,7 +376,7 @@ WRONG = {
         b"model_name,record_index,dataset_id,score,cost\na,1,x,1,1\na,1,y,1,1\n",
         "two or more models are",
     ),
-    "one column of losses": ("log.csv", b"unit,input,loss_a\nu,1,0\n", "--modes"),
+    "one column of losses": ("log.csv", b"unit,input,loss_a\nu,1,0\n", "models"),
     "above 1": (
         "log.csv",
         b"model_name,record_index,dataset_id,score,cost\na,1,x,7,1\nb,1,x,9,2\n",

@@ -188,7 +188,7 @@ def test_scores_may_be_missing_outside_the_units_that_are_judged():
         r"input of 1 of the 2 units has one"
     )
     with pytest.raises(
-        InputError, match=told + r": judge on --units v \(units that are scored\)\.$"
+        InputError, match=told + r": use units=\['v'\], those that are scored\.$"
     ):
         deepval.evaluate(table(), {"mine": part}, [deepval.Selection(0.5)], draws=0)
 
@@ -209,16 +209,16 @@ def test_ranking_last_is_advised_only_for_odd_inputs():
             )
         return str(caught.value)
 
-    last = "missing='worst' (--missing worst) to rank them last"
+    last = "missing='worst' to rank them last"
     assert message(IDS[1:]).endswith(f" has none. Use {last}.")
-    assert message(IDS[2:]).endswith("judge on --units v,w (units that are scored).")
+    assert message(IDS[2:]).endswith("use units=['v', 'w'], those that are scored.")
     assert message(IDS[3:]).endswith(
-        f"judge on --units v,w (units that are scored), with {last}: 1 there lack one."
+        f"use units=['v', 'w'], those that are scored, with {last}: 1 there lack one."
     )
     assert message(IDS[2:], units=["u"]).endswith(
         "has a score: name the units that are scored."
     )
-    assert "calibrate with --calibrate v (" in message(
+    assert "use calibration=['v']" in message(
         IDS[:4], units=["u"], calibration=["v", "w"]
     )
 

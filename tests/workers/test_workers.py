@@ -34,7 +34,7 @@ def two():
 
 def test_a_cluster_needs_two_workers():
     with (
-        pytest.raises(InputError, match="use --workers 2 or more, or leave --backend"),
+        pytest.raises(InputError, match="use workers=2 or more, or leave backend="),
         mapping(1, "ray"),
     ):
         pass
@@ -69,7 +69,7 @@ def test_the_error_of_the_first_unit_is_raised_where_its_result_would_stand(two)
     with pytest.raises(ValueError, match="four") as raised:
         list(two(refused, ["4", "5"]))
     assert "in refused" in raised.value.__notes__[0]
-    with pytest.raises(InputError, match=r"too little memory .* use fewer --workers"):
+    with pytest.raises(InputError, match=r"too little memory .* use fewer workers"):
         list(two(too_large, ["0", "1"]))
 
 

@@ -26,7 +26,11 @@ from deepval.cells.spec import CellSpec
 from deepval.cli import options
 from deepval.cli.options import Workers
 from deepval.cli.terminal import ENDLESS, as_json, look, step_bar, watch, write
-from deepval.errors import InputError, InputWarning
+from deepval.errors import (
+    InputError,
+    InputWarning,
+    few,
+)
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.allowances import LEVELS, RAILS, Selection
@@ -129,11 +133,8 @@ class Cells:
             (line, cell) for cell, lines in collected.lacking.items() for line in lines
         )
         for line, cells in reasons.items():
-            names_text = (
-                cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
-            )
             warnings.warn(
-                InputWarning(f"Not built: {names_text} lack {line}."), stacklevel=2
+                InputWarning(f"Not built: {few(cells)} lack {line}."), stacklevel=2
             )
         if not collected.cells:
             raise InputError(

@@ -14,7 +14,13 @@ from deepval.cli import options, terminal
 from deepval.cli.data_options import SYNTHETIC, Geometry, MappedFiles
 from deepval.cli.terminal import say
 from deepval.datasets import DATASETS, Dataset
-from deepval.errors import InputError, InputWarning, library, suggestion
+from deepval.errors import (
+    InputError,
+    InputWarning,
+    few,
+    library,
+    suggestion,
+)
 from deepval.files import reading
 from deepval.files.writing import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
@@ -39,7 +45,7 @@ def check_roads(source: Dataset, units: Sequence[str]) -> None:
         )
         raise InputError(
             f"the learned planner draws the road, and {len(lacking)} of {len(units)} "
-            f"units have no lane map ({', '.join(lacking)}): give "
+            f"units have no lane map ({few(lacking)}): give "
             f"--maps with their maps{',' if advice else ''}{advice}."
         )
 

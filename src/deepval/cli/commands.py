@@ -23,7 +23,7 @@ from cyclopts.exceptions import (
 from cyclopts.help import DefaultFormatter, PanelSpec
 from rich import box
 
-from deepval.cli.options import OTHERS
+from deepval.cli.options import OTHERS, option_of
 from deepval.cli.outputs import check_outputs
 from deepval.cli.terminal import (
     STOPPED,
@@ -37,6 +37,7 @@ from deepval.errors import (
     EXTRAS,
     InputError,
     InputWarning,
+    arguments_as,
     as_number,
     missing_library,
     one_line,
@@ -229,7 +230,9 @@ def call(words: Sequence[str]) -> int:
         raise InputError(_sentence(error)) from error
     if words:
         check_outputs(words[0], dict(_values(bound.arguments)))
-    code = function(*bound.args, **bound.kwargs)
+    # Refusals and notes of the library then name options.
+    with arguments_as(option_of):
+        code = function(*bound.args, **bound.kwargs)
     # Without a command, what is printed is the help.
     return 2 if list(words) in ([], ["analyse"]) else code or 0
 

@@ -114,7 +114,7 @@ def evaluate(
 
         check_writable(out)
 
-    files = options.named_files(scores)
+    files = options.score_files(scores)
     table_on_disk = on_disk(values, files, memory)
 
     note = None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
 from cyclopts import Group, Parameter
 
-from deepval.errors import InputError, suggestion
+from deepval.errors import InputError, few, suggestion
 from deepval.files import reading
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ ScoreFiles = Annotated[
         alias="-s",
         group=SUBJECT,
         help=(
-            "Scores files with columns input, score: -s a.csv b.csv, or NAME=FILE. "
-            "Repeatable. For a cell also names of files in its folder scores; default: "
-            "all of them."
+            "Scores files with columns input, score: -s a.csv b.csv, or NAME=FILE, or "
+            "a folder of .csv files. Repeatable. For a cell also names of files in "
+            "its folder scores; default: all of them."
         ),
     ),
 ]
@@ -363,6 +363,25 @@ BUDGETS_DEFAULTS = Budgets()
 CHARGED_DEFAULTS = ChargedBudgets()
 
 
+OTHER_NAMES = {
+    "calibration": "--calibrate",
+    "curve_points": "--curve",
+    "models": "--modes",
+    "weights": "--weight",
+}
+"""Options that have another name than the argument that they set."""
+
+
+def option_of(name: str, value: object = None) -> str:
+    """The option that sets an argument of the library, for `errors.arguments_as`."""
+    option = OTHER_NAMES.get(name, "--" + name.replace("_", "-"))
+    if value is None:
+        return option
+    if isinstance(value, list):
+        value = ",".join(map(str, value))
+    return f"{option} {value}"
+
+
 def draw_number(text: str) -> int | Literal["exact"]:
     """The number of draws in the text of --draws."""
     if text == "exact":
@@ -400,6 +419,33 @@ def named_files(
             )
         files[name] = path
     return files
+
+
+def score_files(texts: Iterable[str]) -> dict[str, Path]:
+    """Scores files by allocator; a folder of .csv files stands for each of them.
+
+    A folder of .parquet files is one file in parts.
+    """
+    files: list[str] = []
+    for text in texts:
+        inside = []
+        if reading.is_folder(text):
+            inside = sorted(reading.find(Path(text), "*.csv"))
+            others = sorted(reading.find(Path(text), "*.parquet"))
+            if not inside and not others:
+                raise InputError(
+                    f"{text}: a folder of scores must have a .csv file for each "
+                    "allocator; it has none."
+                )
+            if inside and others:
+                raise InputError(
+                    f"{text}: a folder of scores must have one .csv file per "
+                    "allocator, or .parquet files that are the parts of one; it has "
+                    f"{few([inside[0].name, others[0].name])}: name the files, "
+                    f"-s {inside[0]}."
+                )
+        files += map(str, inside or [text])
+    return named_files(files)
 
 
 def unit_list(text: str | None, roles: Sequence[str] = ()) -> list[str] | None:

@@ -25,6 +25,8 @@ def report(
     frames: tuple[str, ...] = (),
     images: bool = False,
     image_root: Path | None = None,
+    keep: str | None = None,
+    at_least: str | None = None,
     highlight: str | None = None,
     open_page: Annotated[bool, Parameter(name="--open")] = False,
 ) -> None:
@@ -47,6 +49,10 @@ def report(
         frames: Frames of a cell: FILE or NAME=FILE. Default: frames.json in its folder.
         images: Include the pictures of the frames.
         image_root: Folder of the data set that the pictures lie in.
+        keep: Also answer what the cheapest option is that is shown to keep this share
+            of the dearest mode's quality, such as 99%, as `evaluate` does.
+        at_least: The same for a quality per input, such as 0.83, or for that of a mode:
+            MODE or MODE-1pt.
         highlight: Allocator that pictures emphasise, instead of the recommended one.
         open_page: Open the page in the browser when it is written.
     """
@@ -86,7 +92,9 @@ def report(
         check_writable(page)
     if figures is not None:
         check_writable(figures, folder=True)
-    loaded = results_by_name(files, options.named_files(scores))
+    loaded = results_by_name(
+        files, options.score_files(scores), keep=keep, at_least=at_least
+    )
     check_highlight((item.result for item in loaded.values()), highlight)
     named_frames = frame_files(frames, list(loaded))
     # Rendered before figures are written: a fault of the page is reported before any

@@ -90,15 +90,27 @@ def _of_cell(folder: Path, result: Result) -> Result:
 
 
 def results_by_name(
-    files: Mapping[str, Path], scores: Mapping[str, Path] | None = None
+    files: Mapping[str, Path],
+    scores: Mapping[str, Path] | None = None,
+    *,
+    keep: str | None = None,
+    at_least: str | None = None,
 ) -> dict[str, ResultInFolder]:
     """Results by name; of a cell's folder all results in it, or else the judgement of
-    the scores beside the cell; of a values file, the judgement of these scores.
+    the scores beside the cell; of a values file, the judgement of these scores. A floor
+    is judged anew.
     """
+    floors = {"keep": keep, "at_least": at_least}
+    has_floor = keep is not None or at_least is not None
     results: dict[str, ResultInFolder] = {}
     for name, path in files.items():
-        if path.suffix.lower() in TABLES or scores:
-            result = _of_cell(path, _judgement(path, scores or {}))
+        if has_floor and path.suffix.lower() == ".json":
+            raise InputError(
+                f"{path}: --keep and --at-least need a values file or a cell, and this "
+                "is a saved result: leave them out, or give its table."
+            )
+        if path.suffix.lower() in TABLES or scores or has_floor:
+            result = _of_cell(path, _judgement(path, scores or {}, **floors))
             results[name] = ResultInFolder(path.parent, result)
             continue
         saved = (
@@ -128,7 +140,7 @@ def _title(cell: str, file: Path) -> str:
     return f"{cell}, {more}" if more else cell
 
 
-def _judgement(source: Path, files: Mapping[str, Path]) -> Result:
+def _judgement(source: Path, files: Mapping[str, Path], **floors: Any) -> Result:
     """The judgement of scores on a values file or a cell, with curves; for a cell, of
     the scores in its folder where no files are named.
     """
@@ -146,6 +158,7 @@ def _judgement(source: Path, files: Mapping[str, Path]) -> Result:
         missing_costs=case.missing_costs(scores, budgets),
         terms=None if case.cell is None else case.cell.terms,
         curve_points=CURVE_POINTS,
+        **floors,
         watch=terminal.watch,
     )
     provenance = replace(

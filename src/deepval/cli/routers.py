@@ -54,6 +54,10 @@ CERTIFICATE = "--harm-at-most"
 VALUES = Path("values.parquet")
 DENIED = 3
 """Exit code where the answer is not to run the router."""
+ALONE = (
+    "The interval is that of this score alone; `evaluate` widens it where it compares "
+    "several."
+)
 
 
 def threshold(
@@ -245,7 +249,7 @@ def _calibrated(
 
     case = subject.case(values)
     scored = _only(
-        case.scores(options.named_files(scores)), "A threshold belongs to one allocator"
+        case.scores(options.score_files(scores)), "A threshold belongs to one allocator"
     )
     note_unknown_fits(scored)
     if case.table.estimated is not None:
@@ -270,7 +274,8 @@ def _is_denied(answer: "Answer", base: str | None) -> bool:
 def _answer_words(answer: "Answer", base: str | None) -> str:
     """The answer, about the score on another base where one was named."""
     if base is None:
-        return f"{answer.sentence} {answer.instead}"
+        words = f"{answer.sentence} {answer.hint or answer.instead}"
+        return words if answer.lead_lo is None else f"{words}\n{ALONE}"
     if answer.on_top == base and answer.hint is not None:
         return answer.hint
     return (
@@ -327,7 +332,7 @@ def shadow(
             f".csv or .json; found {out.suffix or 'no ending'!r}."
         )
     case = subject.case(values)
-    scored = case.scores(options.named_files(scores))
+    scored = case.scores(options.score_files(scores))
     units, _ = case.judged_units(options.unit_list(subject.units, case.roles), scored)
     table = case.table if units is None else case.table.restrict(units)
     (own,) = _only(scored, "A shadow plan belongs to one score").values()

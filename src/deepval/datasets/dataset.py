@@ -7,20 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deepval.errors import InputError
+from deepval.errors import (
+    InputError,
+    few,
+)
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
-
-MOST_NAMES = 30
-"""Longer lists of units are cut in messages."""
-
-
-def shorten(names: Sequence[str]) -> str:
-    """Names in a row; of a long list the first ones, and how many there are."""
-    some = ", ".join(names[:MOST_NAMES])
-    return (
-        some if len(names) <= MOST_NAMES else f"{some} and others ({len(names)} in all)"
-    )
 
 
 class Dataset(ABC):
@@ -90,7 +82,7 @@ class Dataset(ABC):
         unknown = sorted(named - set(all_units))
         if unknown:
             raise InputError(
-                f"units must be among {shorten(all_units)}; found {shorten(unknown)}."
+                f"units must be among {few(all_units)}; found {few(unknown)}."
             )
         return tuple(unit for unit in all_units if unit in named)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int, ModeFloats, Num
 from deepval.checks import share_of_inputs
-from deepval.errors import InputError, quote
+from deepval.errors import InputError, argument, quote
 from deepval.results import BudgetKey, Reason
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import Scores
@@ -447,8 +447,9 @@ def allowance(
     if figures is None:
         raise InputError(
             f"{'An' if budget.kind == 'energy' else 'A'} {budget.kind} budget needs "
-            "costs; none were given. Pass costs to the budget "
-            "or to the table (--costs)."
+            "costs; none were given: state "
+            f"{argument('costs', 'costs.toml')}, or columns {convention}_<mode> in "
+            "the table."
         )
     cheap = figures.of_mode(modes[0], convention)
     full = figures.of_mode(modes[-1], convention)

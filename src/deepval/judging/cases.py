@@ -334,7 +334,7 @@ class EvaluationData:
         if needed and not files:
             raise InputError(
                 f"{self.source}: at least one scores file must be given to judge; "
-                "found none: give -s."
+                "found none."
             )
         aligned = align_all(self.table, files)
         return {item.name: item for item in aligned}
@@ -386,15 +386,8 @@ class EvaluationData:
             # Prices in the table mean that money is what counts.
             if DOLLARS in per_input:
                 return ["money"]
-            unpaid = [kind for kind, unit in measured.items() if unit in per_input]
-            if unpaid:
-                note = (
-                    f"No {' and no '.join(unpaid)} budgets: the cost of "
-                    f"{', '.join(scores)} is unknown. Give --costs with "
-                    "[allocators.NAME] for each; a cost of 0 must be stated, too."
-                )
-                warnings.warn(InputWarning(note), stacklevel=2)
-            return ["selection"]
+            paid = [kind for kind, unit in measured.items() if unit in per_input]
+            return ["selection", *paid]
         modes = list(costs.modes.values())
         possible = [
             kind

@@ -21,7 +21,7 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import InputFloats, InputInts, InputNumbers, ModeFloats, PerUnit
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, argument
 from deepval.files.canonical import sha256
 from deepval.judging.allowances import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.bootstrap import Bootstrap, sums_by_unit
@@ -615,13 +615,13 @@ def _certified(
     name: str, source: Calibration, at_most: float, bound: float
 ) -> list[str | StreamRule | Price]:
     """The certified threshold, and the plain one of the budget."""
-    checks.share_of_inputs(at_most, "harm_at_most (--harm-at-most)")
-    checks.share_of_inputs(bound, "bound (--bound)")
+    checks.share_of_inputs(at_most, argument("harm_at_most"))
+    checks.share_of_inputs(bound, argument("bound"))
     if not at_most < bound:
         raise InputError(
-            "The harm allowed (--harm-at-most) must be above 0 and below the bound "
-            f"(--bound); found {at_most:g} and {bound:g}: lower the one or raise the "
-            "other (1 % is 0.01 in Python)."
+            f"The harm allowed ({argument('harm_at_most')}) must be above 0 and below "
+            f"the bound ({argument('bound')}); found {at_most:g} and {bound:g}: "
+            "lower the one or raise the other (1 % is 0.01)."
         )
     table = source.table
     scores = source.scores

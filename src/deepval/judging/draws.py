@@ -85,7 +85,7 @@ def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draw
         raise InputError(
             f"{draws:,} draws of {units:,} units are {draws * units:,} counts, and at "
             f"most {MOST_COUNTS:,} are held: give at most {MOST_COUNTS // units:,} "
-            "draws, or larger units (scenes or logs, not frames)."
+            "draws, or larger units (scenes, logs, users)."
         )
     return random_draws(units, draws, seed)
 

@@ -20,7 +20,7 @@ from functools import cache, partial
 from typing import Any, Literal, get_args
 
 from deepval import checks
-from deepval.errors import InputError, InputWarning, quote
+from deepval.errors import InputError, InputWarning, argument, quote
 from deepval.judging.allocators import all_policies, own_allowances, policy_of
 from deepval.judging.allowances import (
     Allowance,
@@ -184,14 +184,14 @@ def evaluate(
         from deepval.judging.out_of_core import evaluate_on_disk, refuse
 
         asked = {
-            "by (--by)": columns,
-            "calibration (--calibrate)": calibration,
-            "curve_points (--curve)": points,
-            "table_by (--table-by)": by_groups,
-            "keep (--keep)": keep is not None,
-            "at_least (--at-least)": at_least is not None,
-            "terms (--terms)": terms is not None,
-            "weights (--weight)": weights,
+            argument("by"): columns,
+            argument("calibration"): calibration,
+            argument("curve_points"): points,
+            argument("table_by"): by_groups,
+            argument("keep"): keep is not None,
+            argument("at_least"): at_least is not None,
+            argument("terms"): terms is not None,
+            argument("weights"): weights,
         }
         refuse(files, asked)
         return evaluate_on_disk(
@@ -466,8 +466,8 @@ def _read_table(
         )
     if terms is None and weights:
         raise InputError(
-            "Other weights need the loss terms; none were given: give terms (--terms "
-            "FILE)."
+            "Other weights need the loss terms; none were given: give "
+            f"{argument('terms', 'terms.parquet')}."
         )
     if terms is None:
         return table, None
@@ -529,7 +529,7 @@ def _charged_nothing(names: Sequence[str]) -> list[str]:
         return []
     return [
         f"No cost of {', '.join(names)} is stated: 0 is charged for choosing, beside "
-        "the prices in the table (--costs states another)."
+        "the costs in the table (a costs file states another)."
     ]
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, ModeFloats, PerResample
-from deepval.errors import InputError, suggestion
+from deepval.errors import InputError, argument, suggestion
 from deepval.judging.allowances import Allowance
 from deepval.judging.bootstrap import Bootstrap, Gains
 from deepval.judging.ladders import references_among
@@ -74,7 +74,7 @@ class Groups:
         else:
             names = ("unit", *table.attributes)
             raise InputError(
-                "table_by (--table-by) needs a column of the table; found "
+                f"{argument('table_by')} needs a column of the table; found "
                 f"{column!r}, the table has {', '.join(names)}"
                 f"{suggestion(column, names)}"
             )

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Slots
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, argument
 from deepval.judging.allowances import (
     LEVELS,
     Allowance,
@@ -300,7 +300,8 @@ def refuse(source: OnDisk, asked: Mapping[str, Any]) -> None:
     if name is not None:
         raise InputError(
             f"{source.source}: {name} needs the table in memory, and it is larger "
-            f"({source.why}): leave it out, or allow more (memory=..., --memory)."
+            f"({source.why}): leave it out, or allow more: "
+            f"{argument('memory', '8GB')}."
         )
 
 

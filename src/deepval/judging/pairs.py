@@ -15,7 +15,7 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import PerResample
-from deepval.errors import InputError, suggestion
+from deepval.errors import InputError, argument, suggestion
 from deepval.judging.bootstrap import Gains, Totals
 from deepval.judging.differences import (
     compare_one,
@@ -254,7 +254,7 @@ def contenders(cell_basis: Basis, name: str) -> dict[BudgetKey, Contender]:
     if not cell_basis.streamed:
         raise InputError(
             f"{name!r} runs under a causal policy, and the result has none: give "
-            "evaluate() calibration units (--calibrate)."
+            f"evaluate calibration units ({argument('calibration')})."
         )
     policies = ("any", policy.replace("-", " "))
     streams = [item for item in cell_basis.streamed if item.row.policy in policies]

@@ -19,7 +19,7 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import Float
-from deepval.errors import InputError, quote
+from deepval.errors import InputError, argument, quote
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_lines, plain, read_json
 from deepval.files.reading import check_file_form
@@ -134,7 +134,7 @@ class Claim:
             if rate
             else low < self.limit < high
         ):
-            what = "and a margin above 0" if rate else "the cap (--cap)"
+            what = "and a margin above 0" if rate else f"the {argument('cap')}"
             raise InputError(
                 f"{self}: must have a number between {low:.4g} and {high:.4g}, {what}."
             )
@@ -306,12 +306,12 @@ class Watch:
                 raise InputError(
                     f"{log.source}: the threshold must be a finite score; at {share:g} "
                     f"of the inputs it is {threshold.theta:g}. Give finite scores, or "
-                    "another share (alpha, --alpha)."
+                    f"another share ({argument('alpha')})."
                 )
         elif alpha is not None:
             raise InputError(
-                f"{log.source}: has a column 'escalated', so no share (alpha, "
-                "--alpha) can be set."
+                f"{log.source}: has a column 'escalated', so no share "
+                f"({argument('alpha')}) can be set."
             )
         pair = (modes[0], modes[-1])
         cheap, full = (
@@ -333,7 +333,8 @@ class Watch:
         if not loss > 0:
             raise InputError(
                 f"{log.source}: the mean loss of {pair[0]} must be above 0, because "
-                f"gains are shares of it; found {loss:g}."
+                f"gains are shares of it; found {loss:g}. Of rewards, give what is "
+                "lost: loss_<mode> = best - reward, here and in the stream."
             )
         units = tuple(_complete(sorted(rows, key=lambda row: row[0]), rate, loss))
         if cap is None:
@@ -341,7 +342,7 @@ class Watch:
             if not cap > 0:
                 raise InputError(
                     f"{log.source}: most units gain nothing, which gives no cap: name "
-                    "one (cap, --cap)."
+                    f"one ({argument('cap')})."
                 )
         counted = _counted(units, cap)
         stated = tuple(

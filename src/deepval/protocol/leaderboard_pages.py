@@ -105,7 +105,7 @@ def _conclusion(board: Mapping[str, Any]) -> str:
             row for row in _at(_headline(track), track["overall"]) if row["rank"] == 1
         ]
         best = [row["allocator"] for row in first if _mark(row) == "better"]
-        leads = f"first rank and better than random: {few(best)}"
+        leads = f"first rank and better than random: {few(best, 6)}"
         sentences.append(
             f"{track['title']}: "
             f"{leads if best else 'no submission is shown to be worth it'}."

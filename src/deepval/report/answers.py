@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from deepval.errors import InputError, suggestion
+from deepval.errors import InputError, argument, suggestion
 from deepval.report.lines import lay_out, printable
 from deepval.report.text_tables import Column, Table, quantity, tabulate
 from deepval.results import (
@@ -142,7 +142,7 @@ def check_highlight(results: Iterable[Result], name: str | None) -> None:
     names = dict.fromkeys(row.allocator for row in rows)
     if name is not None and name not in names:
         raise InputError(
-            f"highlight (--highlight) must be one of {', '.join(names) or 'none'}; "
+            f"{argument('highlight')} must be one of {', '.join(names) or 'none'}; "
             f"found {name!r}{suggestion(name, names)}"
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 from xml.etree import ElementTree
 
-from deepval.errors import InputError, one_line
+from deepval.errors import InputError, argument, one_line
 from deepval.judging.pooled import PooledComparison
 from deepval.report.tables.comparison import (
     AnyComparison,
@@ -43,7 +43,9 @@ class Gate:
             reason = "the two have no budget in common"
             if self.rows:
                 reason = self.rows[0].reason
-            raise InputError(f"--fail-if needs a verdict; there is none: {reason}.")
+            raise InputError(
+                f"{argument('fail_if')} needs a verdict; there is none: {reason}."
+            )
 
     @property
     def failures(self) -> list[AnyComparison]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from deepval import checks
 from deepval.display import Printable, view
-from deepval.errors import InputError, library, quote, suggestion
+from deepval.errors import InputError, argument, library, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
 from deepval.files.reading import check_file_form
@@ -279,8 +279,8 @@ class Result(Printable):
     def _fresh(self, what: str) -> Any:
         if isinstance(self.fresh, str):
             raise InputError(
-                f"{what} needs the scores in memory, and {self.fresh}: allow more "
-                "(memory=..., --memory)."
+                f"{what} needs the scores in memory, and {self.fresh}: allow more, "
+                f"{argument('memory', '8GB')}."
             )
         if self.fresh is None:
             raise InputError(

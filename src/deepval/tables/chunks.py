@@ -120,12 +120,15 @@ class Parts:
             first += len(chunk[name])
 
     def head(self) -> columns.Columns:
-        """The first row."""
+        """The first row, with what the first file says about its columns."""
         import pyarrow as pa
+        import pyarrow.parquet as pq
 
         self.require()
         first = next(iter(self.chunks(*self.types)))
         table = pa.table({name: column.slice(0, 1) for name, column in first.items()})
+        with columns.native(self.files[0]) as file:
+            table = table.replace_schema_metadata(pq.read_schema(file).metadata)
         return columns.of_arrow(table, self.source)
 
     def check_numbers(self, *names: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from deepval.arrays import Bool, Float, InputFloats, InputInts, ModeFloats
-from deepval.errors import InputError
+from deepval.errors import InputError, argument
 from deepval.tables import columns, keys
 
 METHOD_NAMES = {
@@ -227,7 +227,7 @@ def _propensity(
             f"{log.source}: a propensity near 0 makes an input count for "
             f"{1 / propensity[low[0]]:.0f}; {columns.row_name(int(low[0]), ids)} "
             f"holds {propensity[low[0]]:g}, and {len(low) - 1} more are below "
-            f"{least:g}. Clip them (clip=0.01, --clip 0.01), which biases, or leave "
+            f"{least:g}. Clip them ({argument('clip', 0.01)}), which biases, or leave "
             "such inputs out of what is judged."
         )
     return (propensity, 0) if clip is None else (np.maximum(propensity, clip), len(low))

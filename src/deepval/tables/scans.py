@@ -16,7 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Float, Int, PerRow, RowInts, RowValues, Shaped, UnitIds
-from deepval.errors import InputError
+from deepval.errors import (
+    InputError,
+    argument,
+    few,
+)
 from deepval.progress import Watch, unwatched
 from deepval.tables import input_costs, joins
 from deepval.tables.chunks import CHUNK, Parts, as_numbers, number_error
@@ -33,8 +37,8 @@ from deepval.tables.values import (
     loss_columns,
     named_units,
     need_of,
-    some,
-    warn_of_frames,
+    nouns_of,
+    warn_of_single_inputs,
 )
 
 SAMPLE = 1 << 18
@@ -133,7 +137,9 @@ def scan_values(
     sizes[unit_index[is_judged]] = rows[is_judged]
     inputs = int(sizes.sum())
     if inputs == 0:
-        raise InputError(f"Named units must hold inputs; none of {some(judged)} does.")
+        raise InputError(
+            f"Named units must hold inputs; none of {few(judged.tolist())} does."
+        )
     text = parts.has_text("input")
     is_reward = prefix == REWARD_PREFIX
     reader = _Hashing(
@@ -158,7 +164,7 @@ def scan_values(
     if ESTIMATED in parts.types:
         estimated = str(parts.head().data[ESTIMATED][0])
     if len(every) == len(parts):
-        warn_of_frames(every, every, parts.source)
+        warn_of_single_inputs(every, every, parts.source, nouns_of(parts.head()))
     return ScannedTable(
         parts=parts,
         modes=selected,
@@ -188,15 +194,15 @@ def _refuse_what_needs_memory(
     if len(selected) > 2:
         raise InputError(
             f"{parts.source}: more than two modes ({', '.join(selected)}) need the "
-            "table in memory: name two, cheap first (modes=[...], --modes), or allow "
-            "more memory (--memory)."
+            f"table in memory: name two, cheap first ({argument('modes')}), or allow "
+            f"more: {argument('memory', '8GB')}."
         )
     for by_mode in input_costs.cost_columns(parts.types, available).values():
         name = next(iter(by_mode.values()))
         raise InputError(
             f"{parts.source}: costs per input ({name}) need the table in memory: leave "
-            "those columns out and give one cost per mode (--costs), or allow more "
-            "memory (--memory)."
+            f"those columns out and give one cost per mode ({argument('costs')}), or "
+            f"allow more: {argument('memory', '8GB')}."
         )
 
 
@@ -393,7 +399,7 @@ def _scan(
         raise InputError(
             f"{name}: scores of a table that is read piece by piece must be a "
             f".parquet file or a folder of them; found {type(source).__name__}. Write "
-            "them to a file, or allow more memory (--memory)."
+            f"them to a file, or allow more: {argument('memory', '8GB')}."
         )
     parts = Parts.of(Path(source), name)
     refuse_values(parts.types, parts.source)
@@ -402,7 +408,8 @@ def _scan(
     ):
         raise InputError(
             f"{parts.source}: scores per mode ({SCORE_PREFIX}<mode>) need the table "
-            "in memory: give one column 'score', or allow more memory (--memory)."
+            "in memory: give one column 'score', or allow more: "
+            f"{argument('memory', '8GB')}."
         )
     parts.require("input", "score")
     text = table.text or parts.has_text("input")
@@ -431,8 +438,8 @@ def _scan(
         raise InputError(
             f"{name}: every input needs a score; input "
             f"{table.parts.id_at(first_absent)!r} has none{others}. Use "
-            "missing='worst' (--missing worst) to rank them last, or judge on units "
-            "that are scored (--units)."
+            f"{argument('missing', 'worst')} to rank them last, or judge on units "
+            f"that are scored ({argument('units')})."
         )
     return ScannedScores(
         name=name,

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.arrays import Float, InputFlags, InputInts, PerRow, RowInts, RowValues
-from deepval.errors import InputError, quote
+from deepval.errors import InputError, argument, few, quote
 from deepval.files.canonical import sha256
 from deepval.results import ALWAYS, ALWAYS_MODE
 from deepval.tables import columns, keys
@@ -48,12 +48,8 @@ def is_reference(name: str) -> bool:
     return name in REFERENCES or name.startswith(ALWAYS_MODE)
 
 
-JUDGE, CALIBRATE = "judge on --units", "calibrate with --calibrate"
-"""Roles of units, as worded in messages."""
-LISTED, LISTED_FITTED = 100, 5
-"""Largest number of units that a message lists: scored units, and units that an
-allocator was fitted on.
-"""
+JUDGE, CALIBRATE = "units", "calibration"
+"""Roles of units, by the argument that names them."""
 Missing = Literal["error", "worst"]
 Kind = Literal["deployable", "diagnostic"]
 
@@ -254,7 +250,7 @@ def refuse_values(names: Collection[str], source: str) -> None:
         raise InputError(
             f"{source}: scores are needed here (input, score), and this looks like "
             f"values: it has {', '.join(names)}. Are values and scores exchanged? "
-            "Values come first, scores after -s."
+            "Values come first, then scores."
         )
 
 
@@ -314,13 +310,10 @@ def _refuse_fitted(scores: Scores, table: ValueTable) -> None:
         return
     fitted = np.unique(table.unit[scores.fit.inside])
     names = table.unit_ids[fitted].tolist()
-    listed = ", ".join(names[:LISTED_FITTED])
-    if len(names) > LISTED_FITTED:
-        listed += f" and {len(names) - LISTED_FITTED} more"
     raise InputError(
         f"{scores.name}: calibration units must be units that the allocator was not "
         "fitted on, so that its scores are like those on new units; it was fitted on "
-        f"{len(names)} of these {len(table.unit_ids)} ({listed}). Fit it with "
+        f"{len(names)} of these {len(table.unit_ids)} ({few(names)}). Fit it with "
         "`deepval fit CELL -a RECIPE -o FILE`: `deepval score CELL FILE` then scores "
         "validation units by a fit on other units."
     )
@@ -334,19 +327,20 @@ def _advice(scores: Scores, table: ValueTable, role: str) -> str:
     inputs = np.bincount(table.unit, minlength=units)
     scored = np.bincount(table.unit[scores.covered], minlength=units)
     unscored = (inputs > 0) & (scored == 0)
-    last = "missing='worst' (--missing worst) to rank them last"
+    last = f"{argument('missing', 'worst')} to rank them last"
     if not unscored.any():
         return f"Use {last}."
     if not scored.any():
         return "No input of these units has a score: name the units that are scored."
     names = table.unit_ids[scored > 0].tolist()
-    if len(names) > LISTED:
-        names = [*names[:LISTED], "..."]
+    named = f"{argument(role)} must name those that are scored, {few(names)}"
+    if few(names) == ", ".join(names):
+        named = f"use {argument(role, names)}, those that are scored"
     lacking = int((inputs - scored)[scored > 0].sum())
     also = f", with {last}: {lacking} there lack one" if lacking else ""
     return (
         f"No input of {np.count_nonzero(unscored)} of the {units} units has one: "
-        f"{role} {','.join(names)} (units that are scored){also}."
+        f"{named}{also}."
     )
 
 

@@ -10,7 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from deepval.errors import InputError
+from deepval.errors import (
+    InputError,
+    few,
+)
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_content, json_text, sha256
 from deepval.files.reading import check_file_form
@@ -141,6 +144,6 @@ def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
     if unknown or not named:
         raise InputError(
             f"Units must be {', '.join(ROLES)}, or among those "
-            f"of the cell; found {', '.join(unknown) or 'none'}."
+            f"of the cell; found {few(unknown) or 'none'}."
         )
     return tuple(sorted(set(named)))

@@ -34,7 +34,14 @@ from deepval.arrays import (
     UnitIds,
 )
 from deepval.display import Printable
-from deepval.errors import InputError, InputWarning, library, quote
+from deepval.errors import (
+    InputError,
+    InputWarning,
+    argument,
+    few,
+    library,
+    quote,
+)
 from deepval.tables import columns, keys
 from deepval.tables.columns import ESTIMATED, LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.costs import Costs
@@ -324,7 +331,7 @@ class ValueTable(Printable):
         part = self.keep(position[self.unit] >= 0)
         if not len(part):
             raise InputError(
-                f"Named units must hold inputs; none of {some(names)} does."
+                f"Named units must hold inputs; none of {few(names.tolist())} does."
             )
         return replace(part, unit_ids=names, unit=position[part.unit])
 
@@ -532,11 +539,9 @@ def _table(
         refuse_large(losses[:, number], ids, what)
     if order is not None:
         refuse_large(order, ids, f"{raw.source}: column 'order'")
-    nouns = (raw.about.get("input", "input"), raw.about.get("unit", "unit"))
+    nouns = nouns_of(raw)
     if "unit" in raw.data:
-        # An imported log says that each of its inputs is a unit.
-        if nouns[0] != nouns[1]:
-            warn_of_frames(unit_ids, ids, raw.source)
+        warn_of_single_inputs(unit_ids, ids, raw.source, nouns)
     else:
         note = f"{raw.source}: no column 'unit', so every row is its own unit."
         warnings.warn(InputWarning(note), stacklevel=3)
@@ -566,14 +571,15 @@ def loss_columns(names: Collection[str], source: str) -> tuple[str, tuple[str, .
         raise InputError(
             f"{source}: losses are needed here (unit, input, loss_<mode>), and this "
             f"looks like scores: it has {', '.join(names)}. Are values and scores "
-            "exchanged? Values come first, scores after -s."
+            "exchanged? Values come first, then scores."
         )
     losses = [name for name in names if name.startswith(LOSS_PREFIX)]
     rewards = [name for name in names if name.startswith(REWARD_PREFIX)]
     if any(TRIAL.search(name) for name in (*losses, *rewards)):
         raise InputError(
             f"{source}: has a column per trial (NAME@1, @2, ...), which no command "
-            "judges: import the log with --repeat first or --repeat mean."
+            f"judges: import the log with {argument('repeat', 'first')} or "
+            f"{argument('repeat', 'mean')}."
         )
     if losses and rewards:
         raise InputError(
@@ -649,17 +655,10 @@ def named_units(units: Any, available: Shaped[np.ndarray, "available"]) -> UnitI
     if len(unknown) > 0:
         verb = "is" if len(unknown) == 1 else "are"
         raise InputError(
-            f"Named units must be in the table; {', '.join(unknown)} {verb} not. It "
-            f"has {some(available)}."
+            f"Named units must be in the table; {few(unknown.tolist())} {verb} not. It "
+            f"has {few(available.tolist())}."
         )
     return names
-
-
-def some(names: UnitIds) -> str:
-    """The first ten names of a list, and their number if there are more."""
-    if len(names) <= 10:
-        return ", ".join(names)
-    return f"{', '.join(names[:10])}, ... ({len(names)} units)"
 
 
 def integers(ids: Ids) -> InputInts | None:
@@ -705,11 +704,22 @@ def need_of(number: float) -> str:
     return "be finite"
 
 
-def warn_of_frames(unit_ids: UnitIds, ids: Ids, source: str) -> None:
-    """Warn where every input is a unit of its own."""
-    if len(unit_ids) == len(ids) > 1:
+def nouns_of(raw: columns.Columns) -> tuple[str, str]:
+    """What a file calls an input and a unit."""
+    return (raw.about.get("input", "input"), raw.about.get("unit", "unit"))
+
+
+def warn_of_single_inputs(
+    unit_ids: UnitIds, ids: Ids, source: str, nouns: tuple[str, str]
+) -> None:
+    """Warn where every input is a unit of its own; an imported log that says so has
+    one noun for both.
+    """
+    one, group = nouns
+    if len(unit_ids) == len(ids) > 1 and one != group:
         note = (
-            f"{source}: column 'unit' is different in every row; are these frames? "
-            "Units are scenes, sequences or logs: what is resampled as a whole."
+            f"{source}: column 'unit' is different in every row, so each {one} is a "
+            f"{group} of its own. Should some {one}s be one {group}? A {group} is "
+            "resampled as a whole."
         )
         warnings.warn(InputWarning(note), stacklevel=4)

@@ -16,7 +16,7 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import PerResample, ResampleRows
-from deepval.errors import InputError, quote
+from deepval.errors import InputError, argument, quote
 from deepval.judging.answers.leads import Scale
 from deepval.judging.bootstrap import Bootstrap
 
@@ -49,13 +49,15 @@ class Floor:
         """
         if (keep is None) == (at_least is None):
             raise InputError(
-                "keep (--keep) and at_least (--at-least) are two floors: give one."
+                f"{argument('keep')} and {argument('at_least')} are two floors: give "
+                "one."
             )
         if keep is not None:
-            share = _number(keep, "keep (--keep)")
+            share = _number(keep, argument("keep"))
             if not 0 <= share <= 1:
                 raise InputError(
-                    "keep (--keep) must be a share from 0 to 1, such as 99% or 0.99; "
+                    f"{argument('keep')} must be a share from 0 to 1, such as 99% or "
+                    "0.99; "
                     f"found {quote(keep)}."
                 )
             return cls(share=share, mode=dearest)
@@ -68,12 +70,12 @@ class Floor:
                 points = float(named["points"] or 0)
                 return cls(mode=named["mode"], quality=-points / 100)
         try:
-            return cls(quality=_number(at_least, "at_least (--at-least)"))
+            return cls(quality=_number(at_least, argument("at_least")))
         except InputError:
             raise InputError(
-                "at_least (--at-least) must be a quality such as 0.83, or a mode such "
-                f"as {dearest} or {dearest}-1pt; found {quote(at_least)}, the modes "
-                f"are {', '.join(modes)}."
+                f"{argument('at_least')} must be a quality such as 0.83, or a mode "
+                f"such as {dearest} or {dearest}-1pt; found {quote(at_least)}, the "
+                f"modes are {', '.join(modes)}."
             ) from None
 
     @property
@@ -152,14 +154,14 @@ class Qualities:
             if not whole > 0:
                 what = "gains nothing" if self.is_gain else "has no positive quality"
                 raise InputError(
-                    f"keep (--keep) needs something to keep; {floor.mode} {what}: say "
-                    "at_least (--at-least) MODE instead."
+                    f"{argument('keep')} needs something to keep; {floor.mode} {what}: "
+                    f"say {argument('at_least', 'MODE')} instead."
                 )
         elif self.is_gain and (floor.mode is None or floor.quality):
             raise InputError(
-                "at_least (--at-least) needs right answers or rewards, of which there "
-                "is a quality; found losses: say --keep 99%, or name a mode without "
-                "points."
+                f"{argument('at_least')} needs right answers or rewards, of which "
+                f"there is a quality; found losses: say {argument('keep', '99%')}, or "
+                "name a mode without points."
             )
 
     def reached(

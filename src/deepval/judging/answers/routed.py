@@ -5,7 +5,7 @@ Where inputs have prices of their own, the rate is the share of the inputs that 
 money buys.
 """
 
-from deepval.errors import InputError, suggestion
+from deepval.errors import InputError, argument, suggestion
 from deepval.judging.allowances import Budget, Selection
 from deepval.judging.answers.blind import OnTop
 from deepval.judging.extras.recovery import Fresh
@@ -18,7 +18,7 @@ def check_base(table: ValueTable, base: str) -> None:
     between = table.modes[1:-1]
     if base not in between:
         raise InputError(
-            "--base must be a mode between the cheap and the dearest one, "
+            f"{argument('base')} must be a mode between the cheap and the dearest one, "
             f"{', '.join(between) or 'of which there is none'}; found {base!r}"
             f"{suggestion(base, between)}"
         )
@@ -58,13 +58,16 @@ def routed(
 def _on_base(fresh: Fresh, table: ValueTable, base: str) -> tuple[ValueTable, Budget]:
     """The same for a score on top of a better mode than the cheap one."""
     if not fresh.rankings:
-        raise InputError("--base needs one score per input; found one per mode.")
+        raise InputError(
+            f"{argument('base')} needs one score per input; found one per mode."
+        )
     policy = OnTop(fresh.rankings[0], base)
     outcome = policy.outcomes(fresh.bootstrap, [fresh.allowances[0]])[0]
     if outcome.gains is None:
         raise InputError(
-            f"--base {base}: the budget must pay for it on every input, and charge the "
-            "mode that runs (--skipping); it does not: raise --alpha."
+            f"{argument('base', base)}: the budget must pay for it on every input, and "
+            "charge the mode that runs (skipping); it does not: raise "
+            f"{argument('alpha')}."
         )
     share = float(outcome.gains.escalated[0] / fresh.bootstrap.inputs[0])
     return table.with_modes([base, table.modes[-1]]), Selection(share)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deepval import checks
-from deepval.errors import InputError, suggestion
+from deepval.errors import InputError, argument, suggestion
 from deepval.judging.allowances import Allowance
 from deepval.judging.answers.answer import (
     Decision,
@@ -107,7 +107,8 @@ def own_of(
     for name in own:
         if name not in judged:
             raise InputError(
-                f"own (--own) must name allocators that are judged; found {name!r}"
+                f"{argument('own')} must name allocators that are judged; found "
+                f"{name!r}"
                 f"{suggestion(name, judged)}"
             )
     return own

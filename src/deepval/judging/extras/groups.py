@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.errors import InputError, quote
+from deepval.errors import InputError, argument, quote
 from deepval.judging.group_tables import label_of
 from deepval.tables.values import ValueTable
 
@@ -28,8 +28,8 @@ def groups(table: ValueTable, by: str) -> Iterator[Group]:
     if name not in table.attributes:
         available = ", ".join(table.attributes) or "no further columns"
         raise InputError(
-            f"--by needs a column of the table; found {name!r}, the table has "
-            f"{available}."
+            f"{argument('by')} needs a column of the table; found {name!r}, the table "
+            f"has {available}."
         )
     column = np.asarray(table.attributes[name])
     if edges:
@@ -56,7 +56,7 @@ def _groups_by_value(name: str, column: np.ndarray) -> Iterator[Group]:
     _, first = np.unique(values, return_index=True)
     if len(first) > MOST_GROUPS:
         raise InputError(
-            f"--by {name}: at most {MOST_GROUPS} groups can be shown; found "
+            f"{argument('by', name)}: at most {MOST_GROUPS} groups can be shown; found "
             f"{len(first)} different values."
         )
     for label in labels[first]:
@@ -68,7 +68,8 @@ def _refuse_collections(name: str, column: np.ndarray) -> None:
     for row, value in enumerate(column):
         if np.ndim(value) or isinstance(value, dict | set):
             raise InputError(
-                f"--by {name}: the column must hold a text or a number in every row; "
+                f"{argument('by', name)}: the column must hold a text or a number in "
+                "every row; "
                 f"row {row + 1} holds {quote(value)}."
             )
 
@@ -95,8 +96,8 @@ def _edges(text: str, name: str) -> Float[np.ndarray, "edge"]:
         edges = np.array([np.nan])
     if not np.isfinite(edges).all():
         raise InputError(
-            f"--by {name}: edges must be numbers with commas, such as {name}:5,10; "
-            f"found {text!r}."
+            f"{argument('by', name)}: edges must be numbers with commas, "
+            f"such as {name}:5,10; found {text!r}."
         )
     return edges
 
@@ -105,6 +106,7 @@ def _numbers(column: np.ndarray, name: str) -> Float[np.ndarray, "input"]:
     is_number = column.dtype.kind in "fiu"
     if not is_number or np.isnan(column.astype(float)).any():
         raise InputError(
-            f"--by {name}: a column that is cut at edges must hold numbers only."
+            f"{argument('by', name)}: a column that is cut at edges must hold "
+            "numbers only."
         )
     return column.astype(float)

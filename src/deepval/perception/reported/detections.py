@@ -13,7 +13,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.errors import InputError, InputWarning
+from deepval.errors import (
+    InputError,
+    InputWarning,
+    few,
+)
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.world.objects import check_frames
@@ -263,7 +267,7 @@ def check_whole(mode: str, units: Mapping[str, Coverage]) -> None:
     if missing:
         raise InputError(
             f"mode {mode}: every unit must have been run, and {len(missing)} of "
-            f"{len(units)} were not: {', '.join(missing)}. Run `deepval detect` to "
+            f"{len(units)} were not: {few(missing)}. Run `deepval detect` to "
             "its end, or name the others with --units."
         )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from deepval import checks
-from deepval.errors import InputError
+from deepval.errors import InputError, argument
 from deepval.report.charts import Chart
 from deepval.report.figures import style
 from deepval.report.figures.answer_figure import answer_figure
@@ -217,7 +217,9 @@ def curves(result: Result) -> Figure:
         if any(share is not None for share in curve.gain_share)
     }
     if not drawn:
-        raise LeftOutError("the result holds no curves: evaluate with --curve 20")
+        raise LeftOutError(
+            f"the result holds no curves: evaluate with {argument('curve_points', 20)}"
+        )
     figure, (axes,) = style.panels(height_in=2.75)
     rows = [row for row in result.rows if row.kind == "selection"]
     judged = [row for row in rows if not is_reference(row.allocator)]

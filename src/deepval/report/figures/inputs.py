@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from deepval.errors import argument
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
 from deepval.report.text_tables import number, percent
@@ -35,7 +36,8 @@ def sign(result: Result, gains: Mapping[str, float] | None = None) -> Figure:
     inputs = result.inputs
     if inputs is None:
         raise LeftOutError(
-            "the result holds no inputs: evaluate with --terms terms.parquet"
+            "the result holds no inputs: evaluate with "
+            f"{argument('terms', 'terms.parquet')}"
         )
     figure, (axes,) = style.panels(height_in=2.9)
     axes.set_xscale("asinh", linear_width=1.0)

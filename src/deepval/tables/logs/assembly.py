@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
-from deepval.errors import InputError, quote
+from deepval.errors import InputError, argument, quote
 from deepval.tables import columns, keys
 from deepval.tables.logs.roles import Roles
 
@@ -102,8 +102,9 @@ def _long_runs(table: columns.Columns, roles: Roles, repeat: Repeat | None) -> R
         row = int(np.flatnonzero(trial)[0])
         raise InputError(
             f"{table.source}: {models[row_model[row]]!r} ran more than once on "
-            f"{str(row_ids[row])!r} ({columns.row_name(row)}): --repeat first, mean or "
-            "trial says which run counts, or --id another column of ids."
+            f"{str(row_ids[row])!r} ({columns.row_name(row)}): "
+            f"{argument('repeat', 'first')}, mean or trial, says which run counts, or "
+            f"{argument('id')} another column of ids."
         )
     values = _numbers(table, roles.value)
     cost = _numbers(table, roles.cost, prices=True)

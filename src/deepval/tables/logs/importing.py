@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float, Shaped
-from deepval.errors import InputError, InputWarning, few, suggestion
+from deepval.errors import InputError, InputWarning, argument, few, suggestion
 from deepval.files import reading
 from deepval.tables import columns, keys
 from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
@@ -104,7 +104,7 @@ def read_import(
     lines = [*head, *_used_roles(roles, runs, modes).lines(), how]
     others = [model for model in runs.models if model not in modes]
     if others:
-        lines.append(f"left out by --modes: {few(others)}")
+        lines.append(f"left out by {argument('models')}: {few(others)}")
     return Imported(table, lines, trials, tuple(runs.scores))
 
 
@@ -229,7 +229,8 @@ def _with_quality(log: LogTable, quality: LogTable, named: NamedColumns) -> LogT
     if not (row >= 0).any():
         raise InputError(
             f"{other.source}: must have quality of runs in {table.source}; none of the "
-            f"ids in its column {other_id!r} is there: --id names the column of ids."
+            f"ids in its column {other_id!r} is there: "
+            f"{argument('id')} names the column of ids."
         )
     data = dict(table.data)
     for name, column in other.data.items():
@@ -317,7 +318,7 @@ def _best_of(runs: Runs, source: str) -> float:
     if top > 1:
         raise InputError(
             f"{source}: quality must lie within [0, 1], or the best there is be "
-            f"named; found {top:g}: give best= (--best), such as 10."
+            f"named; found {top:g}: give {argument('best', 10)}."
         )
     return 1.0
 
@@ -344,7 +345,7 @@ def _order_of_models(
         raise InputError(
             f"{source}: models are ordered by their cost, and "
             f"{available[int(unpriced.argmax())]!r} has none: name the models cheap "
-            f"first, models=[...] (--modes). It has {few(available, 20)}."
+            f"first, {argument('models')}. It has {few(available, 20)}."
         )
     if not unpriced.any():
         rank = np.nanmean(runs.cost, axis=0)
@@ -357,7 +358,8 @@ def _order_of_models(
         by = "by mean quality"
         note = (
             f"{source}: has no costs, so models are ordered by rising mean quality; "
-            "--modes sets another order, --prices names a list of prices."
+            f"{argument('models')} sets another order, {argument('prices')} names a "
+            "list of prices."
         )
         warnings.warn(InputWarning(note), stacklevel=4)
     ordered = [available[i] for i in np.argsort(rank, kind="stable")]
@@ -381,7 +383,8 @@ def _table(
     if not complete.any():
         raise InputError(
             f"{source}: some input must have a run of every model of "
-            f"{', '.join(modes)}; none has: name those that ran together with --modes."
+            f"{', '.join(modes)}; none has: name those that ran together "
+            f"with {argument('models')}."
         )
     if not complete.all():
         note = (
@@ -393,7 +396,7 @@ def _table(
     if runs.units is None:
         note = (
             f"{source}: has no groups of inputs, so each input is its own unit; "
-            "--unit names a column of groups."
+            f"{argument('unit')} names a column of groups."
         )
         warnings.warn(InputWarning(note), stacklevel=4)
     with warnings.catch_warnings():
@@ -450,8 +453,9 @@ def _refuse_single_runs(runs: Runs, source: str) -> None:
         raise InputError(
             f"{source}: one model ran on each input, so what another would have done "
             "is not known: run two on some inputs; or, where the model was drawn with "
-            "a probability that the log has (--propensity), --off-policy doubly-robust "
-            "estimates it; or, where two runs share another id, name it with --id."
+            f"a probability that the log has ({argument('propensity')}), "
+            "values_from_log (deepval import --off-policy doubly-robust) estimates it; "
+            f"or, where two runs share another id, name it with {argument('id')}."
         )
 
 
@@ -498,12 +502,14 @@ def read_estimates(
     if roles.model is None or roles.id is None or roles.value is None:
         raise InputError(
             f"{source}: one mode ran on each input of such a log: columns of ids, "
-            "models and quality are needed (--id, --model, --right)."
+            f"models and quality are needed ({argument('id')}, {argument('model')}, "
+            f"{argument('right')})."
         )
     if roles.propensity is None:
         raise InputError(
             f"{source}: the probability with which the model was chosen that ran is "
-            "needed, --propensity COLUMN, in the log or in --quality FILE; where the "
+            f"needed, {argument('propensity', 'COLUMN')}, in the log or in "
+            f"{argument('quality', 'FILE')}; where the "
             "model was not drawn at random, nothing can be estimated."
         )
     data = log.table.data

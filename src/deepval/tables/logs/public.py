@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.errors import InputError
+from deepval.errors import InputError, argument
 from deepval.files import reading
 from deepval.tables import columns, keys
 from deepval.tables.input_costs import NAMES
@@ -251,7 +251,7 @@ def listed_costs(
         found = ", ".join(table.source for table in lists) or "none"
         raise InputError(
             f"{source}: one list of prices is needed; "
-            f"found {found}: name it with --prices."
+            f"found {found}: name it with {argument('prices')}."
         )
     (listed,) = lists
     listed.require(*PRICE_LIST)
@@ -271,7 +271,8 @@ def listed_costs(
         raise InputError(
             f"{listed.source}: must list the price of {missing[0]!r} on data set "
             f"{dataset or 'of ' + source!r}; its data sets are {', '.join(by_set)}: "
-            "name one with --dataset, or another list with --prices."
+            f"name one with {argument('dataset')}, or another list with "
+            f"{argument('prices')}."
         )
     return {model: of_set[model] / 10_000 for model in models}
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from deepval.errors import InputError, few, suggestion
+from deepval.errors import InputError, argument, few, suggestion
 from deepval.tables import columns, keys
 from deepval.tables.logs import names
 from deepval.tables.logs.files import LogTable
@@ -163,7 +163,13 @@ def _refuse_unknown(table: columns.Columns, named: NamedColumns) -> None:
     for option in ("right", "reward", "loss", "group"):
         _require(table, option, getattr(named, option))
     if sum(bool(getattr(named, option)) for option in MEASURES) > 1:
-        raise InputError("One of --right, --reward and --loss is needed; found more.")
+        raise InputError(f"One of {_measures('and')} is needed; found more.")
+
+
+def _measures(joint: str) -> str:
+    """The arguments that name columns of quality."""
+    right, reward, loss = map(argument, MEASURES)
+    return f"{right}, {reward} {joint} {loss}"
 
 
 def _require(table: columns.Columns, option: str, wanted: Iterable[str]) -> None:
@@ -249,13 +255,15 @@ def _no_quality(log: LogTable, model: str) -> str:
     """The sentence about a log of runs without their quality."""
     source = log.table.source
     if log.owner is not None:
-        return (
-            f"{source}: a log of {log.owner.name} without quality: {log.owner.advice}"
+        advice = log.owner.advice.format(
+            quality=argument("quality", "FILE"),
+            right=argument("right", "scores.NAME"),
         )
+        return f"{source}: a log of {log.owner.name} without quality: {advice}"
     return (
         f"{source}: has models ({model!r}) and no column of quality: name it with "
-        "--right, --reward or --loss, or join it with --quality FILE (columns id, "
-        f"correct); found {few(list(log.table.data), 20)}."
+        f"{_measures('or')}, or join it with {argument('quality', 'FILE')} "
+        f"(columns id, correct); found {few(list(log.table.data), 20)}."
     )
 
 
@@ -311,8 +319,9 @@ def _wide_roles(
     if len(values) < 2:
         raise InputError(
             f"{table.source}: is read if it has a row per run, with columns of the "
-            "model and of quality (--model, --right), or a column per model that is "
-            "named by --modes (or --right, --reward, --loss) or holds right or wrong; "
+            f"model and of quality ({argument('model')}, {argument('right')}), or a "
+            f"column per model that is named by {argument('models')} (or by "
+            f"{_measures('or')}) or holds right or wrong; "
             f"found {few(list(table.data), 20)}."
         )
     costs = {}
@@ -394,11 +403,15 @@ def _explained(table: columns.Columns, roles: Roles) -> Roles:
         if _is_empty(column):
             ignored[name] = "it is empty"
         elif name.endswith(names.CHARACTERS):
-            ignored[name] = f"the length of a text; --score {PROMPT_LENGTH} takes it"
+            ignored[name] = (
+                f"the length of a text; {argument('score', PROMPT_LENGTH)} takes it"
+            )
         elif name.endswith(names.DIGEST):
-            ignored[name] = f"digests of a text; --id {name} takes them"
+            ignored[name] = f"digests of a text; {argument('id', name)} takes them"
         elif column.dtype.kind in "fiub":
-            ignored[name] = "a number; --score takes it as a router's score"
+            ignored[name] = (
+                f"a number; {argument('score')} takes it as a router's score"
+            )
         else:
-            ignored[name] = "a text; --group takes it as a group"
+            ignored[name] = f"a text; {argument('group')} takes it as a group"
     return replace(roles, ignored=ignored)

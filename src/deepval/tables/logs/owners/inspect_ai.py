@@ -88,7 +88,7 @@ LOGS = Owner(
     },
     advice=(
         "Each log is of one model: give the logs of two or more, or their folder; "
-        "--right scores.NAME names another scorer."
+        "{right} names another scorer."
     ),
     rows=_rows,
 )

@@ -9,7 +9,7 @@ from deepval.tables.logs.owners.owner import Owner
 TEXTS = frozenset({"input", "output", "metadata"})
 ADVICE = (
     "Langfuse exports scores apart from observations: export them, too, and join them "
-    "with --quality FILE (its column of values is `value`)."
+    "with {quality} (its column of values is `value`)."
 )
 OBSERVATIONS = Owner(
     name="Langfuse, observations",
@@ -46,6 +46,6 @@ SCORES = Owner(
         "id": ("observationId", "observation_id", "traceId", "trace_id"),
         "reward": ("value",),
     },
-    advice="These are scores alone: give them as --quality, beside the observations.",
+    advice="These are scores alone: give them as {quality}, beside the observations.",
     private=frozenset({"comment"}),
 )

@@ -7,7 +7,7 @@ its callbacks get it, one per line.
 from deepval.tables.logs.owners.owner import Owner
 
 QUALITY_ADVICE = (
-    "LiteLLM logs no quality: join it with --quality FILE (columns id, correct), "
+    "LiteLLM logs no quality: join it with {quality} (columns id, correct), "
     "where id is that of the log."
 )
 SPEND_LOGS = Owner(

@@ -81,7 +81,7 @@ SPANS = Owner(
     },
     advice=(
         "Spans have quality as events gen_ai.evaluation.result; without them, join it "
-        "with --quality FILE (columns id, correct)."
+        "with {quality} (columns id, correct)."
     ),
     rows=_rows,
 )

@@ -21,7 +21,8 @@ class Owner:
         name: The program.
         has: Fields, one set per variant, all of which a record of that variant has.
         names: Fields by role (`names.ROLES`), the first that is there counts.
-        advice: How to come by what the log lacks, as a sentence.
+        advice: How to come by what the log lacks, as a sentence; {quality} and {right}
+            stand for the arguments.
         rows: Rows in a record, one per run of a model.
         private: Fields with texts, beside those of `names.TEXTS`.
     """

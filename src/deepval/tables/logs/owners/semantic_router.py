@@ -42,7 +42,7 @@ REPLAY = Owner(
         "group": ("category", "decision"),
     },
     advice=(
-        "Report outcomes to the router's API, or join quality with --quality FILE "
+        "Report outcomes to the router's API, or join quality with {quality} "
         "(columns id, correct; propensity, too, where the router drew at random)."
     ),
     rows=_rows,
