@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 from figures import Figure, finish
 
-from deepval.perception.reported.ap_swap import (
+from deepval.driving.perception.reported.ap_swap import (
     GROUPS,
     GradedFrames,
     ap_swap,
     context_sample,
     contextual_gains,
 )
-from deepval.perception.reported.losses import area, precision_curve
+from deepval.driving.perception.reported.losses import area, precision_curve
 
 FRAMES, PER_FRAME, LEAST_RATIO, TOLERANCE = 8008, 6.0, 15, 1e-9
 

@@ -25,10 +25,10 @@ import numpy as np
 from figures import Figure, finish, run_alone
 
 import deepval
-from deepval.judging.draws import make_draws
-from deepval.judging.kernel import top_sums
-from deepval.judging.pairs import basis
-from deepval.tables.values import quota
+from deepval.judge.draws import make_draws
+from deepval.judge.kernel import top_sums
+from deepval.judge.pairs import basis
+from deepval.judge.tables.values import quota
 
 SIZES = (
     154,

@@ -23,9 +23,9 @@ from bench_bootstrap import DRAWS, SIZES
 from figures import Figure, finish
 
 import deepval
-from deepval.judging import fills, knapsack, mode_plans
-from deepval.judging.draws import make_draws
-from deepval.judging.mode_plans import steps
+from deepval.judge import fills, knapsack, mode_plans
+from deepval.judge.draws import make_draws
+from deepval.judge.mode_plans import steps
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from reference.knapsack import highs

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from figures import Figure, finish, run_alone
 
-from deepval.cells import build, sources
-from deepval.cells import folder as folders
-from deepval.datasets.synthetic import WorldSettings
-from deepval.protocol.tracks import TrackedCell, read_cells
+from deepval.deploy.board.tracks import TrackedCell, read_cells
+from deepval.driving.cells import build, sources
+from deepval.driving.cells import folder as folders
+from deepval.driving.datasets.synthetic import WorldSettings
 
 SIZES = ((300, 1), (300, 4))
 CPU_S, MEMORY_GB = 300.0, 2.0

@@ -17,7 +17,7 @@ KEYFRAMES, SENSORS = 43, 12
 READ = """
 import os, sys
 os.environ["DEEPVAL_CACHE"] = sys.argv[2]
-from deepval.datasets import nuscenes, nuscenes_store
+from deepval.driving.datasets import nuscenes, nuscenes_store
 nuscenes_store.ENOUGH = int(sys.argv[3])
 data = nuscenes.NuScenes(sys.argv[1])
 units = data.unit_ids()[:: max(len(data.unit_ids()) // 10, 1)][:10]

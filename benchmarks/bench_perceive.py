@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 from figures import Figure, finish
 
-from deepval.perception.running.detector import (
+from deepval.driving.perception.running.detector import (
     Detector,
     decode_image,
     infer,
     load_detector,
     prepare,
 )
-from deepval.perception.running.perceive import Units, perceive, units_in_folder
+from deepval.driving.perception.running.perceive import Units, perceive, units_in_folder
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from check_planners import State, states
-from deepval.planners.idm import Idm
-from deepval.planners.pdm_closed import PdmClosed
+from deepval.driving.planners.idm import Idm
+from deepval.driving.planners.pdm_closed import PdmClosed
 from reference import planners as slow
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -25,8 +25,8 @@ from figures import Figure, finish
 from scipy.stats import kendalltau
 
 import deepval
-from deepval.judging.concordance import pair_counts
-from deepval.tables.scores import align
+from deepval.judge.concordance import pair_counts
+from deepval.judge.tables.scores import align
 
 MANY, SOME, UNITS = 10_000_000, 1_000_000, 1_000
 TURNS = 2

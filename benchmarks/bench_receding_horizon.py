@@ -14,7 +14,7 @@ from figures import Figure, finish
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from deepval.systems.receding_horizon import RecedingHorizon
+from deepval.driving.systems.receding_horizon import RecedingHorizon
 from driving import Ego, random_objects
 from reference import receding_horizon as slow
 

@@ -23,21 +23,25 @@ from unittest import mock
 import numpy as np
 from figures import Figure, finish
 
-from deepval.allocators import RECIPES, Learned, RowRecipe
-from deepval.allocators.models import Linear, Network, Quantile, Trees, trees
-from deepval.allocators.models.model import one_thread
-from deepval.allocators.models.trees import informative_columns
-from deepval.allocators.onnx_graph import ROW
-from deepval.allocators.row_allocator import onnx_of
-from deepval.cells import folder, sources
-from deepval.cells.build import cells
-from deepval.cells.fitting import fit_on
-from deepval.cells.folder import BuiltCell
-from deepval.datasets.synthetic import WorldSettings
-from deepval.features import Sight, glance
-from deepval.features.views import Frame, Past, View, frames_of
-from deepval.perception.running.detector import DetectorConfig, detect, load_detector
-from deepval.perception.running.onnx_model import open_session
+from deepval.deploy.allocators import RECIPES, Learned, RowRecipe
+from deepval.deploy.allocators.models import Linear, Network, Quantile, Trees, trees
+from deepval.deploy.allocators.models.model import one_thread
+from deepval.deploy.allocators.models.trees import informative_columns
+from deepval.deploy.allocators.onnx_graph import ROW
+from deepval.deploy.allocators.row_allocator import onnx_of
+from deepval.deploy.features import Sight, glance
+from deepval.deploy.fitting import fit_on
+from deepval.driving.cells import folder, sources
+from deepval.driving.cells.build import cells
+from deepval.driving.cells.folder import BuiltCell
+from deepval.driving.datasets.synthetic import WorldSettings
+from deepval.driving.perception.running.detector import (
+    DetectorConfig,
+    detect,
+    load_detector,
+)
+from deepval.driving.perception.running.onnx_model import open_session
+from deepval.driving.views import Frame, Past, View, frames_of
 
 MODES = ("yolov8s-320", "yolov8s-512", "yolov8s-640")
 SETTINGS = WorldSettings(scenes=12, frames=40)

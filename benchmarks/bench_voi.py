@@ -17,14 +17,14 @@ import numpy as np
 from bench_serving import detector_s
 from figures import Figure, finish
 
-from deepval.allocators.belief import Belief
-from deepval.cells import folder, sources
-from deepval.cells.build import built
-from deepval.cells.fitting import fit_on
-from deepval.cells.spec import specs
-from deepval.datasets.synthetic import WorldSettings
-from deepval.features import glance
-from deepval.features.views import frames_of
+from deepval.deploy.allocators.belief import Belief
+from deepval.deploy.features import glance
+from deepval.deploy.fitting import fit_on
+from deepval.driving.cells import folder, sources
+from deepval.driving.cells.build import built
+from deepval.driving.cells.spec import specs
+from deepval.driving.datasets.synthetic import WorldSettings
+from deepval.driving.views import frames_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SYSTEMS = ("braking", "receding-horizon")

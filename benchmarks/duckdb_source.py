@@ -292,14 +292,14 @@ UNIT = "enum_code(v.unit::unit_id)::int"
 
 def judge_by_duckdb(folder: Path, scores: int) -> dict[str, Any]:
     """The rows of the default budgets, from sums that DuckDB computes."""
-    from deepval.judging.allowances import allowance, budget_list
-    from deepval.judging.bootstrap import Bootstrap, UnitSums, resample_counts
-    from deepval.judging.draws import make_draws
-    from deepval.judging.judgement import judge
-    from deepval.judging.policies import Always, Never, Oracle, Random, Ranking
-    from deepval.judging.row_columns import additions_of, rows_of
-    from deepval.judging.sieve import SiftedScores
-    from deepval.progress import unwatched
+    from deepval.basics.progress import unwatched
+    from deepval.judge.allowances import allowance, budget_list
+    from deepval.judge.bootstrap import Bootstrap, UnitSums, resample_counts
+    from deepval.judge.draws import make_draws
+    from deepval.judge.judgement import judge
+    from deepval.judge.policies import Always, Never, Oracle, Random, Ranking
+    from deepval.judge.row_columns import additions_of, rows_of
+    from deepval.judge.sieve import SiftedScores
 
     table = table_of(folder, scores)
     units = len(table.units)
@@ -342,8 +342,8 @@ def judge_by_duckdb(folder: Path, scores: int) -> dict[str, Any]:
 
 def sifted(table: Table, scores: int, counts: Any, slots: Any) -> list[Any]:
     """Decision values and scores in the product's sieve, with sums from DuckDB."""
-    from deepval.judging.kernel import Sieve
-    from deepval.judging.sieve import QUANTILES, WIDEST, Sifting
+    from deepval.judge.kernel import Sieve
+    from deepval.judge.sieve import QUANTILES, WIDEST, Sifting
 
     step = -(-table.rows // SAMPLE)
     # Every table is thinned by its own row numbers: less is read than side by side.

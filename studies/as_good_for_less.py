@@ -29,15 +29,15 @@ from pathlib import Path
 import numpy as np
 
 import deepval
-from deepval.judging.allowances import Money, allowance_on
-from deepval.judging.answers.floors import Floor
-from deepval.judging.answers.keep import ERROR, Family, families, walk
-from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.draws import make_draws
-from deepval.judging.mode_charges import Charged
-from deepval.judging.policies import Policy, Ranking
-from deepval.tables.costs import Costs
-from deepval.tables.scores import align_all
+from deepval.judge.allowances import Money, allowance_on
+from deepval.judge.answers.floors import Floor
+from deepval.judge.answers.keep import ERROR, Family, families, walk
+from deepval.judge.bootstrap import Bootstrap
+from deepval.judge.draws import make_draws
+from deepval.judge.mode_charges import Charged
+from deepval.judge.policies import Policy, Ranking
+from deepval.judge.tables.costs import Costs
+from deepval.judge.tables.scores import align_all
 
 SIX = (
     "mistralai/mistral-7b-chat",
@@ -333,7 +333,7 @@ def in_sample(log: Log, rng: np.random.Generator, size: int) -> tuple[float, flo
     order = rng.permutation(len(log))
     chosen = log.keep(order[:size])
     other = log.keep(order[size:])
-    from deepval.judging.group_tables import Groups, Tables
+    from deepval.judge.group_tables import Groups, Tables
 
     table = chosen.table
     groups = Groups.by(table, "task")

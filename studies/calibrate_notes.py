@@ -14,21 +14,21 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.allocators import RECIPES
-from deepval.allocators.allocator import SIGNALS
-from deepval.cells.fitting import fit_on, score_on
-from deepval.cells.folder import BuiltCell
-from deepval.errors import InputError, InputWarning
-from deepval.judging.extras import notes
-from deepval.judging.extras.notes import (
+from deepval.basics.errors import InputError, InputWarning
+from deepval.deploy.allocators import RECIPES
+from deepval.deploy.allocators.allocator import SIGNALS
+from deepval.deploy.board.cell_builds import find_cells
+from deepval.deploy.fitting import fit_on, score_on
+from deepval.driving.cells.folder import BuiltCell
+from deepval.judge.extras import notes
+from deepval.judge.extras.notes import (
     HiddenQuantity,
     Suspect,
     Suspicion,
     hidden_quantities,
     rank_agreement,
 )
-from deepval.protocol.cell_builds import find_cells
-from deepval.tables.values import ValueTable
+from deepval.judge.tables.values import ValueTable
 
 TRACKS = ("kitti-public", "synthetic")
 NOISE = (0.0, 0.01, 0.03, 0.1)

@@ -19,24 +19,25 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.allocators import SIGNALS
-from deepval.cells import build, drives, fitting, folder, sources
-from deepval.cells.drives import (
+from deepval.basics.workers import mapping
+from deepval.deploy import drives, fitting
+from deepval.deploy.allocators import SIGNALS
+from deepval.deploy.drives import (
     Arm,
     DriveSetting,
     Followed,
     choices_along,
     follow_script,
 )
-from deepval.datasets.synthetic import WorldSettings, unit_id
-from deepval.judging.draws import Draws, make_draws
-from deepval.judging.intervals import interval_over
+from deepval.driving.cells import build, folder, sources
+from deepval.driving.datasets.synthetic import WorldSettings, unit_id
+from deepval.driving.systems.outcomes import branches, unit_outcomes
+from deepval.driving.systems.system import travelled_m
+from deepval.driving.world.objects import Objects
+from deepval.judge.draws import Draws, make_draws
+from deepval.judge.intervals import interval_over
+from deepval.judge.tables.costs import Costs
 from deepval.metrics import normalized_decision_gain
-from deepval.systems.outcomes import branches, unit_outcomes
-from deepval.systems.system import travelled_m
-from deepval.tables.costs import Costs
-from deepval.workers import mapping
-from deepval.world.objects import Objects
 
 RECIPES = (
     *(

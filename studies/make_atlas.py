@@ -24,10 +24,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 import deepval
-from deepval.errors import InputError, InputWarning
-from deepval.files.writing import write_atomically
-from deepval.results.records import Row
-from deepval.tables.logs.writing import attribute_scores
+from deepval.basics.errors import InputError, InputWarning
+from deepval.basics.files.writing import write_atomically
+from deepval.judge.results.records import Row
+from deepval.judge.tables.logs.writing import attribute_scores
 
 PAGES = {"atlas.md": ("counts",), "generated/atlas.md": ("pairs", "choices")}
 FOLDERS = ("", "routing", "navsim")

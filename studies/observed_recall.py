@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deepval.cells import sources
-from deepval.cells.spec import CellSpec, specs
-from deepval.cells.thresholds import count_matched_point
-from deepval.cells.unit import unit_data
-from deepval.datasets import open_dataset
-from deepval.perception.placing import Tracks
+from deepval.deploy.thresholds import count_matched_point
+from deepval.driving.cells import sources
+from deepval.driving.cells.spec import CellSpec, specs
+from deepval.driving.cells.unit import unit_data
+from deepval.driving.datasets import open_dataset
+from deepval.driving.perception.placing import Tracks
 
 BANDS_M: tuple[tuple[float, float], ...] = (
     (0.0, 10.0),

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.cells.sources import read_specification
-from deepval.cells.spec import CellSpec, ModeSpec
-from deepval.cells.unit import used_detections
-from deepval.errors import InputError
-from deepval.geometry.classes import super_class
-from deepval.perception.reported.losses import matching
-from deepval.report.forms import table_markdown
-from deepval.report.text_tables import Table, lines_of, number
+from deepval.basics.errors import InputError
+from deepval.driving.cells.sources import read_specification
+from deepval.driving.cells.spec import CellSpec, ModeSpec
+from deepval.driving.cells.unit import used_detections
+from deepval.driving.geometry.classes import super_class
+from deepval.driving.perception.reported.losses import matching
+from deepval.judge.report.forms import table_markdown
+from deepval.judge.report.text_tables import Table, lines_of, number
 
 LEAST_RECALL = 0.02
 """Least difference in recall at which one mode counts as better."""

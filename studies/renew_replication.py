@@ -25,12 +25,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deepval.files.writing import write_atomically
-from deepval.judging.pooled import compare_over
-from deepval.paper.published_figures import LEAST_AFFECTED
-from deepval.paper.run import run
-from deepval.paper.study import Cell
-from deepval.report.text_tables import (
+from deepval.basics.files.writing import write_atomically
+from deepval.judge.pooled import compare_over
+from deepval.judge.report.text_tables import (
     Table,
     interval,
     lines_of,
@@ -38,6 +35,9 @@ from deepval.report.text_tables import (
     percent,
     quantity,
 )
+from deepval.paper.published_figures import LEAST_AFFECTED
+from deepval.paper.run import run
+from deepval.paper.study import Cell
 
 # Beside the studies, not among them: it writes another page with the same marks.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))

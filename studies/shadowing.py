@@ -14,8 +14,8 @@ import numpy as np
 
 import deepval
 import intervals
-from deepval.judging.shadow import shadow_plan
-from deepval.tables.scores import align
+from deepval.judge.shadow import shadow_plan
+from deepval.judge.tables.scores import align
 
 ALPHA, DRAWS = 0.2, 200
 DESIGNS = {

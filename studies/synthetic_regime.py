@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from deepval.cells import build, sources
-from deepval.errors import InputWarning
-from deepval.judging.extras.setting import concentration
-from deepval.judging.tie_expectations import tie_audit
-from deepval.report.text_tables import quantity
-from deepval.tables.values import ValueTable, quota
+from deepval.basics.errors import InputWarning
+from deepval.driving.cells import build, sources
+from deepval.judge.extras.setting import concentration
+from deepval.judge.report.text_tables import quantity
+from deepval.judge.tables.values import ValueTable, quota
+from deepval.judge.tie_expectations import tie_audit
 
 Downstream = tuple[str, str]
 """Downstream system and geometry."""

@@ -23,21 +23,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int
+from deepval.basics.arrays import Bool, Float, Int
+from deepval.basics.errors import InputError, library
+from deepval.basics.files import reading
+from deepval.basics.files.canonical import digest_of, file_digest, json_text, sha256
+from deepval.basics.files.writing import (
+    check_writable,
+    lock,
+    npz_arrays,
+    write_atomically,
+)
+from deepval.basics.progress import Watch, unwatched
 from deepval.cli import terminal
 from deepval.cli.build_cells import check_roads
 from deepval.cli.data_options import MappedFiles
-from deepval.datasets import Dataset
-from deepval.errors import InputError, library
-from deepval.files import reading
-from deepval.files.canonical import digest_of, file_digest, json_text, sha256
-from deepval.files.writing import check_writable, lock, npz_arrays, write_atomically
-from deepval.geometry.classes import super_class
-from deepval.geometry.vehicle import ground_corners_m
-from deepval.planners.neural import repeatable
-from deepval.planners.neural.plan_metrics import AHEAD_S, STEPS, Masks, PlanGrid
-from deepval.planners.neural.planner import MANIFEST, TRAINED_HERE
-from deepval.planners.neural.rasters import (
+from deepval.driving.datasets import Dataset
+from deepval.driving.geometry.classes import super_class
+from deepval.driving.geometry.vehicle import ground_corners_m
+from deepval.driving.planners.neural import repeatable
+from deepval.driving.planners.neural.plan_metrics import AHEAD_S, STEPS, Masks, PlanGrid
+from deepval.driving.planners.neural.planner import MANIFEST, TRAINED_HERE
+from deepval.driving.planners.neural.rasters import (
     RoadDrawing,
     ego_poses,
     own_size_m,
@@ -46,11 +52,10 @@ from deepval.planners.neural.rasters import (
     to_vehicle_frame,
     whole_raster,
 )
-from deepval.progress import Watch, unwatched
-from deepval.tables.split import ROLES, split, units_of
+from deepval.driving.world.scene import Scene
+from deepval.driving.world.truth import Truth
+from deepval.judge.tables.split import ROLES, split, units_of
 from deepval.version import __version__
-from deepval.world.scene import Scene
-from deepval.world.truth import Truth
 
 HORIZON_S = float(AHEAD_S[-1])
 LEAST_WAY_M = 0.2
@@ -411,7 +416,7 @@ class _Run:
         checkpoint: Path,
         digest: str,
     ) -> None:
-        from deepval.planners.neural.network import PlannerNetwork
+        from deepval.driving.planners.neural.network import PlannerNetwork
 
         self.torch, self.samples, self.settings = torch, samples, settings
         self.checkpoint, self.digest = checkpoint, digest

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from deepval.cli.watch import _scored
-from deepval.judging.watching import (
+from deepval.judge.watching import (
     CAPPED,
     HORIZON,
     RISK,

@@ -177,7 +177,7 @@ def _own_code_ends_with_its_test():
     many commands run in one here.
     """
     yield
-    allocators = sys.modules.get("deepval.allocators")
+    allocators = sys.modules.get("deepval.deploy.allocators")
     for name in [] if allocators is None else [*allocators.RECIPES]:
         if name not in allocators.BUILT_IN:
             del allocators.RECIPES[name]

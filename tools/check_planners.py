@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
-from deepval.datasets.logs.scenarionet_records import lane_map_of, read_record
-from deepval.errors import InputError
-from deepval.geometry.vehicle import ZOE
-from deepval.planners.idm import Idm, IdmTrajectory
-from deepval.planners.observation import (
+from deepval.basics.errors import InputError
+from deepval.driving.datasets.logs.scenarionet_records import lane_map_of, read_record
+from deepval.driving.geometry.vehicle import ZOE
+from deepval.driving.planners.idm import Idm, IdmTrajectory
+from deepval.driving.planners.observation import (
     BICYCLE,
     PEDESTRIAN,
     STATIC,
@@ -31,14 +31,14 @@ from deepval.planners.observation import (
     EgoState,
     Situation,
 )
-from deepval.planners.pdm_closed import (
+from deepval.driving.planners.pdm_closed import (
     PdmClosed,
     PdmTrajectory,
     Proposals,
     proposals_of,
 )
-from deepval.planners.tracking import HEADING
-from deepval.world.lanes import LaneMap
+from deepval.driving.planners.tracking import HEADING
+from deepval.driving.world.lanes import LaneMap
 
 KINDS = {
     "VEHICLE": VEHICLE,

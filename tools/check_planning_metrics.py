@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from deepval.errors import InputError
-from deepval.geometry.vehicle import ground_corners_m
-from deepval.planners.neural.network import PlannerNetwork, state_shapes
-from deepval.planners.neural.plan_metrics import (
+from deepval.basics.errors import InputError
+from deepval.driving.geometry.vehicle import ground_corners_m
+from deepval.driving.planners.neural.network import PlannerNetwork, state_shapes
+from deepval.driving.planners.neural.plan_metrics import (
     BLOCK,
     Masks,
     PlanGrid,
@@ -32,8 +32,12 @@ from deepval.planners.neural.plan_metrics import (
     pkl,
     tip,
 )
-from deepval.planners.neural.planner import Forward, PlannerWeights, network_with
-from deepval.planners.neural.rasters import (
+from deepval.driving.planners.neural.planner import (
+    Forward,
+    PlannerWeights,
+    network_with,
+)
+from deepval.driving.planners.neural.rasters import (
     RoadDrawing,
     road_raster,
     to_vehicle_frame,

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.datasets import open_dataset
-from deepval.geometry.classes import COCO_CLASSES
-from deepval.perception.profile import read_profile
-from deepval.perception.reported.detection_files import open_detections
-from deepval.perception.reported.detection_rows import Source
-from deepval.perception.reported.detections import Detections
-from deepval.perception.simulation import detections_at, draw
-from deepval.world.scene import Scene
-from deepval.world.truth import Truth
+from deepval.driving.datasets import open_dataset
+from deepval.driving.geometry.classes import COCO_CLASSES
+from deepval.driving.perception.profile import read_profile
+from deepval.driving.perception.reported.detection_files import open_detections
+from deepval.driving.perception.reported.detection_rows import Source
+from deepval.driving.perception.reported.detections import Detections
+from deepval.driving.perception.simulation import detections_at, draw
+from deepval.driving.world.scene import Scene
+from deepval.driving.world.truth import Truth
 from detector_profile.check import agreement, goodness, goodness_lines
 from detector_profile.fit import fit_profile, streets, write_profile
 from detector_profile.outcomes import Specimen, all_outcomes, unit_names
@@ -45,7 +45,7 @@ Made by: python tools/fit_profile.py ../shared/data
 Latent score = height_logit(ln height in px at the mode) + class + occlusion + \
 range_logit ln(range / 20 m) + noise;
 score = top / (1 + exp(-latent)), reported from the floor on. See \
-deepval.perception.profile for the rest.
+deepval.driving.perception.profile for the rest.
 Truck, Bus, Tram and Person_sitting were not in the data: they take the figures of Car \
 or keep their own name."""
 FITTED_ON = (

@@ -6,7 +6,7 @@ Run: python tools/make_analyses_page.py
 
 from pathlib import Path
 
-from deepval.files.writing import write_atomically
+from deepval.basics.files.writing import write_atomically
 from deepval.paper.analysis import GROUPS, REPORT_ONLY, Analysis, analysis
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generated" / "analyses.md"

@@ -6,10 +6,10 @@ Run: python tools/make_feature_table.py
 from collections.abc import Sequence
 from pathlib import Path
 
-from deepval.allocators.feature_sets import MEMORY_FEATURES
-from deepval.features import cheap
-from deepval.features.cheap import FEATURES, TRACKED_FEATURES, Feature
-from deepval.files.writing import write_atomically
+from deepval.basics.files.writing import write_atomically
+from deepval.deploy.allocators.feature_sets import MEMORY_FEATURES
+from deepval.deploy.features import cheap
+from deepval.deploy.features.cheap import FEATURES, TRACKED_FEATURES, Feature
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generated" / "features.md"
 

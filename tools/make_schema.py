@@ -1,5 +1,5 @@
-"""The records of `deepval.results` -> docs/result.schema.json, the published form of a
-result.
+"""The records of `deepval.judge.results` -> docs/result.schema.json, the published
+form of a result.
 
 Run: python tools/make_schema.py
 """
@@ -13,9 +13,9 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
-from deepval import results
-from deepval.files.writing import write_atomically
-from deepval.results.result import ABSENT
+from deepval.basics.files.writing import write_atomically
+from deepval.judge import results
+from deepval.judge.results.result import ABSENT
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "result.schema.json"
 PLAIN = {

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import deepval
-from deepval.tables import columns
+from deepval.judge.tables import columns
 
 ALPHAS = (0.2, 0.4, 0.6, 0.8)
 CONSTANT = {31: 0.0323, 155: 0.0968, 310: 0.1129, 621: 0.1916}

@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deepval.files.writing import write_atomically
-from deepval.report.forms import table_markdown
-from deepval.report.text_tables import Table, TableCell, lines_of, number, percent
+from deepval.basics.files.writing import write_atomically
+from deepval.judge.report.forms import table_markdown
+from deepval.judge.report.text_tables import Table, TableCell, lines_of, number, percent
 
 ALPHAS = (10, 20, 30, 50)
 DATASET = "kitti"

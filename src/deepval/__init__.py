@@ -23,10 +23,9 @@ The flow, from losses and scores to a verdict, a picture and a page:
 A wrong argument raises an `InputError`: it states what must hold, what was found and
 what to do.
 
-The user's data are in `tables` (losses, scores, costs), the evaluation in `judging`
-(budgets, ties, oracle, draws), and the views of a result in `report`. Above them
-`world`, `perception`, `systems` and `cells` turn driving data into losses, `features`
-and `allocators` into scores; docs/architecture.md has the whole flow.
+All of this is in `judge`, which needs nothing of the rest. `driving` turns detections
+and drives into losses, `deploy` has allocators and the board, `paper` the analyses;
+docs/architecture.md has the whole flow.
 """  # noqa: E501
 
 from importlib import import_module
@@ -36,22 +35,22 @@ from deepval.version import __version__
 
 if TYPE_CHECKING:
     from deepval import metrics, testing
-    from deepval.allocators.router import Router
-    from deepval.errors import InputError, InputWarning
-    from deepval.judging.allowances import Energy, Latency, Money, Selection
-    from deepval.judging.deployment import deployment
-    from deepval.judging.evaluation import evaluate
-    from deepval.judging.extras.planning import units_to_resolve
-    from deepval.judging.pairs import compare
-    from deepval.judging.pooled import compare_over, pool
-    from deepval.judging.shadow import ShadowLog, ShadowPlan, shadow_plan
-    from deepval.judging.table_router import TableRouter
-    from deepval.judging.watching import Watch
-    from deepval.results import Result, Row
-    from deepval.tables.costs import Costs, read_costs
-    from deepval.tables.logs.importing import import_router_log, values_from_log
-    from deepval.tables.logs.writing import write_values
-    from deepval.tables.values import ValueTable, read_values
+    from deepval.basics.errors import InputError, InputWarning
+    from deepval.deploy.allocators.router import Router
+    from deepval.judge.allowances import Energy, Latency, Money, Selection
+    from deepval.judge.deployment import deployment
+    from deepval.judge.evaluation import evaluate
+    from deepval.judge.extras.planning import units_to_resolve
+    from deepval.judge.pairs import compare
+    from deepval.judge.pooled import compare_over, pool
+    from deepval.judge.results import Result, Row
+    from deepval.judge.shadow import ShadowLog, ShadowPlan, shadow_plan
+    from deepval.judge.table_router import TableRouter
+    from deepval.judge.tables.costs import Costs, read_costs
+    from deepval.judge.tables.logs.importing import import_router_log, values_from_log
+    from deepval.judge.tables.logs.writing import write_values
+    from deepval.judge.tables.values import ValueTable, read_values
+    from deepval.judge.watching import Watch
 
 __all__ = [
     "Costs",
@@ -87,22 +86,22 @@ __all__ = [
 ]
 
 _HOME = {
-    "allocators.router": ("Router",),
-    "errors": ("InputError", "InputWarning"),
-    "judging.allowances": ("Energy", "Latency", "Money", "Selection"),
-    "judging.pairs": ("compare",),
-    "judging.deployment": ("deployment",),
-    "judging.extras.planning": ("units_to_resolve",),
-    "judging.evaluation": ("evaluate",),
-    "judging.pooled": ("compare_over", "pool"),
-    "judging.watching": ("Watch",),
-    "judging.shadow": ("ShadowLog", "ShadowPlan", "shadow_plan"),
-    "judging.table_router": ("TableRouter",),
-    "results": ("Result", "Row"),
-    "tables.costs": ("Costs", "read_costs"),
-    "tables.logs.importing": ("import_router_log", "values_from_log"),
-    "tables.logs.writing": ("write_values",),
-    "tables.values": ("ValueTable", "read_values"),
+    "deploy.allocators.router": ("Router",),
+    "basics.errors": ("InputError", "InputWarning"),
+    "judge.allowances": ("Energy", "Latency", "Money", "Selection"),
+    "judge.pairs": ("compare",),
+    "judge.deployment": ("deployment",),
+    "judge.extras.planning": ("units_to_resolve",),
+    "judge.evaluation": ("evaluate",),
+    "judge.pooled": ("compare_over", "pool"),
+    "judge.watching": ("Watch",),
+    "judge.shadow": ("ShadowLog", "ShadowPlan", "shadow_plan"),
+    "judge.table_router": ("TableRouter",),
+    "judge.results": ("Result", "Row"),
+    "judge.tables.costs": ("Costs", "read_costs"),
+    "judge.tables.logs.importing": ("import_router_log", "values_from_log"),
+    "judge.tables.logs.writing": ("write_values",),
+    "judge.tables.values": ("ValueTable", "read_values"),
     "": ("metrics", "testing"),
 }
 """Where each public name lives; it is loaded when first used, so that importing the

@@ -40,14 +40,14 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from deepval import checks
-from deepval.arrays import Float
-from deepval.errors import InputError, quote
-from deepval.judging.extras.optimality import oracle_gain
-from deepval.judging.tie_expectations import cumulative_gain, inclusion
-from deepval.tables import columns, keys
-from deepval.tables.scores import align_all
-from deepval.tables.values import ValueTable, part_of, quota
+from deepval.basics import checks
+from deepval.basics.arrays import Float
+from deepval.basics.errors import InputError, quote
+from deepval.judge.extras.optimality import oracle_gain
+from deepval.judge.tables import columns, keys
+from deepval.judge.tables.scores import align_all
+from deepval.judge.tables.values import ValueTable, part_of, quota
+from deepval.judge.tie_expectations import cumulative_gain, inclusion
 
 Definition = Literal["grf", "causalml"]
 

@@ -8,11 +8,11 @@ def test_router_is_not_worse():
 from collections.abc import Iterable
 from typing import Any
 
-from deepval import checks
-from deepval.judging.allowances import Budget
-from deepval.judging.evaluation import evaluate
-from deepval.judging.pairs import ComparisonRow, compare
-from deepval.report.gate import GATES, Gate, GateName
+from deepval.basics import checks
+from deepval.judge.allowances import Budget
+from deepval.judge.evaluation import evaluate
+from deepval.judge.pairs import ComparisonRow, compare
+from deepval.judge.report.gate import GATES, Gate, GateName
 
 
 def assert_not_worse(

@@ -4,9 +4,9 @@ import re
 import pytest
 
 from commands import call
+from deepval.basics.errors import InputError
 from deepval.cli import drive as driving
-from deepval.datasets import DATASETS
-from deepval.errors import InputError
+from deepval.driving.datasets import DATASETS
 from drives import Cruise, TwoLogs
 
 

@@ -9,20 +9,21 @@ import pytest
 
 import deepval
 from commands import call, refusal
-from deepval.allocators.allocator import SIGNALS
-from deepval.cells import fitting, sources
-from deepval.cells.folder import read_cell
-from deepval.datasets.kitti import Kitti
-from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.judging import evaluation
-from deepval.metering.timing import Timing
-from deepval.perception.reported import cache as store
-from deepval.perception.running import mode_costs
-from deepval.report import console
-from deepval.report.figures import write_figures
-from deepval.report.tables.overview import overview
-from deepval.tables.scores import REFERENCES
-from deepval.tables.split import Split, split, units_of
+from deepval.basics.errors import InputError, InputWarning, NothingToLearnError
+from deepval.deploy import fitting
+from deepval.deploy.allocators.allocator import SIGNALS
+from deepval.driving.cells import sources
+from deepval.driving.cells.folder import read_cell
+from deepval.driving.datasets.kitti import Kitti
+from deepval.driving.metering.timing import Timing
+from deepval.driving.perception.reported import cache as store
+from deepval.driving.perception.running import mode_costs
+from deepval.judge import evaluation
+from deepval.judge.report import console
+from deepval.judge.report.figures import write_figures
+from deepval.judge.report.tables.overview import overview
+from deepval.judge.tables.scores import REFERENCES
+from deepval.judge.tables.split import Split, split, units_of
 from kitti_files import FRAMES, UNITS, write_kitti
 from small_cells import build_cells
 from whole_sets import write_unit

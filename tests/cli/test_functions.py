@@ -5,26 +5,26 @@ from typing import get_args
 import pytest
 
 from commands import call, refusal
-from deepval.allocators import RECIPES
-from deepval.allocators.allocator import SIGNALS
-from deepval.cells import drives
+from deepval.basics.workers import BACKENDS
 from deepval.cli import compare, data_options, detect, drive, options, routers
-from deepval.datasets import DATASETS
-from deepval.datasets.synthetic import MODES
-from deepval.geometry.classes import CLASSES
-from deepval.judging import deployment, pairs, routing
-from deepval.judging.allowances import RAILS
-from deepval.perception.placing import PLACINGS
-from deepval.perception.running.decoding import STYLES
-from deepval.perception.running.onnx_model import PROVIDERS
-from deepval.protocol import tracks
-from deepval.report.forms import FORMS
-from deepval.report.gate import GATES
-from deepval.results import KINDS
-from deepval.systems import LEARNED, SYSTEMS
-from deepval.tables import off_policy, scores
-from deepval.tables.costs import PROFILES
-from deepval.workers import BACKENDS
+from deepval.deploy import drives
+from deepval.deploy.allocators import RECIPES
+from deepval.deploy.allocators.allocator import SIGNALS
+from deepval.deploy.board import tracks
+from deepval.driving.datasets import DATASETS
+from deepval.driving.datasets.synthetic import MODES
+from deepval.driving.geometry.classes import CLASSES
+from deepval.driving.perception.placing import PLACINGS
+from deepval.driving.perception.running.decoding import STYLES
+from deepval.driving.perception.running.onnx_model import PROVIDERS
+from deepval.driving.systems import LEARNED, SYSTEMS
+from deepval.judge import deployment, pairs, routing
+from deepval.judge.allowances import RAILS
+from deepval.judge.report.forms import FORMS
+from deepval.judge.report.gate import GATES
+from deepval.judge.results import KINDS
+from deepval.judge.tables import off_policy, scores
+from deepval.judge.tables.costs import PROFILES
 
 POLICIES = (deployment.BEST, *(name.replace(" ", "-") for name in routing.NAMED))
 

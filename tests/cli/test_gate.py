@@ -14,9 +14,9 @@ import pytest
 
 import deepval
 from commands import SCRIPT, run
-from deepval.errors import InputError
-from deepval.judging.pairs import compare
-from deepval.report.gate import Gate
+from deepval.basics.errors import InputError
+from deepval.judge.pairs import compare
+from deepval.judge.report.gate import Gate
 from deepval.testing import assert_not_worse
 from doc_blocks import run_page
 from project import ROOT

@@ -28,7 +28,7 @@ def scores(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ODD)
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+@pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 def test_a_column_that_json_has_no_form_for_is_shown_as_text(kind, tmp_path, scores):
     values = tmp_path / "values.parquet"
     pq.write_table(pa.table({**SIX, "odd": pa.array([ODD[kind]] * 6)}), values)

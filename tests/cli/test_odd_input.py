@@ -16,11 +16,11 @@ import pytest
 import deepval
 from cli_functions import of_kinds
 from commands import call
-from deepval.allocators.models.trees import Trees
+from deepval.basics.errors import InputError
 from deepval.cli.options import Between
-from deepval.errors import InputError
-from deepval.judging.draws import make_draws
-from deepval.perception.reported.detection_files import open_detections
+from deepval.deploy.allocators.models.trees import Trees
+from deepval.driving.perception.reported.detection_files import open_detections
+from deepval.judge.draws import make_draws
 from odd_worlds import COMMANDS, KITTI, check_refused, tree, trials, write_world
 
 

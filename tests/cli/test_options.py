@@ -11,10 +11,10 @@ import pytest
 
 import deepval
 from commands import call, refusal
-from deepval.cells import sources
-from deepval.cells.folder import read_cell
-from deepval.cells.spec import specs
-from deepval.errors import InputError
+from deepval.basics.errors import InputError
+from deepval.driving.cells import sources
+from deepval.driving.cells.folder import read_cell
+from deepval.driving.cells.spec import specs
 
 UNITS = ("--units", "scene-00,scene-01,scene-02,scene-03")
 ROWS = [("a", i, 2.0 + i % 3, 1.0 + i % 2) for i in range(6)] + [
@@ -347,7 +347,7 @@ def test_no_output_replaces_an_input(files, line):
 
 
 # few units, to be quick
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+@pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 def test_results_beside_their_inputs_are_written_again(files):
     """What a command wrote before is no input of it, though it lies in the same
     folder.

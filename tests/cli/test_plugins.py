@@ -14,17 +14,17 @@ import pytest
 
 import external_worlds
 from commands import call, refusal, run, run_process
-from deepval import plugins
-from deepval.allocators import RECIPES
-from deepval.cells.folder import read_cell
-from deepval.cells.sources import located, read_specification
-from deepval.errors import InputError, UnsuitableError
+from deepval.basics import plugins
+from deepval.basics.errors import InputError, UnsuitableError
+from deepval.deploy.allocators import RECIPES
+from deepval.driving.cells.folder import read_cell
+from deepval.driving.cells.sources import located, read_specification
 
 UNITS = ",".join(f"scene-{number:02}" for number in range(10))
 SYSTEM = """
 from dataclasses import dataclass
 import numpy as np
-from deepval.systems import System
+from deepval.driving.systems import System
 
 @dataclass(frozen=True)
 class {name}(System):
@@ -253,8 +253,8 @@ def test_analyses_take_own_estimators(cells):
 def test_a_recipe_is_read_again_by_the_same_word_only(cells):
     write(
         "recipes.py",
-        "from deepval.allocators import RowRecipe\n"
-        "from deepval.allocators.models import Ridge\n"
+        "from deepval.deploy.allocators import RowRecipe\n"
+        "from deepval.deploy.allocators.models import Ridge\n"
         "mine = RowRecipe('own-ridge', 'cheap', 'value', Ridge(penalties=5))\n"
         "taken = RowRecipe('gate-ridge', 'cheap', 'value', Ridge())\n",
     )
@@ -303,7 +303,7 @@ def test_errors_of_own_code_name_its_place(cells, word, place):
         "class Needs:\n    def __init__(self, size):\n        pass\n"
         "def leaves(view):\n    raise SystemExit(0)\n"
         "def huge(view):\n    return 10**400\n"
-        "from deepval.allocators import Allocator\n"
+        "from deepval.deploy.allocators import Allocator\n"
         "class Huge(Allocator):\n    name, uses = 'own', frozenset()\n"
         "    def _of_frame(self, glance):\n        return 10**400\n",
     )
@@ -346,7 +346,7 @@ def _refused_system(name):
 PLANNER = """
 from dataclasses import dataclass
 import numpy as np
-from deepval.planners.observation import Planner, Trajectory
+from deepval.driving.planners.observation import Planner, Trajectory
 
 @dataclass(frozen=True)
 class Coast(Planner):
@@ -374,7 +374,7 @@ def logged(tmp_path, *systems, out="cells"):
 
 def test_two_own_systems_have_a_cell_each(tmp_path):
     driving = (
-        PLANNER + "from deepval.systems import Driving\n"
+        PLANNER + "from deepval.driving.systems import Driving\n"
         "bold, shy = Driving(Coast(5.0)), Driving(Coast(25.0))\n"
     )
     write("mine.py", driving)
@@ -520,8 +520,9 @@ def test_a_failing_system_names_its_line_and_leaves_nothing(tmp_path):
 def test_a_data_set_of_ones_own(tmp_path):
     write(
         "lanes.py",
-        "from dataclasses import dataclass\nfrom deepval.datasets import Dataset\n"
-        "from deepval.datasets.synthetic import Synthetic\n"
+        "from dataclasses import dataclass\n"
+        "from deepval.driving.datasets import Dataset\n"
+        "from deepval.driving.datasets.synthetic import Synthetic\n"
         "@dataclass(frozen=True)\nclass Lanes(Dataset):\n    root: object = None\n"
         "    name = 'lanes'\n"
         "    def files(self, unit):\n        return {}\n"

@@ -12,10 +12,7 @@ import pytest
 import deepval
 from commands import call, refusal, run, run_process
 from deepval.cli import terminal
-from deepval.cli.commands import (
-    AFTER_STOP,
-    AFTER_STOP_ELSEWHERE,
-)
+from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE
 
 NAMES = ("gate-gbm-value-of-all", "gate-gbm-harm", "mine")
 
@@ -141,7 +138,7 @@ def test_exchanged_files_are_recognised(folder):
     [
         (
             ("evaluate", "v.csv"),
-            "deepval.judging.cases.read_evaluation_data",
+            "deepval.judge.cases.read_evaluation_data",
             AFTER_STOP_ELSEWHERE,
         ),
         (

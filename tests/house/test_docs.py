@@ -18,11 +18,11 @@ import cli_functions
 import deepval
 import external_worlds
 import make_gallery
-from deepval.allocators import FEATURE_SETS, RECIPES
 from deepval.cli import COMMANDS
-from deepval.protocol import tracks
-from deepval.report.forms import FORMS
-from deepval.systems import SYSTEMS
+from deepval.deploy.allocators import FEATURE_SETS, RECIPES
+from deepval.deploy.board import tracks
+from deepval.driving.systems import SYSTEMS
+from deepval.judge.report.forms import FORMS
 from doc_blocks import blocks_of, run_page
 from in_memory import read_dataset, read_detections
 from kitti_files import write_kitti

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from commands import PYTHON, SCRIPT, Done, run_process
-from deepval.errors import EXTRAS, InputError, InputWarning, install_command
-from deepval.tables import columns
+from deepval.basics.errors import EXTRAS, InputError, InputWarning, install_command
+from deepval.judge.tables import columns
 from project import ROOT
 
 POSIX_MODULES = (
@@ -388,10 +388,10 @@ for name in {POSIX_NAMES!r}: delattr(os, name) if hasattr(os, name) else None
 import deepval
 names = [m.name for m in pkgutil.walk_packages(deepval.__path__, "deepval.")]
 for name in names:
-    if not name.startswith("deepval.planners.neural.network"): importlib.import_module(name)
+    if not name.startswith("deepval.driving.planners.neural.network"): importlib.import_module(name)
 print(len(names))
-from deepval.tables.joins import Spill
-from deepval.files.bounded import Reader
+from deepval.judge.tables.joins import Spill
+from deepval.basics.files.bounded import Reader
 sys.platform = "win32"
 for use in (lambda: Spill(float), lambda: Reader("x")._start()):
     try: use()

@@ -13,13 +13,13 @@ import pytest
 
 import deepval
 from commands import run
-from deepval.cells.build import built, cells
-from deepval.cells.folder import read_cell, write
-from deepval.cells.spec import Material, ModeSpec, specs
-from deepval.cells.unit import shared_part, unit_parts
-from deepval.datasets import DATASETS
-from deepval.systems import SYSTEMS
-from deepval.workers import mapping
+from deepval.basics.workers import mapping
+from deepval.driving.cells.build import built, cells
+from deepval.driving.cells.folder import read_cell, write
+from deepval.driving.cells.spec import Material, ModeSpec, specs
+from deepval.driving.cells.unit import shared_part, unit_parts
+from deepval.driving.datasets import DATASETS
+from deepval.driving.systems import SYSTEMS
 from driving import Lidar
 from yard import FRAMES, Follow, Yard
 

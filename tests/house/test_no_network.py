@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from commands import run_process
-from deepval.cells import build, sources
-from deepval.cells import folder as folders
 from deepval.cli import COMMANDS
-from deepval.datasets.synthetic import WorldSettings
+from deepval.driving.cells import build, sources
+from deepval.driving.cells import folder as folders
+from deepval.driving.datasets.synthetic import WorldSettings
 from fault_worlds import commands, write_beside_cells
 from no_network import SOCKET, offline
 from project import ROOT
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
     reason="the filter is one of Linux on these processors",
 )
 YARD = (
-    "from deepval.datasets import DATASETS; from drives import TwoLogs; "
+    "from deepval.driving.datasets import DATASETS; from drives import TwoLogs; "
     "DATASETS['yard'] = TwoLogs"
 )
 FITTED = ("gate-ridge", "gate-gbm", "router-mlp-value", "router-pixel")

@@ -133,7 +133,7 @@ def test_what_is_imported_is_declared_and_locked():
     ]
     extras = set().union(*map(distributions, project["optional-dependencies"].values()))
     core = distributions(project["dependencies"])
-    # jaxtyping is imported only where somebody else has loaded it, see deepval.arrays.
+    # jaxtyping is imported only where somebody else has loaded it (basics/arrays).
     installed = packages_distributions()
     needed = {installed[name][0].lower() for name in imported() - {"jaxtyping"}}
     assert needed - core - extras == set()

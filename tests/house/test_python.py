@@ -14,8 +14,8 @@ import pytest
 
 import deepval
 from commands import run_process
-from deepval.errors import InputError
-from deepval.report.text_tables import Table, lines_of
+from deepval.basics.errors import InputError
+from deepval.judge.report.text_tables import Table, lines_of
 from project import SUPPORT
 
 RNG = np.random.default_rng(3)

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import pytest
 
 from commands import run
-from deepval.cells.build import cells
-from deepval.cells.folder import read_cell, write
-from deepval.cells.spec import Material, ModeSpec
-from deepval.judging.concordance import sign_disagreement
+from deepval.driving.cells.build import cells
+from deepval.driving.cells.folder import read_cell, write
+from deepval.driving.cells.spec import Material, ModeSpec
+from deepval.driving.systems.learned import learned_planners
+from deepval.judge.concordance import sign_disagreement
+from deepval.judge.tables.keys import positions
 from deepval.paper.analyses import out_of_fold, transfer
 from deepval.paper.analyses.targets import across_targets
 from deepval.paper.analysis import analysis
-from deepval.systems.learned import learned_planners
-from deepval.tables.keys import positions
 from driving import Lidar
 from learned_worlds import AHEAD, FRAMES, Roads, fan, small_weights
 from tidy_rows import flat_means, flat_rows, study_cells
@@ -136,7 +136,7 @@ def test_targets_disagree_where_their_signs_do(found, built):
     )
 
 
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+@pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 def test_a_transfer_tells_which_share_of_frames_both_consumers_judge(built):
     two = {name: built[name] for name in NAMES[:2]}
     rows = {
@@ -180,7 +180,7 @@ def test_the_command_prints_tables_and_draws_a_figure(folders, tmp_path):
     assert (tmp_path / "again.pdf").read_bytes() == once
 
 
-@pytest.mark.filterwarnings("ignore:The last mode:deepval.errors.InputWarning")
+@pytest.mark.filterwarnings("ignore:The last mode:deepval.basics.errors.InputWarning")
 def test_the_gate_is_fitted_out_of_fold_on_every_target(built):
     two = {name: built[name] for name in list(built)[:2]}
     judged = {

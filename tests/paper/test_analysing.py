@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from commands import call
+from deepval.basics.errors import InputError, InputWarning, NothingToLearnError
 from deepval.cli.analyse import command
-from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.judging.cases import LEDGER, openings
+from deepval.judge.cases import LEDGER, openings
 from deepval.paper import analysis
 from deepval.paper.analyses import seeds
 from deepval.paper.tidy import Column
@@ -20,7 +20,7 @@ from small_cells import build_cells, read_cells
 from tidy_rows import flat_rows, study_cells
 
 # few units, to be quick
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 
 
 ANALYSES = [name for name in analysis.ANALYSES if name not in analysis.REPORT_ONLY]

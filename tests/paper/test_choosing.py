@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 
 from choosing_worlds import paper_cells, random_cell
 from commands import call
-from deepval.cells.folder import read_cell
-from deepval.errors import InputError
-from deepval.judging.cases import openings
-from deepval.judging.draws import seeds_by_units
+from deepval.basics.errors import InputError
+from deepval.driving.cells.folder import read_cell
+from deepval.judge.cases import openings
+from deepval.judge.draws import seeds_by_units
 from deepval.paper.analyses import arbiter, perception_ranking, selection_regret
 from deepval.paper.analyses.selection_regret import ranked
 from small_cells import build_cells
 from tidy_rows import flat_rows, study_cells
 
 # tiny cells
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 

@@ -15,9 +15,15 @@ from hypothesis import strategies as st
 
 import deepval
 from commands import call
-from deepval.cells.folder import BuiltCell
-from deepval.errors import InputError
-from deepval.judging.draws import make_draws, seeds_by_units
+from deepval.basics.errors import InputError
+from deepval.driving.cells.folder import BuiltCell
+from deepval.judge.draws import make_draws, seeds_by_units
+from deepval.judge.report.figures import write_figure
+from deepval.judge.report.figures.gain_figures import charged_levels
+from deepval.judge.results import KINDS
+from deepval.judge.tables.costs import PROFILES, Costs
+from deepval.judge.tables.scores import align
+from deepval.judge.tables.split import Split
 from deepval.paper import study
 from deepval.paper.analyses import (
     break_even,
@@ -29,12 +35,6 @@ from deepval.paper.analyses import (
     streams,
     uniform,
 )
-from deepval.report.figures import write_figure
-from deepval.report.figures.gain_figures import charged_levels
-from deepval.results import KINDS
-from deepval.tables.costs import PROFILES, Costs
-from deepval.tables.scores import align
-from deepval.tables.split import Split
 from reference.evaluation import best_gain, expected_top
 from small_cells import build_cells
 from tidy_rows import flat_means, flat_rows, study_cells
@@ -563,7 +563,7 @@ def test_streams_pool_draw_by_draw(streamed):
                     [capped(own[unit == u], other, 0.2) for u in judged.unit_ids]
                 ).astype(float)
                 if policy == "frozen threshold":
-                    found = deepval.judging.streaming.FrozenThreshold.calibrate(
+                    found = deepval.judge.streaming.FrozenThreshold.calibrate(
                         other, 0.2
                     )
                     go = (own > found.theta) + found.tie_acceptance * (
@@ -641,7 +641,7 @@ def built(tmp_path_factory):
     return folder
 
 
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+@pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
@@ -665,7 +665,7 @@ def test_commands_tell_rows_and_what_they_come_to(words, parts, built, capsys):
     assert parts is None or all(told[part] for part in parts)
 
 
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+@pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 def test_commands_write_tables_and_figures(built, tmp_path, capsys):
     words = [
         "analyse",

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from commands import call
-from deepval.errors import InputError, InputWarning
-from deepval.judging.allowances import Latency
+from deepval.basics.errors import InputError, InputWarning
+from deepval.judge.allowances import Latency
+from deepval.judge.tables.costs import Costs
+from deepval.judge.tables.values import ValueTable
 from deepval.paper.analyses import deadlines
-from deepval.tables.costs import Costs
-from deepval.tables.values import ValueTable
 from small_cells import build_cells, read_cells
 from tidy_rows import flat, flat_rows, study_cells
 
 # few units, to be quick
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 COSTS = Costs.of(
     {
         "modes": {"cheap": {"ms": 20.0}, "full": {"ms": 60.0}},

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import deepval
+from deepval.judge.report.figures import style
+from deepval.judge.report.figures.gain_figures import across
+from deepval.judge.report.figures.style import LeftOutError, draw_or_reason
 from deepval.paper.analyses import (
     benefit_harm,
     budgets,
@@ -18,13 +21,10 @@ from deepval.paper.analyses import (
 )
 from deepval.paper.analyses.selection_regret import NOT_SCORED
 from deepval.paper.tidy import Estimate
-from deepval.report.figures import style
-from deepval.report.figures.gain_figures import across
-from deepval.report.figures.style import LeftOutError, draw_or_reason
 from tidy_rows import flat_means, flat_rows, study_cells
 
 # few units, to be quick
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 COSTS = {
     "modes": {"cheap": {"ms": 10.0}, "full": {"ms": 20.0}},
     "allocators": {"good": {"ms": 1.0}, "bad": {"ms": 0.0}, "dear": {"ms": 12.0}},

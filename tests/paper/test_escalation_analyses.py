@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import call
-from deepval.errors import InputError
-from deepval.judging.cases import EvaluationData
+from deepval.basics.errors import InputError
+from deepval.judge.cases import EvaluationData
+from deepval.judge.tables.split import units_of
 from deepval.paper.analyses import (
     agreement,
     composition,
@@ -20,12 +21,11 @@ from deepval.paper.analyses import (
     signs,
     ties,
 )
-from deepval.tables.split import units_of
 from small_cells import build_cells, read_cells
 from tidy_rows import flat, flat_rows, study_cells
 
 # few units, to be quick
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 SYSTEMS = ("braking", "receding-horizon")
 
 

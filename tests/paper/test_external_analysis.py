@@ -11,18 +11,14 @@ import pytest
 from test_options import files
 
 from commands import call
-from deepval.cells import folder
-from deepval.cells.build import built
-from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
-from deepval.errors import InputError
+from deepval.basics.errors import InputError
+from deepval.driving.cells import folder
+from deepval.driving.cells.build import built
+from deepval.driving.cells.spec import CellSpec, Material, ModeSpec, specs
+from deepval.driving.systems.driving import Driving
+from deepval.judge.tables.values import ValueTable
 from deepval.paper.analyses import external
-from deepval.paper.analyses.external import (
-    LOSSES,
-    PlannerCell,
-    planner_cell,
-)
-from deepval.systems.driving import Driving
-from deepval.tables.values import ValueTable
+from deepval.paper.analyses.external import LOSSES, PlannerCell, planner_cell
 from driving import Lidar
 from roads import Roads, Stopper
 

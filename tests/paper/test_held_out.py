@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import deepval
 from commands import call
-from deepval.errors import InputError
+from deepval.basics.errors import InputError
+from deepval.judge.report import forms
 from deepval.paper.analyses import benefit_harm, held_out
-from deepval.report import forms
 from reference.evaluation import best_gain, expected_top
 from tidy_rows import flat_rows, study_cells
 from worlds import judge, random_scores, table_of

@@ -12,23 +12,19 @@ import pytest
 
 import deepval
 from commands import call
-from deepval.allocators import RowRecipe
-from deepval.cells.fitting import fit_on, score_on
-from deepval.errors import InputError
-from deepval.fit_targets import TARGETS, labels
-from deepval.judging.cases import openings
-from deepval.judging.draws import make_draws, seeds_by_units
+from deepval.basics.errors import InputError
+from deepval.deploy.allocators import RowRecipe
+from deepval.deploy.fitting import fit_on, score_on
+from deepval.deploy.labels import TARGETS, labels
+from deepval.judge.cases import openings
+from deepval.judge.draws import make_draws, seeds_by_units
 from deepval.paper.analyses import (
     contrasts,
     objective_swap,
     published_objectives,
     target_transforms,
 )
-from deepval.paper.analyses.contrasts import (
-    LABELS,
-    VALUE,
-    judged_on_labels,
-)
+from deepval.paper.analyses.contrasts import LABELS, VALUE, judged_on_labels
 from paper_cells import ALPHAS, CORE, LIGHT, POOLED, Slopes, paper_cells
 from reference.evaluation import best_gain, expected_top
 from small_cells import build_cells
@@ -296,7 +292,7 @@ def built(tmp_path_factory):
     )
 
 
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+@pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 @pytest.mark.parametrize(
     ("name", "recipe", "pairs"),
     [
@@ -306,7 +302,7 @@ def built(tmp_path_factory):
     ],
 )
 def test_commands_fit_judge_and_count_their_look(name, recipe, pairs, built, capsys):
-    cell = deepval.cells.folder.read_cell(built)
+    cell = deepval.driving.cells.folder.read_cell(built)
     before = openings(built, cell.id)
     words = [
         "analyse",

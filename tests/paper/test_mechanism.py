@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from commands import call
-from deepval.cells import thresholds
-from deepval.cells.sources import located
-from deepval.cells.unit import objects_by_mode, unit_data
-from deepval.errors import InputError
+from deepval.basics.errors import InputError
+from deepval.basics.progress import unwatched
+from deepval.deploy import thresholds
+from deepval.driving.cells.sources import located
+from deepval.driving.cells.unit import objects_by_mode, unit_data
+from deepval.driving.perception.placing import monocular_objects
+from deepval.driving.systems.outcomes import branches
 from deepval.paper.analyses import (
     gallery,
     lift,
@@ -22,9 +25,6 @@ from deepval.paper.analyses import (
     viability,
 )
 from deepval.paper.analyses.mechanism import unit_reactions
-from deepval.perception.placing import monocular_objects
-from deepval.progress import unwatched
-from deepval.systems.outcomes import branches
 from kitti_files import write_kitti
 from reference.driving import iou
 from reference.matching import best_assignment, excused, group
@@ -32,7 +32,7 @@ from small_cells import build_cells, read_cells
 from tidy_rows import flat_rows, study_cells
 
 # few units, to be quick
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 UNITS = ("scene-00", "scene-01", "scene-04")
 
 

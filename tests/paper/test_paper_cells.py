@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 import deepval
-from deepval.cells.fitting import fit_on, score_on
+from deepval.deploy.fitting import fit_on, score_on
 from deepval.paper.analyses import transfer
 from paper_cells import (
     ALPHAS,

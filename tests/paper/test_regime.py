@@ -7,8 +7,8 @@ import warnings
 
 import pytest
 
-from deepval.cells import build, sources
-from deepval.errors import InputWarning
+from deepval.basics.errors import InputWarning
+from deepval.driving.cells import build, sources
 from project import ROOT
 
 TOOL = runpy.run_path(str(ROOT / "studies" / "synthetic_regime.py"))

@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from commands import call
-from deepval.errors import InputError
-from deepval.files.canonical import sha256
-from deepval.judging.cases import openings
+from deepval.basics.errors import InputError
+from deepval.basics.files.canonical import sha256
+from deepval.deploy.board import store as digests
+from deepval.deploy.board.cell_builds import cell_sources, find_cells
+from deepval.deploy.board.store import REFUSED
+from deepval.judge.cases import openings
 from deepval.paper import published_figures, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.seeds import RANDOMIZED
@@ -24,14 +27,11 @@ from deepval.paper.published_figures import (
     compare_with_paper,
     published,
 )
-from deepval.protocol import store as digests
-from deepval.protocol.cell_builds import cell_sources, find_cells
-from deepval.protocol.store import REFUSED
 from tidy_rows import flat_rows, study_cells
 from worker_tasks import losing
 
 # few units, to be quick
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 
 SPECIFICATION = """
 dataset = "synthetic"

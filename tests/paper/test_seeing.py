@@ -5,9 +5,9 @@ show the same.
 import numpy as np
 import pytest
 
-from deepval.allocators.feature_sets import FEATURE_SETS
-from deepval.cells.fitting import sights_of
-from deepval.cells.folder import read_cell
+from deepval.deploy.allocators.feature_sets import FEATURE_SETS
+from deepval.deploy.fitting import sights_of
+from deepval.driving.cells.folder import read_cell
 from deepval.paper.stored_files import stored_rows_cell
 from small_cells import build_cells
 

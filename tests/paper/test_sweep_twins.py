@@ -11,12 +11,12 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
-from deepval.allocators.feature_sets import Cheap, DetectionList
-from deepval.allocators.models.model import one_thread
-from deepval.cells.build import built
-from deepval.cells.fitting import sights_of
+from deepval.deploy.allocators.feature_sets import Cheap, DetectionList
+from deepval.deploy.allocators.models.model import one_thread
+from deepval.deploy.fitting import sights_of
+from deepval.driving.cells.build import built
+from deepval.judge.report.text_tables import number
 from deepval.paper.analyses import robustness, seeds
-from deepval.report.text_tables import number
 from reference import evaluation as slow
 from small_cells import build_cells, read_cells, small_specs
 from tidy_rows import flat_rows, study_cells

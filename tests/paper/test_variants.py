@@ -4,13 +4,13 @@ itself shows; 25 pairs are 25.
 
 import pytest
 
-from deepval.cells.sources import located
+from deepval.driving.cells.sources import located
 from deepval.paper.analyses import operating_points, persistence, sensitivity, signs
 from small_cells import build_cells, read_cells
 from tidy_rows import flat_rows, study_cells
 
 # few units, to be quick
-pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
 HARM = (
     "affected",
     "harmed",

@@ -1,4 +1,4 @@
-"""Slow twins of `deepval.judging.concordance`: every pair, every subset, one input at a
+"""Slow twins of `deepval.judge.concordance`: every pair, every subset, one input at a
 time.
 """
 

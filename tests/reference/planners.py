@@ -13,10 +13,10 @@ import shapely
 from shapely.affinity import translate
 from shapely.geometry import LineString, Point, Polygon
 
-from deepval.planners import routes
-from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
-from deepval.planners.roads import roads_of
-from deepval.planners.scoring import comfortable
+from deepval.driving.planners import routes
+from deepval.driving.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
+from deepval.driving.planners.roads import roads_of
+from deepval.driving.planners.scoring import comfortable
 from reference import tracking
 
 

@@ -1,4 +1,4 @@
-"""Slow twins of `deepval.judging.streaming`: plain loops, from the definitions."""
+"""Slow twins of `deepval.judge.streaming`: plain loops, from the definitions."""
 
 import math
 

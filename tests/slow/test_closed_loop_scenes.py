@@ -5,11 +5,11 @@ keyframe 0, and from other starts.
 import numpy as np
 import pytest
 
-from deepval.datasets.logs.replay import replay_from
-from deepval.datasets.logs.scenarionet import ScenarioNet
-from deepval.planners.closed_loop import drive
-from deepval.planners.idm import Idm
-from deepval.planners.pdm_closed import PdmClosed
+from deepval.driving.datasets.logs.replay import replay_from
+from deepval.driving.datasets.logs.scenarionet import ScenarioNet
+from deepval.driving.planners.closed_loop import drive
+from deepval.driving.planners.idm import Idm
+from deepval.driving.planners.pdm_closed import PdmClosed
 from shared import shared_data
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared]

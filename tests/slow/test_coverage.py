@@ -13,10 +13,10 @@ import pytest
 from scipy import integrate, optimize, stats
 
 import deepval
-from deepval.judging.draws import Draws
-from deepval.judging.extras.simultaneous import intervals_at_once
-from deepval.judging.intervals import Interval
-from deepval.judging.pairs import basis
+from deepval.judge.draws import Draws
+from deepval.judge.extras.simultaneous import intervals_at_once
+from deepval.judge.intervals import Interval
+from deepval.judge.pairs import basis
 
 # small tables, by chance
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:The last mode")]

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deepval.datasets.nuscenes import NuScenes
-from deepval.errors import InputWarning
+from deepval.basics.errors import InputWarning
+from deepval.driving.datasets.nuscenes import NuScenes
 from shared import shared_data
 
 PYTHON = Path(sys.prefix) / "devkit" / "bin" / "python"

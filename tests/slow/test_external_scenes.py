@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from test_driving_shared import published, published_plans
 
-from deepval.cells import sources
-from deepval.cells.build import built
-from deepval.cells.spec import specs
-from deepval.cells.unit import objects_by_mode, unit_data
-from deepval.datasets import open_dataset
-from deepval.systems.driving import pose_terms
-from deepval.systems.outcomes import branches, unit_outcomes
+from deepval.driving.cells import sources
+from deepval.driving.cells.build import built
+from deepval.driving.cells.spec import specs
+from deepval.driving.cells.unit import objects_by_mode, unit_data
+from deepval.driving.datasets import open_dataset
+from deepval.driving.systems.driving import pose_terms
+from deepval.driving.systems.outcomes import branches, unit_outcomes
 from shared import shared_data
 
 __all__ = ["published"]  # a fixture
@@ -22,7 +22,7 @@ __all__ = ["published"]  # a fixture
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.shared,
-    pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning"),
+    pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning"),
 ]
 PLANNERS = ("pdm-closed-safety", "idm-safety")
 DETECTED = ("scene-0103", "scene-0916")

@@ -17,8 +17,8 @@ from functools import partial
 import pytest
 
 from alterations import missed
-from deepval.cells.folder import read_cell
 from deepval.cli import commands as command_line
+from deepval.driving.cells.folder import read_cell
 from fault_worlds import commands, write_fault_world
 from faulty import (
     Tally,

@@ -12,8 +12,8 @@ import sys
 import numpy as np
 import pytest
 
-from deepval.judging.priced_policies import harm_shares, safe_threshold
-from deepval.judging.streaming import FrozenThreshold
+from deepval.judge.priced_policies import harm_shares, safe_threshold
+from deepval.judge.streaming import FrozenThreshold
 from intervals import SIZES, SPREADS, World
 
 pytestmark = pytest.mark.slow
@@ -65,8 +65,8 @@ def world_draw(world, units):
 
 
 def cell_draw(folder, name, units):
-    from deepval.cells.folder import read_cell
-    from deepval.judging.cases import case_of
+    from deepval.driving.cells.folder import read_cell
+    from deepval.judge.cases import case_of
 
     cell = read_cell(folder)
     own = case_of(cell).scores({})[name]

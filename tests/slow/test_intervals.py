@@ -7,7 +7,7 @@ import pytest
 
 import deepval
 import intervals
-from deepval.judging.pairs import basis
+from deepval.judge.pairs import basis
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:The last mode")]
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from deepval.results import Result
+from deepval.judge.results import Result
 from mutated_files import result_content, show_frames, show_result, try_mutations
 from odd_files import (
     cell_subjects,

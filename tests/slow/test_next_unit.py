@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import intervals
-from deepval.judging.extras.units import jackknife
-from deepval.judging.intervals import second_opinion
-from deepval.tables.scores import align_all
-from deepval.tables.values import read_values
+from deepval.judge.extras.units import jackknife
+from deepval.judge.intervals import second_opinion
+from deepval.judge.tables.scores import align_all
+from deepval.judge.tables.values import read_values
 from shared import shared_data
 
 pytestmark = pytest.mark.slow

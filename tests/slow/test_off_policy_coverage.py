@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.tables.off_policy import METHODS
+from deepval.judge.tables.off_policy import METHODS
 
 pytestmark = pytest.mark.slow
 UNITS, INPUTS, REPLICATIONS, MODES = 40, 25, 300, ["small", "large"]

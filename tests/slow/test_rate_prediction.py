@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.judging.deployment import deployment
-from deepval.tables.scores import align
+from deepval.judge.deployment import deployment
+from deepval.judge.tables.scores import align
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning"),
+    pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning"),
 ]
 WORLDS, LEAST = 300, 0.90
 EFFECTS = {

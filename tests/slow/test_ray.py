@@ -12,8 +12,8 @@ import pytest
 
 import onnx_models
 from commands import run_process
-from deepval.errors import InputError, InputWarning
-from deepval.workers import mapping
+from deepval.basics.errors import InputError, InputWarning
+from deepval.basics.workers import mapping
 from ray_work import INSTALLED, cluster, losing_its_node, node, prepared
 from worker_tasks import killed_first, refused, square
 

@@ -5,7 +5,7 @@ docs/guarantees.md states.
 import numpy as np
 import pytest
 
-from deepval.judging.watching import HORIZON, RISK
+from deepval.judge.watching import HORIZON, RISK
 from watch_streams import NEVER, Oracle, Pools, delays, false_alarms, watched
 
 pytestmark = pytest.mark.slow

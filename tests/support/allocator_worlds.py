@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.allocators import RECIPES
-from deepval.cells import folder as folders
-from deepval.cells import sources
-from deepval.cells.build import cells
-from deepval.cells.fitting import fit_on
-from deepval.datasets.synthetic import WorldSettings
-from deepval.perception.reported.detections import FAILED
+from deepval.deploy.allocators import RECIPES
+from deepval.deploy.fitting import fit_on
+from deepval.driving.cells import folder as folders
+from deepval.driving.cells import sources
+from deepval.driving.cells.build import cells
+from deepval.driving.datasets.synthetic import WorldSettings
+from deepval.driving.perception.reported.detections import FAILED
 from evidence_worlds import in_memory
 
 LADDER = ("yolov8s-320", "yolov8s-512", "yolov8s-640")

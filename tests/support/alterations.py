@@ -5,8 +5,8 @@ disks and people do to files.
 import random
 from pathlib import Path
 
-from deepval.cells.folder import read_cell
-from deepval.errors import InputError
+from deepval.basics.errors import InputError
+from deepval.driving.cells.folder import read_cell
 
 WAYS = ("bit", "bit", "bit", "cut", "cut", "empty", "gone", "more", "swapped")
 

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from deepval.cells.fitting import Scored
-from deepval.cells.folder import BuiltCell
-from deepval.evidence import Evidence
-from deepval.protocol.tracks import read_track
-from deepval.tables.split import Split
+from deepval.deploy.board.tracks import read_track
+from deepval.deploy.fitting import Scored
+from deepval.driving.cells.folder import BuiltCell
+from deepval.driving.evidence import Evidence
+from deepval.judge.tables.split import Split
 from worlds import table_of
 
 TRAIN, VALIDATION, TEST = ("t0", "t1"), ("v0", "v1"), ("a", "b", "c")

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from deepval import cli
-from deepval.errors import InputError
+from deepval.basics.errors import InputError
 
 SCRIPT = (str(Path(sys.executable).parent / "deepval"),)
 PYTHON = (sys.executable, "-c")

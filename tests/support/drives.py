@@ -7,13 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.datasets import Dataset
-from deepval.datasets.logs.log import Log, LoggedTrack
-from deepval.datasets.logs.states import unit_of
-from deepval.geometry.vehicle import ZOE
-from deepval.planners.closed_loop import Replay
-from deepval.planners.observation import VEHICLE, Agents, EgoState, Planner, Trajectory
-from deepval.world.lanes import Lane, LaneMap
+from deepval.driving.datasets import Dataset
+from deepval.driving.datasets.logs.log import Log, LoggedTrack
+from deepval.driving.datasets.logs.states import unit_of
+from deepval.driving.geometry.vehicle import ZOE
+from deepval.driving.planners.closed_loop import Replay
+from deepval.driving.planners.observation import (
+    VEHICLE,
+    Agents,
+    EgoState,
+    Planner,
+    Trajectory,
+)
+from deepval.driving.world.lanes import Lane, LaneMap
 from driving import camera
 
 PARKED = ("car", VEHICLE, 30.0, 0.0, 0.0, 4.0, 2.0, 0.0, 0.0)

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.geometry.camera import Camera
-from deepval.geometry.vehicle import ground_corners_m
-from deepval.perception.reported.detection_rows import ModeReader
-from deepval.perception.reported.detections import Detections
-from deepval.world.objects import Objects, box_objects
-from deepval.world.scene import Scene
-from deepval.world.truth import Truth
+from deepval.driving.geometry.camera import Camera
+from deepval.driving.geometry.vehicle import ground_corners_m
+from deepval.driving.perception.reported.detection_rows import ModeReader
+from deepval.driving.perception.reported.detections import Detections
+from deepval.driving.world.objects import Objects, box_objects
+from deepval.driving.world.scene import Scene
+from deepval.driving.world.truth import Truth
 
 CAMERA_AXES = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from deepval.cells.build import built
-from deepval.cells.spec import Material, ModeSpec, specs
-from deepval.evidence import Evidence
-from deepval.perception.reported.detection_rows import ModeReader
-from deepval.tables.keys import positions
-from deepval.tables.split import Split
-from deepval.tables.values import ValueTable
+from deepval.driving.cells.build import built
+from deepval.driving.cells.spec import Material, ModeSpec, specs
+from deepval.driving.evidence import Evidence
+from deepval.driving.perception.reported.detection_rows import ModeReader
+from deepval.judge.tables.keys import positions
+from deepval.judge.tables.split import Split
+from deepval.judge.tables.values import ValueTable
 from in_memory import DetectionSet, read_units
 from worlds import quietly
 

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 import onnx_models
-from deepval.protocol.tracks import read_cells
+from deepval.deploy.board.tracks import read_cells
 from faulty import Words
 from protocol_worlds import noisy, write_cells, write_submission
 

@@ -247,7 +247,7 @@ def a_worker_is_lost(after_s: float) -> None:
     """
     from joblib.externals.loky import reusable_executor
 
-    from deepval.errors import InputWarning
+    from deepval.basics.errors import InputWarning
 
     warnings.simplefilter("always", InputWarning)
 

@@ -15,20 +15,20 @@ import pyarrow.parquet as pq
 
 import deepval
 from commands import run
-from deepval.allocators import read_allocator
-from deepval.cells.folder import read_cell
-from deepval.cells.view_files import read_frames
-from deepval.datasets import kitti
-from deepval.errors import InputError
-from deepval.files.canonical import read_json, read_manifest
-from deepval.files.writing import read_sealed
-from deepval.perception.reported.detection_files import open_detections
-from deepval.protocol.standings import JUDGEMENTS_SCHEMA, JUDGEMENTS_WHAT
-from deepval.protocol.submission_files import read_folder
-from deepval.protocol.submissions import read_history, wanted
-from deepval.protocol.tracks import read_cells
-from deepval.tables.costs import PROFILES, read_costs
-from deepval.tables.split import read_split
+from deepval.basics.errors import InputError
+from deepval.basics.files.canonical import read_json, read_manifest
+from deepval.basics.files.writing import read_sealed
+from deepval.deploy.allocators import read_allocator
+from deepval.deploy.board.standings import JUDGEMENTS_SCHEMA, JUDGEMENTS_WHAT
+from deepval.deploy.board.submission_files import read_folder
+from deepval.deploy.board.submissions import read_history, wanted
+from deepval.deploy.board.tracks import read_cells
+from deepval.driving.cells.folder import read_cell
+from deepval.driving.cells.view_files import read_frames
+from deepval.driving.datasets import kitti
+from deepval.driving.perception.reported.detection_files import open_detections
+from deepval.judge.tables.costs import PROFILES, read_costs
+from deepval.judge.tables.split import read_split
 from fault_worlds import write_fault_world
 from kitti_files import write_kitti
 from worlds import judge, random_table

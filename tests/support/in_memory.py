@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from deepval.datasets import Dataset, open_dataset
-from deepval.datasets.synthetic import Synthetic, WorldSettings
-from deepval.errors import InputError
-from deepval.perception.reported.detection_files import open_detections
-from deepval.perception.reported.detection_rows import DetectionFile, Source
-from deepval.perception.reported.detections import Detections, ScoreKind
-from deepval.world.scene import Scene
-from deepval.world.truth import Truth
+from deepval.basics.errors import InputError
+from deepval.driving.datasets import Dataset, open_dataset
+from deepval.driving.datasets.synthetic import Synthetic, WorldSettings
+from deepval.driving.perception.reported.detection_files import open_detections
+from deepval.driving.perception.reported.detection_rows import DetectionFile, Source
+from deepval.driving.perception.reported.detections import Detections, ScoreKind
+from deepval.driving.world.scene import Scene
+from deepval.driving.world.truth import Truth
 
 
 @dataclass(frozen=True, eq=False)

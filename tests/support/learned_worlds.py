@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deepval.datasets import Dataset
-from deepval.geometry.vehicle import ZOE, ground_corners_m
-from deepval.planners.neural.network import PlannerNetwork
-from deepval.planners.neural.plan_metrics import STEPS, Masks
-from deepval.planners.neural.planner import PlannerWeights
-from deepval.world.lanes import Lane, LaneMap
-from deepval.world.objects import Objects
-from deepval.world.truth import Future
+from deepval.driving.datasets import Dataset
+from deepval.driving.geometry.vehicle import ZOE, ground_corners_m
+from deepval.driving.planners.neural.network import PlannerNetwork
+from deepval.driving.planners.neural.plan_metrics import STEPS, Masks
+from deepval.driving.planners.neural.planner import PlannerWeights
+from deepval.driving.world.lanes import Lane, LaneMap
+from deepval.driving.world.objects import Objects
+from deepval.driving.world.truth import Future
 from driving import known, scene
 
 FRAMES, DT_S, AHEAD = 12, 0.5, 8

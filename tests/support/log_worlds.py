@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
-from deepval.datasets.logs.scenarionet_records import CAMERA
-from deepval.geometry.vehicle import ZOE
-from deepval.world.lanes import Lane, LaneMap
+from deepval.driving.datasets.logs.log import Log, LoggedTrack, poses_of
+from deepval.driving.datasets.logs.scenarionet_records import CAMERA
+from deepval.driving.geometry.vehicle import ZOE
+from deepval.driving.world.lanes import Lane, LaneMap
 
 
 def straight_map(lanes=3, *, length_m=50.0):

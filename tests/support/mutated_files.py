@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 import deepval
-from deepval.cells.view_files import read_frames
-from deepval.errors import InputError
-from deepval.report import html
-from deepval.report.forms import FORMS
-from deepval.results import Result
+from deepval.basics.errors import InputError
+from deepval.driving.cells.view_files import read_frames
+from deepval.judge.report import html
+from deepval.judge.report.forms import FORMS
+from deepval.judge.results import Result
 from mutations import mutated
 from worlds import judge, random_table
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.datasets.logs.geopackage import (
+from deepval.driving.datasets.logs.geopackage import (
     ECCENTRICITY,
     FALSE_EASTING_M,
     RECTIFYING_M,

@@ -21,31 +21,31 @@ import pyarrow.parquet as pq
 import deepval
 import external_worlds
 from commands import run
-from deepval.allocators import read_allocator
-from deepval.allocators.allocator import file_text
-from deepval.cells.explorer import pictures
-from deepval.cells.fitting import fit_on, refit, score_on, sights_of
-from deepval.cells.folder import read_cell
-from deepval.cells.sources import read_specification
-from deepval.cells.view_files import read_frames
-from deepval.datasets import kitti, nuscenes
-from deepval.datasets.logs.nuplan import Nuplan
-from deepval.datasets.logs.scenarionet import ScenarioNet
-from deepval.datasets.nuscenes import NuScenes
-from deepval.errors import InputError
-from deepval.files.canonical import json_text, sha256
-from deepval.files.writing import npz_bytes
-from deepval.judging.routing import read_routing
-from deepval.perception import profile
-from deepval.perception.reported.detection_files import open_detections
-from deepval.perception.running.onnx_model import OnnxModel, class_names
-from deepval.planners.neural.planner import masks_of, read_file, weights_of
-from deepval.protocol.submission_files import read_folder
-from deepval.protocol.submissions import read_history, wanted
-from deepval.protocol.tracks import read_cells
-from deepval.report import html
-from deepval.report.forms import FORMS
-from deepval.tables.split import read_split
+from deepval.basics.errors import InputError
+from deepval.basics.files.canonical import json_text, sha256
+from deepval.basics.files.writing import npz_bytes
+from deepval.deploy.allocators import read_allocator
+from deepval.deploy.allocators.allocator import file_text
+from deepval.deploy.board.submission_files import read_folder
+from deepval.deploy.board.submissions import read_history, wanted
+from deepval.deploy.board.tracks import read_cells
+from deepval.deploy.fitting import fit_on, refit, score_on, sights_of
+from deepval.driving.cells.explorer import pictures
+from deepval.driving.cells.folder import read_cell
+from deepval.driving.cells.sources import read_specification
+from deepval.driving.cells.view_files import read_frames
+from deepval.driving.datasets import kitti, nuscenes
+from deepval.driving.datasets.logs.nuplan import Nuplan
+from deepval.driving.datasets.logs.scenarionet import ScenarioNet
+from deepval.driving.datasets.nuscenes import NuScenes
+from deepval.driving.perception import profile
+from deepval.driving.perception.reported.detection_files import open_detections
+from deepval.driving.perception.running.onnx_model import OnnxModel, class_names
+from deepval.driving.planners.neural.planner import masks_of, read_file, weights_of
+from deepval.judge.report import html
+from deepval.judge.report.forms import FORMS
+from deepval.judge.routing import read_routing
+from deepval.judge.tables.split import read_split
 from fault_worlds import write_fault_world
 from fuzzed import changed
 from in_memory import over

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from commands import call
-from deepval.errors import InputError
+from deepval.basics.errors import InputError
 from kitti_files import write_kitti
 
 CELL = "cells/braking-monocular"

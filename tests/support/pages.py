@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import deepval
-from deepval.cells import build, sources
-from deepval.cells import folder as folders
+from deepval.driving.cells import build, sources
+from deepval.driving.cells import folder as folders
 
 UNITS = tuple(f"scene-{i:02d}" for i in (0, 1, 5, 10, 29, 34, 40, 47))
 COSTS = """\

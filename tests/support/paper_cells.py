@@ -15,18 +15,18 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.allocators import RECIPES, RowRecipe
-from deepval.allocators.models import Learner, Linear
-from deepval.allocators.models.model import Standard
-from deepval.cells.folder import BuiltCell
-from deepval.evidence import Evidence
-from deepval.features import Sight
-from deepval.features.views import CheapMode, View
-from deepval.files.canonical import Manifest
-from deepval.perception.reported.losses import LOSSES
-from deepval.tables.costs import PROFILES, Costs
-from deepval.tables.split import Split
-from deepval.tables.values import ValueTable
+from deepval.basics.files.canonical import Manifest
+from deepval.deploy.allocators import RECIPES, RowRecipe
+from deepval.deploy.allocators.models import Learner, Linear
+from deepval.deploy.allocators.models.model import Standard
+from deepval.deploy.features import Sight
+from deepval.driving.cells.folder import BuiltCell
+from deepval.driving.evidence import Evidence
+from deepval.driving.perception.reported.losses import LOSSES
+from deepval.driving.views import CheapMode, View
+from deepval.judge.tables.costs import PROFILES, Costs
+from deepval.judge.tables.split import Split
+from deepval.judge.tables.values import ValueTable
 from view_worlds import random_view
 from worlds import quietly
 

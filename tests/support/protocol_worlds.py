@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.cells import build, sources
-from deepval.cells import folder as folders
-from deepval.datasets.synthetic import WorldSettings
-from deepval.errors import InputWarning
-from deepval.protocol.tracks import TrackedCell
-from deepval.tables.costs import PROFILES
+from deepval.basics.errors import InputWarning
+from deepval.deploy.board.tracks import TrackedCell
+from deepval.driving.cells import build, sources
+from deepval.driving.cells import folder as folders
+from deepval.driving.datasets.synthetic import WorldSettings
+from deepval.judge.tables.costs import PROFILES
 
 COSTS = PROFILES["jetson-agx-xavier"]
 CARD = {"name": "Mine", "handle": "lab", "inputs": ["ego"], "notes": ""}

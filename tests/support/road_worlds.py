@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from deepval.geometry.vehicle import ZOE
-from deepval.planners.observation import (
+from deepval.driving.geometry.vehicle import ZOE
+from deepval.driving.planners.observation import (
     BICYCLE,
     PEDESTRIAN,
     STATIC,
@@ -14,7 +14,7 @@ from deepval.planners.observation import (
     EgoState,
     Situation,
 )
-from deepval.world.lanes import Lane, LaneMap
+from deepval.driving.world.lanes import Lane, LaneMap
 
 
 def lane(name, *points, to=(), block=None, half_m=2.0, **rest):

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from deepval.datasets import Dataset
-from deepval.geometry.vehicle import ZOE, ground_corners_m
-from deepval.planners.observation import Planner, Trajectory
-from deepval.systems.driving import AHEAD_S
-from deepval.world.lanes import Lane, LaneMap
-from deepval.world.objects import Objects
-from deepval.world.truth import Future
+from deepval.driving.datasets import Dataset
+from deepval.driving.geometry.vehicle import ZOE, ground_corners_m
+from deepval.driving.planners.observation import Planner, Trajectory
+from deepval.driving.systems.driving import AHEAD_S
+from deepval.driving.world.lanes import Lane, LaneMap
+from deepval.driving.world.objects import Objects
+from deepval.driving.world.truth import Future
 from driving import known, scene
 
 FRAMES, SPEED_MPS = 6, 8.0

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from deepval.cells import folder, sources
-from deepval.cells.build import built
-from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.spec import specs
+from deepval.driving.cells import folder, sources
+from deepval.driving.cells.build import built
+from deepval.driving.cells.folder import BuiltCell, read_cell
+from deepval.driving.cells.spec import specs
 from worlds import quietly
 
 UNITS = ("scene-00", "scene-01", "scene-02", "scene-03")

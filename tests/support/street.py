@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from deepval.cells.spec import Material, ModeSpec
-from deepval.datasets import Dataset
-from deepval.geometry.vehicle import ZOE
-from deepval.perception.reported.detection_rows import ModeReader
-from deepval.perception.reported.detections import FAILED, Detections
-from deepval.world.lanes import Lane, LaneMap
-from deepval.world.objects import box_objects
+from deepval.driving.cells.spec import Material, ModeSpec
+from deepval.driving.datasets import Dataset
+from deepval.driving.geometry.vehicle import ZOE
+from deepval.driving.perception.reported.detection_rows import ModeReader
+from deepval.driving.perception.reported.detections import FAILED, Detections
+from deepval.driving.world.lanes import Lane, LaneMap
+from deepval.driving.world.objects import box_objects
 from driving import known, scene
 
 FRAMES, CLASSES = 24, ("Car", "Pedestrian", "Cyclist", "Traffic_cone", "Truck")

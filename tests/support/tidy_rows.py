@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from deepval.judge.results import BudgetKey
 from deepval.paper.analysis import Analysis, Summary
 from deepval.paper.study import PARTS, Cell, Choices
 from deepval.paper.tidy import Column, Row, records
-from deepval.results import BudgetKey
 
 COMMAND = Choices(command="test")
 ABSENT = dict.fromkeys(PARTS.keys() - {"cells", "located", "costs"})

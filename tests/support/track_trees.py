@@ -18,7 +18,7 @@ import torch
 import kitti_files
 import nuplan_files
 import onnx_models
-from deepval.datasets.nuscenes import NuScenes
+from deepval.driving.datasets.nuscenes import NuScenes
 from learned_worlds import fan, small_weights
 
 OXTS = " ".join(["0"] * 8 + ["11.0"] + ["0"] * 21) + "\n"

@@ -6,9 +6,9 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from deepval.features.views import CheapMode, Past, View, frames_of
-from deepval.perception.reported.detections import Calibration
-from deepval.world.objects import Objects, box_objects
+from deepval.driving.perception.reported.detections import Calibration
+from deepval.driving.views import CheapMode, Past, View, frames_of
+from deepval.driving.world.objects import Objects, box_objects
 from driving import camera, detections, scene
 
 CAR_M, FOCAL_PX, HORIZON_PX, MIDDLE_PX, CAMERA_M = (
@@ -197,7 +197,7 @@ def columns_of(things):
 
 def glances_of(view, *, images=True, past=Past()):  # noqa: B008 a tuple
     """What each frame of the unit shows as it arrives."""
-    from deepval.features import glance
+    from deepval.deploy.features import glance
 
     for frame in frames_of(view, images=images):
         seen = glance(frame, past, mode=view.mode)

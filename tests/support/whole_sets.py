@@ -8,33 +8,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float
-from deepval.datasets.kitti import Kitti
-from deepval.errors import InputError
-from deepval.geometry.classes import super_class
-from deepval.judging.pairs import basis
-from deepval.perception.reported.cache import FrameRecord, enter, unit_files
-from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.losses import (
+from deepval.basics.arrays import Bool, Float
+from deepval.basics.errors import InputError
+from deepval.deploy.board.standings import Standing, standings_of_bases
+from deepval.driving.datasets.kitti import Kitti
+from deepval.driving.geometry.classes import super_class
+from deepval.driving.perception.reported.cache import FrameRecord, enter, unit_files
+from deepval.driving.perception.reported.detections import Detections
+from deepval.driving.perception.reported.losses import (
     Rule,
     area,
     greedy_matches,
     match_candidates,
     precision_curve,
 )
-from deepval.protocol.standings import Standing, standings_of_bases
-from deepval.results import Result
-from deepval.systems.outcomes import (
+from deepval.driving.systems.outcomes import (
     Outcomes,
     branches,
     join_outcomes,
     trivial_losses,
     unit_outcomes,
 )
-from deepval.systems.system import System
-from deepval.world.objects import Objects
-from deepval.world.scene import Scene
-from deepval.world.truth import Truth
+from deepval.driving.systems.system import System
+from deepval.driving.world.objects import Objects
+from deepval.driving.world.scene import Scene
+from deepval.driving.world.truth import Truth
+from deepval.judge.pairs import basis
+from deepval.judge.results import Result
 from in_memory import Recording, read_units
 
 

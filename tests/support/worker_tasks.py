@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deepval.errors import InputError, InputWarning
-from deepval.workers import Map, mapping
+from deepval.basics.errors import InputError, InputWarning
+from deepval.basics.workers import Map, mapping
 
 
 def square(item: str) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import deepval
-from deepval.errors import InputWarning
-from deepval.tables.columns import read
+from deepval.basics.errors import InputWarning
+from deepval.judge.tables.columns import read
 
 UNIT_NAMES = ("10", "9", "b", "a2", "B", "a10")
 """As text they sort in another order than as listed or as numbers."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deepval.datasets import Dataset
-from deepval.systems import System
-from deepval.world.truth import Future
+from deepval.driving.datasets import Dataset
+from deepval.driving.systems import System
+from deepval.driving.world.truth import Future
 from driving import camera, known, objects, scene
 
 FRAMES, AHEAD_S = 8, np.arange(1, 5) * 0.5

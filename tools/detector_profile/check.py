@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.geometry.boxes import best_partner, frame_pairs, iou
-from deepval.perception.profile import Conditions, Profile
-from deepval.perception.reported.detections import Detections, persistent
-from deepval.perception.reported.losses import matching
-from deepval.perception.simulation import KITTI_SIZE_PX, detections_at, draw
-from deepval.world.truth import Truth
+from deepval.driving.geometry.boxes import best_partner, frame_pairs, iou
+from deepval.driving.perception.profile import Conditions, Profile
+from deepval.driving.perception.reported.detections import Detections, persistent
+from deepval.driving.perception.reported.losses import matching
+from deepval.driving.perception.simulation import KITTI_SIZE_PX, detections_at, draw
+from deepval.driving.world.truth import Truth
 from detector_profile.outcomes import Specimen
 
 BANDS_PX = (0.0, 7.0, 10.0, 14.0, 20.0, 30.0, 1e4)

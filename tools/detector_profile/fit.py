@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int
-from deepval.files.writing import write_atomically
-from deepval.geometry.boxes import frame_pairs
-from deepval.perception.profile import (
+from deepval.basics.arrays import Float, Int
+from deepval.basics.files.writing import write_atomically
+from deepval.driving.geometry.boxes import frame_pairs
+from deepval.driving.perception.profile import (
     Boxes,
     Conditions,
     Edges,

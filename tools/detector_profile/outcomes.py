@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.errors import InputError
-from deepval.geometry.boxes import best_partner, frame_pairs, iou
-from deepval.geometry.classes import HEIGHT_M, lookup
-from deepval.perception.profile import is_person
-from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.losses import MatchSettings, matching
-from deepval.perception.simulation import KITTI_SIZE_PX
-from deepval.world.scene import Scene
-from deepval.world.truth import Truth
+from deepval.basics.arrays import Bool, Float, Int, Shaped
+from deepval.basics.errors import InputError
+from deepval.driving.geometry.boxes import best_partner, frame_pairs, iou
+from deepval.driving.geometry.classes import HEIGHT_M, lookup
+from deepval.driving.perception.profile import is_person
+from deepval.driving.perception.reported.detections import Detections
+from deepval.driving.perception.reported.losses import MatchSettings, matching
+from deepval.driving.perception.simulation import KITTI_SIZE_PX
+from deepval.driving.world.scene import Scene
+from deepval.driving.world.truth import Truth
 
 # A loose box on an object is a bad box, not a miss and a false positive: half of the
 # unmatched boxes are loose.

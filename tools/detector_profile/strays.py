@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int
-from deepval.geometry.camera import Camera
-from deepval.geometry.classes import HEIGHT_M, lookup
-from deepval.perception.profile import (
+from deepval.basics.arrays import Bool, Float, Int
+from deepval.driving.geometry.camera import Camera
+from deepval.driving.geometry.classes import HEIGHT_M, lookup
+from deepval.driving.perception.profile import (
     Doubles,
     Noise,
     Phantoms,
@@ -16,7 +16,7 @@ from deepval.perception.profile import (
     is_person,
     logit,
 )
-from deepval.perception.simulation import KITTI_SIZE_PX, in_lane
+from deepval.driving.perception.simulation import KITTI_SIZE_PX, in_lane
 from detector_profile.outcomes import Outcome, Stray
 
 TOP, FLOOR = 0.95, 0.10

@@ -13,28 +13,33 @@ from typing import Annotated, Any, get_args, get_origin
 
 from cyclopts import App, Group, Parameter
 
-from deepval.allocators import check_recipes
-from deepval.cells.folder import BuiltCell
-from deepval.cells.sources import (
+from deepval.basics.errors import InputError, InputWarning, few
+from deepval.basics.files import reading
+from deepval.basics.files.writing import check_writable, write_atomically
+from deepval.cli import options
+from deepval.cli.options import Workers
+from deepval.cli.terminal import ENDLESS, as_json, look, step_bar, watch, write
+from deepval.deploy.allocators import check_recipes
+from deepval.deploy.board.cell_builds import WORK, find_cells
+from deepval.driving.cells.folder import BuiltCell
+from deepval.driving.cells.sources import (
     PlannerPaths,
     check_confirmed,
     is_specification,
     located,
     needs_files,
 )
-from deepval.cells.spec import CellSpec
-from deepval.cli import options
-from deepval.cli.options import Workers
-from deepval.cli.terminal import ENDLESS, as_json, look, step_bar, watch, write
-from deepval.errors import (
-    InputError,
-    InputWarning,
-    few,
-)
-from deepval.files import reading
-from deepval.files.writing import check_writable, write_atomically
-from deepval.judging.allowances import LEVELS, RAILS, Selection
-from deepval.judging.cases import read_evaluation_data, shared_seeds
+from deepval.driving.cells.spec import CellSpec
+from deepval.judge.allowances import LEVELS, RAILS, Selection
+from deepval.judge.cases import read_evaluation_data, shared_seeds
+from deepval.judge.report import forms
+from deepval.judge.report.console import render_tables
+from deepval.judge.report.tables import with_units
+from deepval.judge.report.text_tables import Table
+from deepval.judge.results import KINDS, MEASURED, Result, lists_by_key
+from deepval.judge.tables.costs import Costs
+from deepval.judge.tables.scores import fill_missing
+from deepval.judge.tables.split import ROLES
 from deepval.paper.analysis import (
     ALPHAS,
     ANALYSES,
@@ -47,15 +52,6 @@ from deepval.paper.analysis import (
 from deepval.paper.run import rows_of
 from deepval.paper.stored_files import storing_fits
 from deepval.paper.study import PARTS, Cell, Choices
-from deepval.protocol.cell_builds import WORK, find_cells
-from deepval.report import forms
-from deepval.report.console import render_tables
-from deepval.report.tables import with_units
-from deepval.report.text_tables import Table
-from deepval.results import KINDS, MEASURED, Result, lists_by_key
-from deepval.tables.costs import Costs
-from deepval.tables.scores import fill_missing
-from deepval.tables.split import ROLES
 
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 
@@ -582,7 +578,7 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
     if declared.empty is not None and not rows:
         raise InputError(declared.empty)
     if figure is not None:
-        from deepval.report.figures import write_figure
+        from deepval.judge.report.figures import write_figure
 
         assert declared.figure is not None
         draw = declared.figure

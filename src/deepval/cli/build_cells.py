@@ -8,29 +8,23 @@ from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
-from deepval import plugins
-from deepval.cells import sources, spec
+from deepval.basics import plugins
+from deepval.basics.errors import InputError, InputWarning, few, library, suggestion
+from deepval.basics.files import reading
+from deepval.basics.files.writing import check_writable
 from deepval.cli import options, terminal
 from deepval.cli.data_options import SYNTHETIC, Geometry, MappedFiles
 from deepval.cli.terminal import say
-from deepval.datasets import DATASETS, Dataset
-from deepval.errors import (
-    InputError,
-    InputWarning,
-    few,
-    library,
-    suggestion,
-)
-from deepval.files import reading
-from deepval.files.writing import check_writable
-from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
-from deepval.perception.modes import NAMES, built_in_mode
-from deepval.planners.neural.planner import GET
-from deepval.protocol.cell_builds import current_cell, rebuild
-from deepval.systems import LEARNED, SYSTEMS, NamedSystem, System, own_system
-from deepval.systems.learned import LearnedPlanner, learned_planners
-from deepval.tables.costs import check_modes
-from deepval.tables.values import ValueTable
+from deepval.deploy.board.cell_builds import current_cell, rebuild
+from deepval.driving.cells import sources, spec
+from deepval.driving.datasets import DATASETS, Dataset
+from deepval.driving.geometry.classes import CLASSES, NUSCENES_CLASSES
+from deepval.driving.perception.modes import NAMES, built_in_mode
+from deepval.driving.planners.neural.planner import GET
+from deepval.driving.systems import LEARNED, SYSTEMS, NamedSystem, System, own_system
+from deepval.driving.systems.learned import LearnedPlanner, learned_planners
+from deepval.judge.tables.costs import check_modes
+from deepval.judge.tables.values import ValueTable
 
 
 def check_roads(source: Dataset, units: Sequence[str]) -> None:
@@ -392,7 +386,7 @@ def _judged_share(cell: _CellResult) -> str:
     """The share of frames that the system judges, of those on which both the cheapest
     and the fullest mode ran.
     """
-    from deepval.report.text_tables import percent
+    from deepval.judge.report.text_tables import percent
 
     judged, frames = len(cell.table), cell.frames
     return (
@@ -403,7 +397,7 @@ def _judged_share(cell: _CellResult) -> str:
 
 
 def _sentence(summary: Any) -> str:
-    from deepval.report.text_tables import almost_zero, number, percent
+    from deepval.judge.report.text_tables import almost_zero, number, percent
 
     if not summary.affected:
         return (

@@ -23,6 +23,16 @@ from cyclopts.exceptions import (
 from cyclopts.help import DefaultFormatter, PanelSpec
 from rich import box
 
+from deepval.basics.errors import (
+    EXTRAS,
+    InputError,
+    InputWarning,
+    arguments_as,
+    as_number,
+    missing_library,
+    one_line,
+    reason,
+)
 from deepval.cli.options import OTHERS, option_of
 from deepval.cli.outputs import check_outputs
 from deepval.cli.terminal import (
@@ -32,16 +42,6 @@ from deepval.cli.terminal import (
     say,
     say_note,
     temporary_caches,
-)
-from deepval.errors import (
-    EXTRAS,
-    InputError,
-    InputWarning,
-    arguments_as,
-    as_number,
-    missing_library,
-    one_line,
-    reason,
 )
 from deepval.version import __version__
 
@@ -336,7 +336,7 @@ def run() -> int:
         raise  # `main` ends the process without a message
     except (Exception, SystemExit) as error:
         # The user's own code must not end a command as if it were done.
-        from deepval import plugins
+        from deepval.basics import plugins
 
         message = plugins.complaint(error) or _machine_complaint(error)
         if message is None:

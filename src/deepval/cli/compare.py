@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from cyclopts import Parameter
 
+from deepval.basics.errors import InputError
 from deepval.cli import options, terminal
-from deepval.errors import InputError
 
 if TYPE_CHECKING:
-    from deepval.judging.cases import EvaluationData
-    from deepval.judging.pairs import Named
-    from deepval.report.gate import Gate
-    from deepval.report.tables.comparison import AnyComparison
-    from deepval.results import Result, Row
-    from deepval.tables.scores import Scores
+    from deepval.judge.cases import EvaluationData
+    from deepval.judge.pairs import Named
+    from deepval.judge.report.gate import Gate
+    from deepval.judge.report.tables.comparison import AnyComparison
+    from deepval.judge.results import Result, Row
+    from deepval.judge.tables.scores import Scores
 
 FAILED_GATE = 3
 """Exit code of `--fail-if` if the gate fails; 2 is bad input."""
@@ -61,11 +61,11 @@ def compare(
         junit: Also write the outcome of --fail-if as JUnit XML, a test case per budget.
         form: Output format. Default: text.
     """
-    from deepval.files.writing import check_writable, write_atomically
-    from deepval.judging.cases import note
-    from deepval.judging.pairs import parse_name
-    from deepval.report.gate import Gate
-    from deepval.report.tables import units_judged
+    from deepval.basics.files.writing import check_writable, write_atomically
+    from deepval.judge.cases import note
+    from deepval.judge.pairs import parse_name
+    from deepval.judge.report.gate import Gate
+    from deepval.judge.report.tables import units_judged
 
     if len(names) < 3:
         raise InputError(
@@ -128,10 +128,10 @@ def _print(
     """Print comparisons over these units, with notes on `judged` rows not worth it;
     Markdown begins with the gate.
     """
-    from deepval.report.forms import escape_markdown, table_markdown
-    from deepval.report.tables import with_units
-    from deepval.report.tables.comparison import area_table, comparison_table
-    from deepval.results import Area
+    from deepval.judge.report.forms import escape_markdown, table_markdown
+    from deepval.judge.report.tables import with_units
+    from deepval.judge.report.tables.comparison import area_table, comparison_table
+    from deepval.judge.results import Area
 
     records = [dict(row) | provenance for row in rows]
     areas = [row for row in rows if isinstance(row, Area)]
@@ -173,8 +173,8 @@ def _judge(
     """Both sides judged on every table; tables with the same units share their
     draws.
     """
-    from deepval.judging.cases import judge, note_unknown_fits
-    from deepval.judging.draws import seeds_by_units
+    from deepval.judge.cases import judge, note_unknown_fits
+    from deepval.judge.draws import seeds_by_units
 
     causal = any(side.policy for side in sides)
     scores = {name: case.scores(_files(sides)) for name, case in cases.items()}
@@ -223,8 +223,8 @@ def _rows(
     """Differences on the one table, or of the means over several; the area between gain
     curves is of one table.
     """
-    from deepval.judging import pairs
-    from deepval.judging.pooled import compare_over
+    from deepval.judge import pairs
+    from deepval.judge.pooled import compare_over
 
     if len(results) == 1:
         (result,) = results.values()

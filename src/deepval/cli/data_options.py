@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
+from deepval.basics.errors import InputError
 from deepval.cli import options
-from deepval.errors import InputError
 
 if TYPE_CHECKING:
-    from deepval.datasets import Dataset
+    from deepval.driving.datasets import Dataset
 
 Geometry = Literal[
     "monocular", "oracle", "cuboids", "tracks", "tracks-no-fp", "tracks-iou-05"
@@ -35,8 +35,8 @@ class DataFiles:
     @property
     def kind(self) -> str:
         """Name of the data set."""
-        from deepval import plugins
-        from deepval.datasets import DATASETS
+        from deepval.basics import plugins
+        from deepval.driving.datasets import DATASETS
 
         if self.dataset is None:
             raise InputError(f"--dataset must be given: one of {', '.join(DATASETS)}.")
@@ -52,7 +52,7 @@ class DataFiles:
 
     def open(self, **settings: Any) -> "Dataset":
         """The data set, with these further settings of its reader."""
-        from deepval.datasets import DATASETS, open_dataset, own_dataset
+        from deepval.driving.datasets import DATASETS, open_dataset, own_dataset
 
         opened = None
         if self.kind not in DATASETS:

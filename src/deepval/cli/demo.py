@@ -11,24 +11,25 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from deepval.cells import build, fitting, sources
-from deepval.cells import folder as folders
-from deepval.cells.fitting import Scored
+from deepval.basics.errors import InputWarning, library
+from deepval.basics.files import reading
+from deepval.basics.files.writing import check_writable, write_atomically
 from deepval.cli import options, terminal
 from deepval.cli.report_page import page_text, read_result
 from deepval.cli.terminal import say
-from deepval.datasets.synthetic import WorldSettings
-from deepval.errors import InputWarning, library
-from deepval.files import reading
-from deepval.files.writing import check_writable, write_atomically
-from deepval.judging.allowances import LEVELS, Latency, Selection
-from deepval.judging.cases import judge
-from deepval.report import forms
-from deepval.report.tables.overview import overview
-from deepval.report.text_tables import percent, quantity
-from deepval.results import HEADLINE, Result
-from deepval.tables.columns import csv_text
-from deepval.tables.costs import PROFILES
+from deepval.deploy import fitting
+from deepval.deploy.fitting import Scored
+from deepval.driving.cells import build, sources
+from deepval.driving.cells import folder as folders
+from deepval.driving.datasets.synthetic import WorldSettings
+from deepval.judge.allowances import LEVELS, Latency, Selection
+from deepval.judge.cases import judge
+from deepval.judge.report import forms
+from deepval.judge.report.tables.overview import overview
+from deepval.judge.report.text_tables import percent, quantity
+from deepval.judge.results import HEADLINE, Result
+from deepval.judge.tables.columns import csv_text
+from deepval.judge.tables.costs import PROFILES
 
 BOARD = PROFILES["jetson-agx-xavier"]
 BOTH = [*map(Selection, LEVELS), *map(Latency, LEVELS)]

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from deepval.basics.errors import InputError, InputWarning
+from deepval.basics.files.writing import check_writable
 from deepval.cli import options, terminal
 from deepval.cli.data_options import NO_DATA, DataFiles
 from deepval.cli.options import whole
 from deepval.cli.terminal import say
-from deepval.errors import InputError, InputWarning
-from deepval.files.writing import check_writable
-from deepval.report.text_tables import quantity
+from deepval.judge.report.text_tables import quantity
 
 Style = Literal[
     "auto", "yolov8", "yolov5", "yolox", "yolox-decoded", "detr", "detr-softmax"
@@ -58,10 +58,10 @@ def detect(
         samples: Timed calls per mode; 0: no timing.
         energy: Measure energy above idle in the timed calls; needs a sensor.
     """
-    from deepval.metering.energy import rails
-    from deepval.perception.running.detector import DetectorConfig
-    from deepval.perception.running.onnx_model import PROVIDERS, check_provider
-    from deepval.perception.running.perceive import perceive
+    from deepval.driving.metering.energy import rails
+    from deepval.driving.perception.running.detector import DetectorConfig
+    from deepval.driving.perception.running.onnx_model import PROVIDERS, check_provider
+    from deepval.driving.perception.running.perceive import perceive
 
     check_writable(out, folder=True)
     if energy and not samples:
@@ -118,7 +118,7 @@ def _pictures(
         raise InputError(
             "Give a folder of images, or --dataset with --root and --units, not both."
         )
-    from deepval.world.scene import pictures_of
+    from deepval.driving.world.scene import pictures_of
 
     opened = files.open()
     units = opened.select(files.unit_names)

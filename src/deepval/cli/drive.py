@@ -15,8 +15,15 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from cyclopts import Parameter
 
-from deepval.cells import drives, sources
-from deepval.cells.drives import (
+from deepval.basics.errors import InputError
+from deepval.basics.files.canonical import plain
+from deepval.basics.files.writing import check_writable, write_atomically
+from deepval.cli import options, terminal
+from deepval.cli.data_options import NO_DATA, DataFiles, Geometry
+from deepval.cli.options import SUBJECT
+from deepval.cli.terminal import say
+from deepval.deploy import drives
+from deepval.deploy.drives import (
     PERFECT,
     PLAIN,
     REFERENCE,
@@ -27,32 +34,32 @@ from deepval.cells.drives import (
     Followed,
     ModeReports,
 )
-from deepval.cells.fitting import allocator_named
-from deepval.cells.spec import ModeSpec
-from deepval.cells.unit import mode_report, used_detections
-from deepval.cli import options, terminal
-from deepval.cli.data_options import NO_DATA, DataFiles, Geometry
-from deepval.cli.options import SUBJECT
-from deepval.cli.terminal import say
-from deepval.datasets import DATASETS
-from deepval.datasets.logs.log import Log
-from deepval.datasets.logs.replay import perception_at, replay_from
-from deepval.datasets.synthetic import MODES, MOST_SCENES, WorldSettings, unit_id
-from deepval.errors import InputError
-from deepval.features import Sight
-from deepval.features.views import CheapMode, View
-from deepval.files.canonical import plain
-from deepval.files.writing import check_writable, write_atomically
-from deepval.judging.draws import make_draws
-from deepval.perception.placing import PLACINGS, Placing, merge
-from deepval.planners.closed_loop import DrivenScene
-from deepval.planners.closed_loop import drive as driven
-from deepval.planners.idm import Idm
-from deepval.planners.observation import Planner
-from deepval.planners.pdm_closed import PdmClosed
-from deepval.planners.tracking import AX, STEP_S
-from deepval.report.html import render_drive
-from deepval.report.text_tables import (
+from deepval.deploy.features import Sight
+from deepval.deploy.fitting import allocator_named
+from deepval.driving.cells import sources
+from deepval.driving.cells.spec import ModeSpec
+from deepval.driving.cells.unit import mode_report, used_detections
+from deepval.driving.datasets import DATASETS
+from deepval.driving.datasets.logs.log import Log
+from deepval.driving.datasets.logs.replay import perception_at, replay_from
+from deepval.driving.datasets.synthetic import (
+    MODES,
+    MOST_SCENES,
+    WorldSettings,
+    unit_id,
+)
+from deepval.driving.perception.placing import PLACINGS, Placing, merge
+from deepval.driving.planners.closed_loop import DrivenScene
+from deepval.driving.planners.closed_loop import drive as driven
+from deepval.driving.planners.idm import Idm
+from deepval.driving.planners.observation import Planner
+from deepval.driving.planners.pdm_closed import PdmClosed
+from deepval.driving.planners.tracking import AX, STEP_S
+from deepval.driving.views import CheapMode, View
+from deepval.driving.world.objects import Objects
+from deepval.judge.draws import make_draws
+from deepval.judge.report.html import render_drive
+from deepval.judge.report.text_tables import (
     Table,
     interval,
     lines_of,
@@ -60,9 +67,8 @@ from deepval.report.text_tables import (
     percent,
     quantity,
 )
-from deepval.tables.columns import csv_text
-from deepval.tables.costs import Costs
-from deepval.world.objects import Objects
+from deepval.judge.tables.columns import csv_text
+from deepval.judge.tables.costs import Costs
 
 OFF_LOG_M = 2.0
 """Beyond this distance from the logged vehicle, detections of the log no longer

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from deepval.basics.errors import InputError
 from deepval.cli import options, terminal
-from deepval.errors import InputError
 
 if TYPE_CHECKING:
-    from deepval.judging.allowances import Budget
-    from deepval.judging.cases import EvaluationData
-    from deepval.judging.diagnosis import Diagnosis
-    from deepval.results import Result
-    from deepval.tables.scores import Scores
+    from deepval.judge.allowances import Budget
+    from deepval.judge.cases import EvaluationData
+    from deepval.judge.diagnosis import Diagnosis
+    from deepval.judge.results import Result
+    from deepval.judge.tables.scores import Scores
 
 KEPT = ("costs", "modes", "units", "missing")
 """Options that other commands on the same files need too."""
@@ -92,16 +92,16 @@ def evaluate(
         highlight: Allocator whose row comes first, instead of the recommended one.
     """
     import deepval
-    from deepval.files.canonical import plain
-    from deepval.judging.cases import (
+    from deepval.basics.files.canonical import plain
+    from deepval.judge.cases import (
         head_of,
         heads_of,
         judge,
         note_unknown_fits,
         with_note,
     )
-    from deepval.report.answers import check_highlight
-    from deepval.tables.chunks import on_disk
+    from deepval.judge.report.answers import check_highlight
+    from deepval.judge.tables.chunks import on_disk
 
     output_form = options.format_name(form, json=json, usual="text")
     terminal.hold_notes(hold=output_form == "text")
@@ -110,7 +110,7 @@ def evaluate(
         draws, output_form, simultaneous=simultaneous, is_diagnosed=is_diagnosed
     )
     if out is not None:
-        from deepval.files.writing import check_writable
+        from deepval.basics.files.writing import check_writable
 
         check_writable(out)
 
@@ -133,7 +133,7 @@ def evaluate(
         chosen = options.unit_list(subject.units)
         calibration_units = options.unit_list(calibrate)
         scored = heads_of(case, files)
-        from deepval.judging.out_of_core import refuse
+        from deepval.judge.out_of_core import refuse
 
         refuse(table_on_disk, {"--apgr": apgr, "--diagnose": is_diagnosed})
 
@@ -188,7 +188,7 @@ def evaluate(
     elif output_form == "json":
         terminal.write(result.to_json())
     else:
-        from deepval.report.forms import FORMS
+        from deepval.judge.report.forms import FORMS
 
         terminal.write(FORMS[output_form](result))
 
@@ -219,12 +219,12 @@ def _print(
     highlight: str | None,
 ) -> None:
     """The answer, or all tables; then what the data can show."""
-    from deepval.report.answers import Typed, render_answer
+    from deepval.judge.report.answers import Typed, render_answer
 
     look = terminal.look()
     if whole:
         terminal.print_notes(result.warnings)
-        from deepval.report import console
+        from deepval.judge.report import console
 
         terminal.write(console.render(result, **look))
     else:
@@ -234,7 +234,7 @@ def _print(
         # Only the tables have the notes, too.
         terminal.print_notes()
     if diagnosis is not None:
-        from deepval.report.tables.diagnosis import (
+        from deepval.judge.report.tables.diagnosis import (
             diagnosis_sentence,
             diagnosis_tables,
         )
@@ -251,7 +251,7 @@ def _diagnosis(
     resolve: float | None,
 ) -> "Diagnosis":
     """What the data can show, over the same units."""
-    from deepval.judging import diagnosis
+    from deepval.judge import diagnosis
 
     difference = diagnosis.DIFFERENCE if resolve is None else abs(resolve)
     if not difference > 0:
@@ -290,7 +290,7 @@ def _named(
 
 def _weights(texts: tuple[str, ...]) -> dict[str, float]:
     """Weights of loss terms from NAME=NUMBER."""
-    from deepval import checks
+    from deepval.basics import checks
 
     weights_by_term = {}
     for text in texts:

@@ -11,7 +11,14 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from cyclopts import Parameter
 
-from deepval.allocators import (
+from deepval.basics.errors import InputError
+from deepval.basics.files import reading
+from deepval.basics.files.canonical import ALLOCATORS
+from deepval.basics.files.writing import check_writable, write_atomically
+from deepval.cli import options, terminal
+from deepval.cli.terminal import say
+from deepval.deploy import fitting
+from deepval.deploy.allocators import (
     RECIPES,
     Allocator,
     EstimatorRecipe,
@@ -23,27 +30,25 @@ from deepval.allocators import (
     read_allocator,
     recipe_by_name,
 )
-from deepval.allocators.allocator import SIGNALS
-from deepval.allocators.feature_sets import OwnFeatures
-from deepval.allocators.row_allocator import export
-from deepval.cells import fitting
-from deepval.cells.fitting import allocator_named
-from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cli import options, terminal
-from deepval.cli.terminal import say
-from deepval.errors import InputError
-from deepval.features import Glance, glance
-from deepval.features.views import CheapMode, Frame, Past, frames_of
-from deepval.files import reading
-from deepval.files.canonical import ALLOCATORS
-from deepval.files.writing import check_writable, write_atomically
-from deepval.judging.cases import SCORES
-from deepval.metering.cost_cards import CostCard, add_cards, measure_cards, read_entries
-from deepval.metering.energy import EnergyUse
-from deepval.metering.timing import Items, Stages
-from deepval.report.text_tables import MISSING, Table, TableCell, quantity
-from deepval.tables.columns import csv_text, parquet_bytes
-from deepval.tables.split import ROLES
+from deepval.deploy.allocators.allocator import SIGNALS
+from deepval.deploy.allocators.feature_sets import OwnFeatures
+from deepval.deploy.allocators.row_allocator import export
+from deepval.deploy.features import Glance, glance
+from deepval.deploy.fitting import allocator_named
+from deepval.driving.cells.folder import BuiltCell, read_cell
+from deepval.driving.metering.cost_cards import (
+    CostCard,
+    add_cards,
+    measure_cards,
+    read_entries,
+)
+from deepval.driving.metering.energy import EnergyUse
+from deepval.driving.metering.timing import Items, Stages
+from deepval.driving.views import CheapMode, Frame, Past, frames_of
+from deepval.judge.cases import SCORES
+from deepval.judge.report.text_tables import MISSING, Table, TableCell, quantity
+from deepval.judge.tables.columns import csv_text, parquet_bytes
+from deepval.judge.tables.split import ROLES
 
 CellFolder = Annotated[
     Path, Parameter(help="Folder of a cell that `deepval build` wrote.")

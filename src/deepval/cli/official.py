@@ -10,18 +10,18 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from deepval.basics.errors import InputError
+from deepval.basics.files import reading
+from deepval.basics.files.writing import check_writable
 from deepval.cli import options, terminal
 from deepval.cli.terminal import say
-from deepval.errors import InputError
-from deepval.files import reading
-from deepval.files.writing import check_writable
-from deepval.protocol import leaderboard as boards
-from deepval.protocol import submissions, tracks
-from deepval.protocol.cell_builds import WORK
-from deepval.protocol.integrity import card_notes
-from deepval.protocol.track_data import LocalCells, RunEstimate, local_cells
-from deepval.protocol.tracks import LOCAL_NOTE, NAMES, TrackCell, read_cells
-from deepval.report.text_tables import quantity
+from deepval.deploy.board import leaderboard as boards
+from deepval.deploy.board import submissions, tracks
+from deepval.deploy.board.cell_builds import WORK
+from deepval.deploy.board.integrity import card_notes
+from deepval.deploy.board.track_data import LocalCells, RunEstimate, local_cells
+from deepval.deploy.board.tracks import LOCAL_NOTE, NAMES, TrackCell, read_cells
+from deepval.judge.report.text_tables import quantity
 
 
 @Parameter(name="*")
@@ -69,13 +69,13 @@ def reproduce(
         analysis: Name of an analysis to run. Repeatable. Default: all.
         allocator: Recipe to fit. Repeatable. Default: all.
     """
-    from deepval.allocators import RECIPES
-    from deepval.judging.cases import openings
+    from deepval.deploy.allocators import RECIPES
+    from deepval.judge.cases import openings
+    from deepval.judge.tables.costs import read_costs
     from deepval.paper.analysis import ANALYSES
     from deepval.paper.run import run
     from deepval.paper.study import BOARD
     from deepval.paper.study_report import FILES, write_report
-    from deepval.tables.costs import read_costs
 
     _check_data(data)
     check_writable(work, folder=True)

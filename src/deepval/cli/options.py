@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
 from cyclopts import Group, Parameter
 
-from deepval.errors import InputError, few, suggestion
-from deepval.files import reading
+from deepval.basics.errors import InputError, few, suggestion
+from deepval.basics.files import reading
 
 if TYPE_CHECKING:
-    from deepval.judging.allowances import Budget
-    from deepval.judging.cases import EvaluationData
-    from deepval.tables.scores import Scores
-    from deepval.workers import Map
+    from deepval.basics.workers import Map
+    from deepval.judge.allowances import Budget
+    from deepval.judge.cases import EvaluationData
+    from deepval.judge.tables.scores import Scores
 
 MOST_DRAWS = 10_000_000
 LONGEST_NUMBER = 20
@@ -220,7 +220,7 @@ class Budgets:
         """Budgets for a case; without --budget, selection and the kinds that charge
         some scores, or `every` score.
         """
-        from deepval.judging.allowances import LEVELS, RAILS, Selection, measured
+        from deepval.judge.allowances import LEVELS, RAILS, Selection, measured
 
         convention = rails or RAILS[0]
         kinds = self.budget or case.kinds(scores, convention, every=every)
@@ -304,7 +304,7 @@ class SubjectOptions:
 
     def case(self, values: Path) -> "EvaluationData":
         """The cell or values file with these costs and modes."""
-        from deepval.judging.cases import read_evaluation_data
+        from deepval.judge.cases import read_evaluation_data
 
         case = read_evaluation_data(
             values, costs=self.costs, modes=name_list(self.modes)
@@ -349,7 +349,7 @@ class Workers:
 
     def start(self) -> "AbstractContextManager[Map]":
         """The map over units, to be used in a `with` statement."""
-        from deepval.workers import mapping
+        from deepval.basics.workers import mapping
 
         return mapping(self.workers, self.backend)
 
@@ -498,7 +498,7 @@ def format_name(form: str | None, *, json: bool, usual: str) -> str:
 
 def share(text: str, option: str) -> float:
     """A share in the text of an option, 1% or 0.01."""
-    from deepval import checks
+    from deepval.basics import checks
 
     plain = text.strip().removesuffix("%")
     return checks.number_in(plain, option) / (1 if plain == text.strip() else 100)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from deepval.errors import InputError
-from deepval.files import reading
+from deepval.basics.errors import InputError
+from deepval.basics.files import reading
 
 OUTPUTS = ("--out", "--junit", "--figure", "--figures", "--page", "--work", "--cache")
 """Options that name output files or folders; every other path may be an input."""
@@ -75,7 +75,7 @@ def _reads(command: str, read: Path, written: Path) -> bool:
         return False
     if not reading.is_folder(read):
         return read.samefile(written)
-    from deepval.files.canonical import MANIFEST
+    from deepval.basics.files.canonical import MANIFEST
 
     target, folder = reading.resolve(written), reading.resolve(read)
     if folder not in target.parents:
@@ -94,8 +94,8 @@ def _reads(command: str, read: Path, written: Path) -> bool:
 
 def _cell_files(cell: Path) -> set[str]:
     """The files of a cell that its manifest lists, the manifest and the ledger."""
-    from deepval.files.canonical import MANIFEST, TOP, read_manifest
-    from deepval.judging.cases import LEDGER
+    from deepval.basics.files.canonical import MANIFEST, TOP, read_manifest
+    from deepval.judge.cases import LEDGER
 
     try:
         listed = set(read_manifest(cell).files)

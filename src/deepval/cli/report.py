@@ -8,9 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from deepval.basics.errors import InputError
 from deepval.cli import options
 from deepval.cli.terminal import say
-from deepval.errors import InputError
 
 PAGE = Path("report.html")
 
@@ -56,6 +56,8 @@ def report(
         highlight: Allocator that pictures emphasise, instead of the recommended one.
         open_page: Open the page in the browser when it is written.
     """
+    from deepval.basics.files import reading
+    from deepval.basics.files.writing import check_writable, write_atomically
     from deepval.cli.report_page import (
         RESULT,
         files_by_cell,
@@ -64,10 +66,8 @@ def report(
         results_by_name,
         write_figures,
     )
-    from deepval.files import reading
-    from deepval.files.writing import check_writable, write_atomically
-    from deepval.report.answers import check_highlight
-    from deepval.report.text_tables import quantity
+    from deepval.judge.report.answers import check_highlight
+    from deepval.judge.report.text_tables import quantity
 
     files = files_by_cell(results, RESULT)
     page = PAGE if out is None and figures is None else out

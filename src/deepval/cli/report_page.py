@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepval.basics.errors import InputError, InputWarning
+from deepval.basics.files import reading
+from deepval.basics.files.canonical import MANIFEST, SCORES
 from deepval.cli import options, terminal
 from deepval.cli.terminal import say
-from deepval.errors import InputError, InputWarning
-from deepval.files import reading
-from deepval.files.canonical import MANIFEST, SCORES
-from deepval.judging.cases import judge, read_evaluation_data, with_note
-from deepval.results import Provenance, Result
-from deepval.tables.scores import align, on_part
-from deepval.tables.values import ValueTable, read_values
+from deepval.judge.cases import judge, read_evaluation_data, with_note
+from deepval.judge.results import Provenance, Result
+from deepval.judge.tables.scores import align, on_part
+from deepval.judge.tables.values import ValueTable, read_values
 
 RESULT, FRAMES = "result", "frames"
 """Files of these names are named after their folder."""
@@ -176,7 +176,7 @@ def page_text(
     highlight: str | None = None,
 ) -> str:
     """The page of results by cell; frames in the folder of a result are taken."""
-    from deepval.report import html
+    from deepval.judge.report import html
 
     loaded = {name: item.result for name, item in results.items()}
     frames_by_cell = _frames_by_cell(results, frames or {})
@@ -198,7 +198,7 @@ def write_figures(
     highlight: str | None = None,
 ) -> None:
     """Write figures for a paper and print their names."""
-    from deepval.report import figures
+    from deepval.judge.report import figures
 
     loaded = {name: item.result for name, item in results.items()}
     gains = {
@@ -220,7 +220,7 @@ def write_figures(
 
 def _gains(path: Path) -> dict[str, float]:
     """The perception gain of every input, from the evidence of a cell."""
-    from deepval.tables.columns import read
+    from deepval.judge.tables.columns import read
 
     evidence = read(path)
     cheap, full = f"cheap_{PERCEPTION_LOSS}", f"full_{PERCEPTION_LOSS}"
@@ -240,7 +240,7 @@ def _beside(results: Mapping[str, ResultInFolder], file: str) -> dict[str, Path]
 def _frames_by_cell(
     results: Mapping[str, ResultInFolder], frames: Mapping[str, Path]
 ) -> dict[str, dict[str, Any]]:
-    from deepval.cells.view_files import read_frames
+    from deepval.driving.cells.view_files import read_frames
 
     return {
         name: read_frames(path)
@@ -252,7 +252,7 @@ def _inputs_by_cell(results: Mapping[str, ResultInFolder]) -> dict[str, dict[str
     """The inputs that matter most, where the file of values beside a result is what it
     judged.
     """
-    from deepval.cells.explorer import notable_inputs
+    from deepval.driving.cells.explorer import notable_inputs
 
     inputs = {}
     for file in ("values.csv", "values.parquet"):
@@ -343,7 +343,7 @@ def frame_files(texts: Sequence[str], cells: list[str]) -> dict[str, Path]:
 
 
 def _pictures(frames: dict[str, dict[str, Any]], root: Path | None) -> dict[str, str]:
-    from deepval.cells.explorer import pictures
+    from deepval.driving.cells.explorer import pictures
 
     images_by_input: dict[str, str] = {}
     for item in frames.values():

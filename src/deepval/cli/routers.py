@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from deepval.basics.errors import InputError, few
 from deepval.cli import options, terminal
 from deepval.cli.table_routers import TABLE_DEFAULTS, TableOptions, write_table
 from deepval.cli.terminal import say
-from deepval.errors import InputError, few
 
 if TYPE_CHECKING:
-    from deepval.judging.cases import EvaluationData
-    from deepval.results import Answer
-    from deepval.tables.logs.roles import NamedColumns
-    from deepval.tables.scores import Scores
-    from deepval.tables.values import ValueTable
+    from deepval.judge.cases import EvaluationData
+    from deepval.judge.results import Answer
+    from deepval.judge.tables.logs.roles import NamedColumns
+    from deepval.judge.tables.scores import Scores
+    from deepval.judge.tables.values import ValueTable
 
 Policy = Literal[
     "best",
@@ -110,14 +110,14 @@ def threshold(
         force: Write the router whatever the answer.
         out: Write the router (.json) to this file.
     """
-    from deepval.files.canonical import plain
-    from deepval.files.writing import check_writable, write_atomically
-    from deepval.judging.answers.routed import check_base, routed
-    from deepval.judging.cases import judge
-    from deepval.judging.deployment import BOUND, deployment
-    from deepval.judging.routing import file_text
-    from deepval.report.tables import threshold_table
-    from deepval.report.tables.certificate import certificate_table
+    from deepval.basics.files.canonical import plain
+    from deepval.basics.files.writing import check_writable, write_atomically
+    from deepval.judge.answers.routed import check_base, routed
+    from deepval.judge.cases import judge
+    from deepval.judge.deployment import BOUND, deployment
+    from deepval.judge.report.tables import threshold_table
+    from deepval.judge.report.tables.certificate import certificate_table
+    from deepval.judge.routing import file_text
 
     charged = _charged(alpha, budget, rails, skipping=skipping)
     if out is not None:
@@ -245,7 +245,7 @@ def _calibrated(
     subject: CalibratedSubject, values: Path, scores: tuple[str, ...]
 ) -> "tuple[EvaluationData, dict[str, Scores]]":
     """The data of a router, and the scores of its one allocator."""
-    from deepval.judging.cases import note_unknown_fits
+    from deepval.judge.cases import note_unknown_fits
 
     case = subject.case(values)
     scored = _only(
@@ -319,11 +319,11 @@ def shadow(
     """
     import numpy as np
 
-    from deepval.files.canonical import plain
-    from deepval.files.writing import check_writable, write_atomically
-    from deepval.judging.shadow import shadow_plan
-    from deepval.tables import columns
-    from deepval.tables.scores import on_part
+    from deepval.basics.files.canonical import plain
+    from deepval.basics.files.writing import check_writable, write_atomically
+    from deepval.judge.shadow import shadow_plan
+    from deepval.judge.tables import columns
+    from deepval.judge.tables.scores import on_part
 
     check_writable(out)
     if out.suffix not in (".csv", ".json"):
@@ -423,7 +423,7 @@ class LogColumns:
 
     def named(self, modes: str | None) -> "NamedColumns":
         """The columns as the library takes them."""
-        from deepval.tables.logs.roles import NamedColumns
+        from deepval.judge.tables.logs.roles import NamedColumns
 
         return NamedColumns(
             id=self.id,
@@ -496,9 +496,9 @@ def import_log(
         feature: Column that predicts values, for doubly-robust. Repeatable.
         clip: Raise smaller propensities to this value; adds bias.
     """
-    from deepval.files.writing import check_writable
-    from deepval.tables.logs.importing import read_estimates, read_import
-    from deepval.tables.logs.writing import check_name, write_scores, write_values
+    from deepval.basics.files.writing import check_writable
+    from deepval.judge.tables.logs.importing import read_estimates, read_import
+    from deepval.judge.tables.logs.writing import check_name, write_scores, write_values
 
     check_name(out)
     check_writable(out)
@@ -579,7 +579,7 @@ def _models(table: "ValueTable") -> list[dict[str, str | float | None]]:
 
 def _say_models(table: "ValueTable", out: Path) -> None:
     """Print what a values file holds."""
-    from deepval.report.text_tables import quantity
+    from deepval.judge.report.text_tables import quantity
 
     noun, unit_noun = table.nouns
     content = quantity(len(table), noun)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from deepval.basics.errors import InputError
 from deepval.cli import options, terminal
 from deepval.cli.terminal import say
-from deepval.errors import InputError
 
 if TYPE_CHECKING:
-    from deepval.judging.cases import EvaluationData
-    from deepval.judging.table_router import Shares, TableRouter
-    from deepval.results import Result
+    from deepval.judge.cases import EvaluationData
+    from deepval.judge.results import Result
+    from deepval.judge.table_router import Shares, TableRouter
 
 Export = Literal["json", "litellm"]
 
@@ -89,9 +89,9 @@ def write_table(
         out: The file.
         json: Whether to print JSON.
     """
-    from deepval.files.canonical import plain
-    from deepval.files.writing import write_atomically
-    from deepval.judging.cases import judge
+    from deepval.basics.files.canonical import plain
+    from deepval.basics.files.writing import write_atomically
+    from deepval.judge.cases import judge
 
     column = table.table_by
     assert column is not None
@@ -146,9 +146,9 @@ def write_table(
 
 def _router(judged: "Result", column: str, about: dict[str, object]) -> "TableRouter":
     """The table that is shown to reach the floor, or the best one of the budget."""
-    from deepval.judging.extras.recovery import Fresh
-    from deepval.judging.group_tables import GroupTable, table_name
-    from deepval.judging.table_router import TableRouter
+    from deepval.judge.extras.recovery import Fresh
+    from deepval.judge.group_tables import GroupTable, table_name
+    from deepval.judge.table_router import TableRouter
 
     name = table_name(column)
     modes = judged.setting.modes

@@ -16,10 +16,10 @@ from contextlib import ExitStack, contextmanager
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from deepval.errors import one_line
+from deepval.basics.errors import one_line
 
 if TYPE_CHECKING:
-    from deepval.report.text_tables import Table
+    from deepval.judge.report.text_tables import Table
 
 NARROWEST = 40
 """Columns of the narrowest terminal that output is folded to."""
@@ -84,7 +84,7 @@ def _fold(line: str, columns: int) -> str:
 
 def print_tables(tables: Sequence["Table"], *, err: bool = False) -> None:
     """Print tables at the width of the terminal."""
-    from deepval.report.console import render_tables
+    from deepval.judge.report.console import render_tables
 
     write(render_tables(tables, **look(err=err)), err=err)
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from deepval.basics.errors import InputError, InputWarning, few
+from deepval.basics.files import reading
 from deepval.cli import options, terminal
 from deepval.cli.compare import FAILED_GATE
 from deepval.cli.terminal import say
-from deepval.errors import InputError, InputWarning, few
-from deepval.files import reading
 
 if TYPE_CHECKING:
-    from deepval.judging.watching import Watch
+    from deepval.judge.watching import Watch
 
 RISK = 0.01
 HORIZON = 1000
@@ -80,8 +80,8 @@ def watch(
         skip_seen: Skip rows that were read before: the file has grown.
         page: Draw the path of the evidence in this HTML file.
     """
-    from deepval.files.writing import check_writable, lock, write_atomically
-    from deepval.judging.watching import Watch
+    from deepval.basics.files.writing import check_writable, lock, write_atomically
+    from deepval.judge.watching import Watch
 
     check_writable(state)
     if rows is None and (skip_seen or (end and reference is not None)):
@@ -177,7 +177,7 @@ def _page(now: "Watch") -> str:
     """The path of the evidence of every claim, drawn on a logarithmic scale."""
     import numpy as np
 
-    from deepval.report.forms import content_policy
+    from deepval.judge.report.forms import content_policy
 
     parts = []
     for one in now.states:

@@ -23,12 +23,12 @@ from typing import (
     get_type_hints,
 )
 
-from deepval.cells.folder import BuiltCell
-from deepval.files.canonical import json_content, plain
-from deepval.judging.allowances import Selection
+from deepval.basics.files.canonical import json_content, plain
+from deepval.driving.cells.folder import BuiltCell
+from deepval.judge.allowances import Selection
+from deepval.judge.report.charts import Chart
+from deepval.judge.report.text_tables import Table
 from deepval.paper.tidy import Column, Dots, Row, from_records, printed, records
-from deepval.report.charts import Chart
-from deepval.report.text_tables import Table
 
 if TYPE_CHECKING:
     from deepval.paper.analyses.contrasts import Label

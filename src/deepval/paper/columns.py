@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from deepval.judging.draws import Draws
-from deepval.judging.intervals import Interval
-from deepval.judging.ratios import Ratio, ratio
+from deepval.driving.perception.reported.losses import LOSSES
+from deepval.judge.draws import Draws
+from deepval.judge.intervals import Interval
+from deepval.judge.ratios import Ratio, ratio
+from deepval.judge.report.text_tables import number
+from deepval.judge.results import BudgetKey
+from deepval.judge.tables.values import ValueTable
 from deepval.paper.tidy import Column, Estimate, Row, count, share
-from deepval.perception.reported.losses import LOSSES
-from deepval.report.text_tables import number
-from deepval.results import BudgetKey
-from deepval.tables.values import ValueTable
 
 NAME = Column("cell", "The cell", heading="cell")
 ALLOCATOR = Column("allocator", "The allocator", heading="allocator")

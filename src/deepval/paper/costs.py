@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from deepval.errors import InputError
-from deepval.results import Result
-from deepval.tables.costs import Costs
-from deepval.tables.values import ValueTable
+from deepval.basics.errors import InputError
+from deepval.judge.results import Result
+from deepval.judge.tables.costs import Costs
+from deepval.judge.tables.values import ValueTable
 
 
 class ModeCosts(NamedTuple):

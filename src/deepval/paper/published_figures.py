@@ -16,14 +16,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deepval.cells.folder import BuiltCell
-from deepval.judging.cases import JudgedCell
-from deepval.judging.concordance import affected
+from deepval.driving.cells.folder import BuiltCell
+from deepval.judge.cases import JudgedCell
+from deepval.judge.concordance import affected
+from deepval.judge.report.text_tables import quantity
+from deepval.judge.results import lists_by_key
 from deepval.paper.analysis import analysis
 from deepval.paper.run import Run
 from deepval.paper.study import loss_table
-from deepval.report.text_tables import quantity
-from deepval.results import lists_by_key
 
 FILE = Path(__file__).with_name("published.csv")
 SOURCE = "The Decision Value of Perception Compute"

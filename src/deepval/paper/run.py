@@ -13,31 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.sources import BuildGroup, located, needs_files
-from deepval.cells.spec import CellSpec
-from deepval.cells.unit import cache_units
-from deepval.errors import (
+from deepval.basics.errors import (
     InputError,
     InputWarning,
     is_of_machine,
     reports_absence,
     reports_machine,
 )
-from deepval.files import reading
-from deepval.files.canonical import digest_of, plain, sha256
-from deepval.judging.cases import note
-from deepval.paper.analysis import ANALYSES, Analysis, analysis
-from deepval.paper.stored_files import identity
-from deepval.paper.study import BOARD, PARTS, SCORES, Cell, Choices, recipes_of
-from deepval.progress import Watch, unwatched
-from deepval.protocol.cell_builds import (
+from deepval.basics.files import reading
+from deepval.basics.files.canonical import digest_of, plain, sha256
+from deepval.basics.progress import Watch, unwatched
+from deepval.basics.workers import Map
+from deepval.deploy.board.cell_builds import (
     build_group,
     cell_folder,
     cell_sources,
     outdated,
 )
-from deepval.protocol.store import (
+from deepval.deploy.board.store import (
     LIST,
     REFUSED,
     code_digest,
@@ -45,11 +38,18 @@ from deepval.protocol.store import (
     result_folder,
     store_result,
 )
-from deepval.protocol.track_data import RunEstimate, Step
-from deepval.tables.costs import costs_bytes
-from deepval.tables.scores import Scores
-from deepval.tables.split import units_of
-from deepval.workers import Map
+from deepval.deploy.board.track_data import RunEstimate, Step
+from deepval.driving.cells.folder import BuiltCell, read_cell
+from deepval.driving.cells.sources import BuildGroup, located, needs_files
+from deepval.driving.cells.spec import CellSpec
+from deepval.driving.cells.unit import cache_units
+from deepval.judge.cases import note
+from deepval.judge.tables.costs import costs_bytes
+from deepval.judge.tables.scores import Scores
+from deepval.judge.tables.split import units_of
+from deepval.paper.analysis import ANALYSES, Analysis, analysis
+from deepval.paper.stored_files import identity
+from deepval.paper.study import BOARD, PARTS, SCORES, Cell, Choices, recipes_of
 
 ROWS = "rows.json"
 CACHED_UNITS = 32

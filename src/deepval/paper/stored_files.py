@@ -15,22 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators import read_allocator
-from deepval.allocators.allocator import FittedAllocator, Recipe, Training
-from deepval.allocators.feature_sets import FEATURE_SETS
-from deepval.arrays import Float
-from deepval.cells.fitting import Scored, fits_kept_by
-from deepval.cells.folder import BuiltCell, read_cell
-from deepval.features import Sight
-from deepval.features.glances import Row
-from deepval.files import reading
-from deepval.files.canonical import json_canonical, json_content, plain, sha256
-from deepval.files.writing import npz_arrays
-from deepval.protocol.store import code_digest, store_result
-from deepval.results import Result
-from deepval.results.samples import samples_path
+from deepval.basics.arrays import Float
+from deepval.basics.files import reading
+from deepval.basics.files.canonical import json_canonical, json_content, plain, sha256
+from deepval.basics.files.writing import npz_arrays
+from deepval.deploy.allocators import read_allocator
+from deepval.deploy.allocators.allocator import FittedAllocator, Recipe, Training
+from deepval.deploy.allocators.feature_sets import FEATURE_SETS
+from deepval.deploy.board.store import code_digest, store_result
+from deepval.deploy.features import Sight
+from deepval.deploy.features.glances import Row
+from deepval.deploy.fitting import Scored, fits_kept_by
+from deepval.driving.cells.folder import BuiltCell, read_cell
+from deepval.judge.results import Result
+from deepval.judge.results.samples import samples_path
 
-CODE = "deepval.cells.fitting"
+CODE = "deepval.deploy.fitting"
 MODEL, ROWS, SCORES = "model.json", "rows.npz", "scores.npz"
 Keeper = Callable[[str], Mapping[str, Float[np.ndarray, "time column"]]]
 """Returns the feature rows of a feature set by unit: stored rows, or rows computed
@@ -83,7 +83,7 @@ def _stored_rows(cell: BuiltCell, front: str, work: Path) -> dict[str, np.ndarra
     rests_on = {
         "view": view,
         "front": front,
-        "code": code_digest("deepval.allocators.feature_sets", __name__),
+        "code": code_digest("deepval.deploy.allocators.feature_sets", __name__),
     }
     plain = [Sight(view) for view in cell.views]
 

@@ -18,7 +18,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from deepval.allocators import (
+from deepval.basics.arrays import Bool, Float, Shaped
+from deepval.basics.errors import InputError, InputWarning
+from deepval.basics.progress import Watch, unwatched
+from deepval.deploy import fitting
+from deepval.deploy.allocators import (
     EVERYTHING,
     RECIPES,
     PixelRecipe,
@@ -27,14 +31,12 @@ from deepval.allocators import (
     check_recipes,
     recipe_by_name,
 )
-from deepval.allocators.allocator import SIGNALS
-from deepval.arrays import Bool, Float, Shaped
-from deepval.cells import fitting
-from deepval.cells.fitting import Scored
-from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec
-from deepval.errors import InputError, InputWarning
-from deepval.judging.allowances import (
+from deepval.deploy.allocators.allocator import SIGNALS
+from deepval.deploy.fitting import Scored
+from deepval.driving.cells.folder import BuiltCell
+from deepval.driving.cells.spec import CellSpec
+from deepval.driving.perception.reported.losses import perception_gains
+from deepval.judge.allowances import (
     LEVELS,
     RAILS,
     Accounting,
@@ -43,7 +45,7 @@ from deepval.judging.allowances import (
     conventions,
     measured,
 )
-from deepval.judging.cases import (
+from deepval.judge.cases import (
     EvaluationData,
     JudgedCell,
     case_of,
@@ -51,8 +53,14 @@ from deepval.judging.cases import (
     with_batched,
     with_costs,
 )
-from deepval.judging.draws import Draws, make_draws
-from deepval.judging.ratios import ratio
+from deepval.judge.draws import Draws, make_draws
+from deepval.judge.ratios import ratio
+from deepval.judge.results import MEASURED, Result
+from deepval.judge.tables.costs import CONVENTIONS, Convention, Costs, read_costs
+from deepval.judge.tables.keys import positions
+from deepval.judge.tables.scores import Scores, align
+from deepval.judge.tables.split import units_of
+from deepval.judge.tables.values import ValueTable
 from deepval.paper.analyses.contrasts import (
     GAINS,
     PUBLISHED,
@@ -72,14 +80,6 @@ from deepval.paper.stored_files import (
     storing_fits,
 )
 from deepval.paper.tidy import Estimate, Row
-from deepval.perception.reported.losses import perception_gains
-from deepval.progress import Watch, unwatched
-from deepval.results import MEASURED, Result
-from deepval.tables.costs import CONVENTIONS, Convention, Costs, read_costs
-from deepval.tables.keys import positions
-from deepval.tables.scores import Scores, align
-from deepval.tables.split import units_of
-from deepval.tables.values import ValueTable
 
 FREE = ("random", "uncertainty", "criticality", "ego-speed")
 """Signals without a fit."""

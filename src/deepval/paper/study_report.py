@@ -6,8 +6,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from deepval.files.canonical import json_text, plain
-from deepval.files.writing import write_atomically
+from deepval.basics.files.canonical import json_text, plain
+from deepval.basics.files.writing import write_atomically
+from deepval.deploy.board.tracks import LOCAL_NOTE, tracked_cell
+from deepval.judge.report.study import (
+    Passage,
+    Section,
+    Study,
+    as_html,
+    as_markdown,
+    nonempty,
+    with_subject,
+)
+from deepval.judge.report.text_tables import Table, interval, lines_of, number, quantity
+from deepval.judge.results import lists_by_key
 from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
 from deepval.paper.published_figures import (
     LEAST_AFFECTED,
@@ -19,18 +31,6 @@ from deepval.paper.published_figures import (
     compare_with_paper,
 )
 from deepval.paper.run import Run
-from deepval.protocol.tracks import LOCAL_NOTE, tracked_cell
-from deepval.report.study import (
-    Passage,
-    Section,
-    Study,
-    as_html,
-    as_markdown,
-    nonempty,
-    with_subject,
-)
-from deepval.report.text_tables import Table, interval, lines_of, number, quantity
-from deepval.results import lists_by_key
 from deepval.version import __version__
 
 LEADS = {

@@ -11,8 +11,8 @@ from itertools import chain, groupby
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from deepval.report.charts import Chart, Dot, at_headline
-from deepval.report.text_tables import (
+from deepval.judge.report.charts import Chart, Dot, at_headline
+from deepval.judge.report.text_tables import (
     MISSING,
     Table,
     TableCell,

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deepval.judging.concordance import spearman
+from deepval.judge.concordance import spearman
+from deepval.judge.results import known
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import DESCRIBED, loss_title
 from deepval.paper.study import Cell, DrawCount, Units
 from deepval.paper.tidy import Column, Dots, Row, count, share, two_digits
-from deepval.results import known
 
 
 def rows(

@@ -12,27 +12,19 @@ a fit and the recipes of --allocator, fitted on training units.
 import warnings
 from collections.abc import Mapping, Sequence
 
-from deepval.allocators.allocator import SIGNALS
-from deepval.cells.fitting import Scored
-from deepval.errors import InputError, InputWarning
-from deepval.fit_targets import arbiter
-from deepval.judging.allowances import LEVELS, Budget, Selection
-from deepval.judging.cases import judge, shared_seeds
+from deepval.basics.errors import InputError, InputWarning
+from deepval.deploy.allocators.allocator import SIGNALS
+from deepval.deploy.fitting import Scored
+from deepval.deploy.labels import arbiter
+from deepval.judge.allowances import LEVELS, Budget, Selection
+from deepval.judge.cases import judge, shared_seeds
+from deepval.judge.report.text_tables import Table, number, percent
+from deepval.judge.results import Result, share_of
 from deepval.paper.analyses.selection_regret import RANDOM, not_chosen_on, pools
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import NAME
 from deepval.paper.study import Cell, DrawCount, of_each, watched
-from deepval.paper.tidy import (
-    Column,
-    Dots,
-    Estimate,
-    Row,
-    level,
-    or_nothing,
-    printed,
-)
-from deepval.report.text_tables import Table, number, percent
-from deepval.results import Result, share_of
+from deepval.paper.tidy import Column, Dots, Estimate, Row, level, or_nothing, printed
 
 COLUMNS = (
     NAME,

@@ -13,10 +13,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
-from deepval.errors import InputError
-from deepval.judging.pairs import ComparisonRow, compare
-from deepval.judging.pooled import PooledComparison, compare_over
+from deepval.basics.errors import InputError
+from deepval.deploy.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
+from deepval.judge.pairs import ComparisonRow, compare
+from deepval.judge.pooled import PooledComparison, compare_over
+from deepval.judge.report.charts import at_headline
+from deepval.judge.report.figures import style
+from deepval.judge.report.figures.gain_figures import stacked
+from deepval.judge.report.text_tables import (
+    Table,
+    TableCell,
+    interval,
+    mark_of,
+    percent,
+    quantity,
+)
+from deepval.judge.results import BudgetKey, Gap, Result, joined, lists_by_key, share_of
+from deepval.judge.results import Row as ResultRow
+from deepval.judge.tables.scores import REFERENCES
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import BUDGET, budget_text
 from deepval.paper.study import Cell, of_each
@@ -30,29 +44,6 @@ from deepval.paper.tidy import (
     only,
     printed,
 )
-from deepval.report.charts import at_headline
-from deepval.report.figures import style
-from deepval.report.figures.gain_figures import stacked
-from deepval.report.text_tables import (
-    Table,
-    TableCell,
-    interval,
-    mark_of,
-    percent,
-    quantity,
-)
-from deepval.results import (
-    BudgetKey,
-    Gap,
-    Result,
-    joined,
-    lists_by_key,
-    share_of,
-)
-from deepval.results import (
-    Row as ResultRow,
-)
-from deepval.tables.scores import REFERENCES
 
 SHOWN = ("oracle", "random")
 """References whose benefit and harm are shown with those of the allocators."""

@@ -12,9 +12,14 @@ over cells, and whether the measured cost is among them.
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from deepval.cells.fitting import Scored
-from deepval.judging.allowances import LEVELS, Budget, Latency, allowance
-from deepval.judging.extras.break_even import break_even
+from deepval.deploy.fitting import Scored
+from deepval.judge.allowances import LEVELS, Budget, Latency, allowance
+from deepval.judge.extras.break_even import break_even
+from deepval.judge.report.charts import at_headline
+from deepval.judge.report.text_tables import MISSING, Table, cost, percent
+from deepval.judge.results import UNITS, BudgetKey, lists_by_key
+from deepval.judge.tables.keys import positions
+from deepval.judge.tables.scores import align, fill_missing
 from deepval.paper.analysis import Analysis, Summary
 from deepval.paper.columns import ALLOCATOR, BUDGET, NAME, budget_text
 from deepval.paper.study import Cell, Units, watched
@@ -29,11 +34,6 @@ from deepval.paper.tidy import (
     shortest,
     yes_no,
 )
-from deepval.report.charts import at_headline
-from deepval.report.text_tables import MISSING, Table, cost, percent
-from deepval.results import UNITS, BudgetKey, lists_by_key
-from deepval.tables.keys import positions
-from deepval.tables.scores import align, fill_missing
 
 COLUMNS = (
     NAME,

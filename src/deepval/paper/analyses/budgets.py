@@ -13,6 +13,11 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
+from deepval.judge.report.figures.gain_figures import Levels, charged_levels
+from deepval.judge.report.text_tables import Table, TableCell, mark_of, number, percent
+from deepval.judge.results import HEADLINE, BudgetKey, Result, lists_by_key
+from deepval.judge.results import Row as ResultRow
+from deepval.judge.tables.scores import REFERENCES
 from deepval.paper.analysis import Analysis, Summary
 from deepval.paper.columns import ALLOCATOR, BUDGET, NAME
 from deepval.paper.costs import mode_costs
@@ -28,11 +33,6 @@ from deepval.paper.tidy import (
     printed,
     shortest,
 )
-from deepval.report.figures.gain_figures import Levels, charged_levels
-from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
-from deepval.results import HEADLINE, BudgetKey, Result, lists_by_key
-from deepval.results import Row as ResultRow
-from deepval.tables.scores import REFERENCES
 
 SHOWN = ("random",)
 """References that are shown among the allocators."""

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deepval.judging.allowances import LEVELS
-from deepval.judging.extras.optimality import oracle_gain
+from deepval.judge.allowances import LEVELS
+from deepval.judge.extras.optimality import oracle_gain
+from deepval.judge.report.text_tables import percent
+from deepval.judge.results import known
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import NAME
 from deepval.paper.study import Cell, Units
 from deepval.paper.tidy import Column, Dots, Row, count, level, yes_no
-from deepval.report.text_tables import percent
-from deepval.results import known
 
 
 def rows(

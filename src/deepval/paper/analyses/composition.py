@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from deepval.judge.report.text_tables import number
+from deepval.judge.results import share_of
+from deepval.judge.tables import terms
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import DESCRIBED
 from deepval.paper.study import Cell, Units
 from deepval.paper.tidy import Column, Dots, Row, share, shortest
-from deepval.report.text_tables import number
-from deepval.results import share_of
-from deepval.tables import terms
 
 
 def rows(cells: Sequence[Cell], *, units: Units = "all") -> Iterator[Row]:

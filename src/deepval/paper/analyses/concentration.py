@@ -6,11 +6,11 @@ gains without it, and the least nDG with any one unit left out, show what would 
 
 from collections.abc import Iterator, Sequence
 
+from deepval.judge.report.text_tables import number
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import NAME
 from deepval.paper.study import Cell, of_each
 from deepval.paper.tidy import Column, Dots, Row, decimals, level, or_nothing, share
-from deepval.report.text_tables import number
 
 
 def rows(cells: Sequence[Cell]) -> Iterator[Row]:

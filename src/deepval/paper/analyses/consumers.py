@@ -6,13 +6,13 @@ inputs that both judge.
 
 from collections.abc import Iterator, Sequence
 
-from deepval.errors import InputError
-from deepval.judging.concordance import pair_counts, reversal, spearman
+from deepval.basics.errors import InputError
+from deepval.judge.concordance import pair_counts, reversal, spearman
+from deepval.judge.report.text_tables import number
+from deepval.judge.results import known
 from deepval.paper.analysis import Analysis
 from deepval.paper.study import Cell, DrawCount, Inputs, Units, consumer_pairs
 from deepval.paper.tidy import Column, Dots, Row, count, share
-from deepval.report.text_tables import number
-from deepval.results import known
 
 
 def rows(

@@ -5,7 +5,7 @@ Only the label differs: inputs, settings, seed and fit units are the same. A lab
 two forms: numbers for recipes that regress, and 0 or 1 for recipes that classify. The
 allocators are named `RECIPE on LABEL`. Contrasts are paired; rows of single cells and
 the mean over cells have the same form, and the mean is joint, draw by draw
-(judging/over_cells.py).
+(judge/pooled.py).
 """
 
 import warnings
@@ -13,22 +13,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from deepval.allocators import Recipe, recipe_by_name
-from deepval.cells.fitting import Scored, fit_on, score_on
-from deepval.cells.folder import BuiltCell
-from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.evidence import RoutingObjective
-from deepval.fit_targets import TARGETS, Gain
-from deepval.judging.allowances import Selection
-from deepval.judging.cases import judge, shared_seeds
-from deepval.judging.pairs import ComparisonRow
-from deepval.judging.pooled import PooledComparison, compare_bases, together
+from deepval.basics.errors import InputError, InputWarning, NothingToLearnError
+from deepval.basics.progress import Watch, unwatched
+from deepval.deploy.allocators import Recipe, recipe_by_name
+from deepval.deploy.fitting import Scored, fit_on, score_on
+from deepval.deploy.labels import TARGETS, Gain
+from deepval.driving.cells.folder import BuiltCell
+from deepval.driving.evidence import RoutingObjective
+from deepval.judge.allowances import Selection
+from deepval.judge.cases import judge, shared_seeds
+from deepval.judge.pairs import ComparisonRow
+from deepval.judge.pooled import PooledComparison, compare_bases, together
+from deepval.judge.report.charts import at_headline
+from deepval.judge.report.text_tables import Table, TableCell, interval, number, percent
+from deepval.judge.results import BudgetKey, Result
 from deepval.paper.columns import BUDGET
 from deepval.paper.tidy import Column, Dots, Estimate, Row, only, printed, share
-from deepval.progress import Watch, unwatched
-from deepval.report.charts import at_headline
-from deepval.report.text_tables import Table, TableCell, interval, number, percent
-from deepval.results import BudgetKey, Result
 
 ON = " on "
 

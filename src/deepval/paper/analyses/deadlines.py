@@ -20,18 +20,23 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from deepval.allocators import check_allocators
-from deepval.arrays import InputFloats
-from deepval.cells.fitting import fold_scores, rule_of
-from deepval.cells.folder import BuiltCell
-from deepval.checks import word
-from deepval.errors import InputError, InputWarning, UnsuitableError
-from deepval.judging.allowances import Budget, Latency, allowance
-from deepval.judging.concordance import pair_counts
-from deepval.judging.deadline_replay import DeadlineTrack, by_age, requests
-from deepval.judging.draws import Draws, make_draws
-from deepval.judging.extras.optimality import oracle_gain
-from deepval.judging.intervals import interval_over, verdict_of
+from deepval.basics.arrays import InputFloats
+from deepval.basics.checks import word
+from deepval.basics.errors import InputError, InputWarning, UnsuitableError
+from deepval.deploy.allocators import check_allocators
+from deepval.deploy.fitting import fold_scores, rule_of
+from deepval.driving.cells.folder import BuiltCell
+from deepval.judge.allowances import Budget, Latency, allowance
+from deepval.judge.concordance import pair_counts
+from deepval.judge.deadline_replay import DeadlineTrack, by_age, requests
+from deepval.judge.draws import Draws, make_draws
+from deepval.judge.extras.optimality import oracle_gain
+from deepval.judge.intervals import interval_over, verdict_of
+from deepval.judge.report.charts import at_headline
+from deepval.judge.report.text_tables import Table, number, percent
+from deepval.judge.results import known
+from deepval.judge.tables.keys import positions
+from deepval.judge.tables.values import ValueTable
 from deepval.paper.analyses.contrasts import GATES
 from deepval.paper.analyses.out_of_fold import ALLOCATORS
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
@@ -39,11 +44,6 @@ from deepval.paper.columns import ALLOCATOR, BUDGET, NAME, estimate_within
 from deepval.paper.costs import needed_costs
 from deepval.paper.study import Cell, DrawCount
 from deepval.paper.tidy import Column, Dots, Row, only, printed, shortest
-from deepval.report.charts import at_headline
-from deepval.report.text_tables import Table, number, percent
-from deepval.results import known
-from deepval.tables.keys import positions
-from deepval.tables.values import ValueTable
 
 OLDEST = 10
 """Age in frames up to which the losses of old outputs are computed; older ones are

@@ -16,32 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Bool, Float
-from deepval.cells.build import Cell as MemoryCell
-from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec
-from deepval.errors import InputError
-from deepval.files.canonical import digest_of
-from deepval.judging.concordance import (
-    affected,
-    pair_counts,
-    sign_disagreement,
-    spearman,
-)
+from deepval.basics.arrays import Bool, Float
+from deepval.basics.errors import InputError
+from deepval.basics.files.canonical import digest_of
+from deepval.basics.progress import Watch, unwatched
+from deepval.driving.cells.build import Cell as MemoryCell
+from deepval.driving.cells.folder import BuiltCell
+from deepval.driving.cells.spec import CellSpec
+from deepval.driving.systems import SYSTEMS
+from deepval.driving.systems.driving import TRIVIAL, Driving
+from deepval.judge.concordance import affected, pair_counts, sign_disagreement, spearman
+from deepval.judge.report.text_tables import Table, number, percent
+from deepval.judge.results import known
+from deepval.judge.tables.terms import align, weighted_loss
+from deepval.judge.tables.values import ValueTable
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import NAME
 from deepval.paper.study import Cell
 from deepval.paper.tidy import Column, Row, decimals, only, printed, share
-from deepval.progress import Watch, unwatched
-from deepval.report.text_tables import Table, number, percent
-from deepval.results import known
-from deepval.systems import SYSTEMS
-from deepval.systems.driving import TRIVIAL, Driving
-from deepval.tables.terms import align, weighted_loss
-from deepval.tables.values import ValueTable
 
 PARTS = ("collision", "shortfall", "deviation")
-"""Terms of a planner's loss, as `systems/driving.py` names them."""
+"""Terms of a planner's loss, as `driving/systems/driving.py` names them."""
 WEIGHED = {loss: SYSTEMS[f"idm-{loss}"].weights for loss in ("safety", "scalar")}
 LOSSES = ("collision", "clearance shortfall", "deviation", *WEIGHED)
 TOLERANCE = Driving.tolerance

@@ -15,19 +15,19 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from deepval import checks
-from deepval.cells.spec import CellSpec
-from deepval.cells.unit import unit_plans
-from deepval.files import reading
-from deepval.geometry.camera import Camera, image_points_px
+from deepval.basics import checks
+from deepval.basics.files import reading
+from deepval.driving.cells.spec import CellSpec
+from deepval.driving.cells.unit import unit_plans
+from deepval.driving.geometry.camera import Camera, image_points_px
+from deepval.driving.perception.changes import changes
+from deepval.judge.report.figures import style
+from deepval.judge.report.figures.style import Axes, Figure, LeftOutError
+from deepval.judge.report.text_tables import Table, number
 from deepval.paper.analysis import Analysis, Option
 from deepval.paper.columns import NAME
 from deepval.paper.study import Cell, Units
 from deepval.paper.tidy import Column, Row, only, or_dash, printed, yes_no
-from deepval.perception.changes import changes
-from deepval.report.figures import style
-from deepval.report.figures.style import Axes, Figure, LeftOutError
-from deepval.report.text_tables import Table, number
 
 ASPECT, LEAST_PX, MARGIN = 1.6, 160.0, 2.2
 """Width over height of a crop, its least height in pixels, and its size over that of

@@ -1,7 +1,7 @@
 """Results of several cells -> where the gap to the zero-cost oracle goes: overhead,
 ranking and causal enforcement.
 
-The parts are computed by `split_gap` in judging/audits.py. The split describes this
+The parts are computed by `split_gap` in judge/extras/gaps.py. The split describes this
 protocol only. The causal term is negative where the cap skips harmful inputs that the
 ranking selects.
 
@@ -12,14 +12,10 @@ as means.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from deepval.paper.analysis import Analysis, Summary
-from deepval.paper.columns import ALLOCATOR, BUDGET, NAME, budget_text
-from deepval.paper.study import Cell, of_each
-from deepval.paper.tidy import Column, Dots, Row, mean_of_all, only, printed
-from deepval.report.charts import at_headline
-from deepval.report.figures.gain_figures import CAUSES, stacked
-from deepval.report.text_tables import Table, percent, quantity
-from deepval.results import (
+from deepval.judge.report.charts import at_headline
+from deepval.judge.report.figures.gain_figures import CAUSES, stacked
+from deepval.judge.report.text_tables import Table, percent, quantity
+from deepval.judge.results import (
     BudgetKey,
     Gap,
     Reason,
@@ -28,6 +24,10 @@ from deepval.results import (
     lists_by_key,
     share_of,
 )
+from deepval.paper.analysis import Analysis, Summary
+from deepval.paper.columns import ALLOCATOR, BUDGET, NAME, budget_text
+from deepval.paper.study import Cell, of_each
+from deepval.paper.tidy import Column, Dots, Row, mean_of_all, only, printed
 
 PARTS = ("gap", "overhead", "ranking", "causal")
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from deepval.judge.report.text_tables import percent
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import NAME
 from deepval.paper.study import Cell, of_each
 from deepval.paper.tidy import Column, Dots, Row
-from deepval.report.text_tables import percent
 
 
 def rows(cells: Sequence[Cell]) -> Iterator[Row]:

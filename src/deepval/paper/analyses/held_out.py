@@ -13,14 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Literal
 
-from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
-from deepval.paper.analyses.selection_regret import FEWEST_TEST
-from deepval.paper.analysis import Analysis
-from deepval.paper.columns import ALLOCATOR, BUDGET, NAME
-from deepval.paper.study import Cell, of_each
-from deepval.paper.tidy import NOT_PRINTED, Column, Dots, Estimate, Row
-from deepval.report.charts import at_headline
-from deepval.report.text_tables import (
+from deepval.deploy.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
+from deepval.judge.report.charts import at_headline
+from deepval.judge.report.text_tables import (
     MISSING,
     Table,
     TableCell,
@@ -29,9 +24,14 @@ from deepval.report.text_tables import (
     number,
     percent,
 )
-from deepval.results import HEADLINE, BudgetKey, Result
-from deepval.results import Row as ResultRow
-from deepval.tables.scores import REFERENCES
+from deepval.judge.results import HEADLINE, BudgetKey, Result
+from deepval.judge.results import Row as ResultRow
+from deepval.judge.tables.scores import REFERENCES
+from deepval.paper.analyses.selection_regret import FEWEST_TEST
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import ALLOCATOR, BUDGET, NAME
+from deepval.paper.study import Cell, of_each
+from deepval.paper.tidy import NOT_PRINTED, Column, Dots, Estimate, Row
 
 Role = Literal["control", "deployable", "diagnostic"]
 ROLES: tuple[Role, ...] = ("control", "deployable", "diagnostic")

@@ -2,7 +2,7 @@
 using the top mode alone.
 
 The optimum is an exact knapsack over all modes in milliseconds or millijoules
-(judging/selections.py). A plan that is best in one unit is also charged in the others:
+(judge/ladders.py). A plan that is best in one unit is also charged in the others:
 the best plan for energy need not keep the latency budget.
 
 Choosing among several modes beside the top mode alone, in milliseconds and millijoules.
@@ -11,15 +11,15 @@ Choosing among several modes beside the top mode alone, in milliseconds and mill
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from deepval.judging.allowances import LEVELS, Budget, Energy, Latency, allowance
-from deepval.judging.extras.optima import optima
+from deepval.judge.allowances import LEVELS, Budget, Energy, Latency, allowance
+from deepval.judge.extras.optima import optima
+from deepval.judge.report.text_tables import MISSING, Table, number, percent
+from deepval.judge.results import UNITS, Optimum, share_of
+from deepval.judge.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import BUDGET, NAME, budget_text
 from deepval.paper.study import Cell, Units, watched
 from deepval.paper.tidy import Column, Dots, Row, level, only, printed
-from deepval.report.text_tables import MISSING, Table, number, percent
-from deepval.results import UNITS, Optimum, share_of
-from deepval.tables.costs import CONVENTIONS, Convention, Costs
 
 
 def _excess(share: float | None) -> str:

@@ -10,14 +10,14 @@ rigid transform.
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
-from deepval.cells.unit import input_frames, unit_data
-from deepval.errors import InputError
+from deepval.basics.errors import InputError
+from deepval.driving.cells.unit import input_frames, unit_data
+from deepval.driving.perception.placing import lift_bias
+from deepval.judge.results import known
+from deepval.judge.tables.split import units_of
 from deepval.paper.analysis import Analysis, Option
 from deepval.paper.study import Cell, Units
 from deepval.paper.tidy import Column, Dots, Row, count, decimals
-from deepval.perception.placing import lift_bias
-from deepval.results import known
-from deepval.tables.split import units_of
 
 COLUMNS = (
     Column("cell", "The cell that supplies data set and modes", heading="cell"),

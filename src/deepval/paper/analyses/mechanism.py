@@ -14,9 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int, Num, Shaped
-from deepval.cells.spec import CellSpec
-from deepval.cells.unit import objects_by_mode, unit_data
+from deepval.basics.arrays import Bool, Float, Int, Num, Shaped
+from deepval.basics.progress import Watch, unwatched
+from deepval.driving.cells.spec import CellSpec
+from deepval.driving.cells.unit import objects_by_mode, unit_data
+from deepval.driving.perception.changes import reports_of_one
+from deepval.driving.systems.outcomes import branches
+from deepval.judge.report.text_tables import Table, interval, number
+from deepval.judge.tables.keys import positions
+from deepval.judge.tables.terms import weighted_loss
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CELL
 from deepval.paper.study import Cell, DrawCount, Inputs, Units
@@ -31,12 +37,6 @@ from deepval.paper.tidy import (
     printed,
 )
 from deepval.paper.tidy import share as in_percent
-from deepval.perception.changes import reports_of_one
-from deepval.progress import Watch, unwatched
-from deepval.report.text_tables import Table, interval, number
-from deepval.systems.outcomes import branches
-from deepval.tables.keys import positions
-from deepval.tables.terms import weighted_loss
 
 
 class Reactions(NamedTuple):

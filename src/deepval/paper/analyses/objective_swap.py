@@ -11,12 +11,12 @@ paired differences by cell and pooled, and wins.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from deepval.judge.report.text_tables import Table
+from deepval.judge.results import BudgetKey, lists_by_key
 from deepval.paper.analyses import contrasts
 from deepval.paper.analysis import Analysis
 from deepval.paper.study import Cell, of_each
 from deepval.paper.tidy import Row
-from deepval.report.text_tables import Table
-from deepval.results import BudgetKey, lists_by_key
 
 LABELS = (contrasts.VALUE, *contrasts.GAINS)
 """The labels that recipes are fitted on."""

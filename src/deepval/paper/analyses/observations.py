@@ -13,17 +13,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from deepval.cells.spec import CellSpec
-from deepval.cells.unit import input_frames, unit_data
+from deepval.driving.cells.spec import CellSpec
+from deepval.driving.cells.unit import input_frames, unit_data
+from deepval.driving.perception.placing import PLACINGS, Tracks, reference_partners
+from deepval.judge.report.text_tables import number
+from deepval.judge.results import known
+from deepval.judge.tables.split import units_of
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import NAME
 from deepval.paper.study import Cell, Units
 from deepval.paper.tidy import Column, Row, count, decimals
 from deepval.paper.tidy import share as in_percent
-from deepval.perception.placing import PLACINGS, Tracks, reference_partners
-from deepval.report.text_tables import number
-from deepval.results import known
-from deepval.tables.split import units_of
 
 BANDS_M = ((0.0, 10.0), (10.0, 30.0), (30.0, np.inf))
 LEAST_IOU = 0.5

@@ -16,27 +16,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec, ModeSpec
-from deepval.cells.thresholds import at_threshold, counted, ends_of, tuned
-from deepval.cells.unit import variant_tables
-from deepval.paper.analysis import Analysis, Option
-from deepval.paper.columns import CELL, HARM, INPUTS, harm, no_harm
-from deepval.paper.study import Cell, DrawCount, Inputs, Units
-from deepval.paper.tidy import Column, Row, count, only, printed
-from deepval.perception.reported.operating_points import (
+from deepval.basics.progress import Watch
+from deepval.deploy.thresholds import at_threshold, counted, ends_of, tuned
+from deepval.driving.cells.folder import BuiltCell
+from deepval.driving.cells.spec import CellSpec, ModeSpec
+from deepval.driving.cells.unit import variant_tables
+from deepval.driving.perception.reported.operating_points import (
     ALL,
     Counted,
     Ends,
     chosen,
     pairs,
 )
-from deepval.perception.reported.score_thresholds import OperatingPoint
-from deepval.progress import Watch
-from deepval.report.text_tables import Table, number, percent
-from deepval.results import known
-from deepval.tables.split import units_of
-from deepval.tables.values import ValueTable
+from deepval.driving.perception.reported.score_thresholds import OperatingPoint
+from deepval.judge.report.text_tables import Table, number, percent
+from deepval.judge.results import known
+from deepval.judge.tables.split import units_of
+from deepval.judge.tables.values import ValueTable
+from deepval.paper.analysis import Analysis, Option
+from deepval.paper.columns import CELL, HARM, INPUTS, harm, no_harm
+from deepval.paper.study import Cell, DrawCount, Inputs, Units
+from deepval.paper.tidy import Column, Row, count, only, printed
 
 BUILT, PAIR, TUNED = "as built", "pair", "tuned"
 

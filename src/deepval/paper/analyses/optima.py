@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deepval.checks import share_of_inputs
-from deepval.judging.concordance import transfer
+from deepval.basics.checks import share_of_inputs
+from deepval.judge.concordance import transfer
+from deepval.judge.report.text_tables import number
+from deepval.judge.results import known
+from deepval.judge.tables.values import quota
 from deepval.paper.analyses.consumers import shared_inputs
 from deepval.paper.analysis import Analysis
 from deepval.paper.study import Cell, Units, consumer_pairs
 from deepval.paper.tidy import Column, Dots, Row, count, level
-from deepval.report.text_tables import number
-from deepval.results import known
-from deepval.tables.values import quota
 
 COLUMNS = (
     Column("source", "Cell whose optimum is taken", heading="optimal for"),

@@ -2,7 +2,7 @@
 regret of its selection.
 
 The check with its witness and the regret (docs/definitions.md#selection-ties-gain-ndg)
-are `ranking_violation` and `regret` of judging/extras/optimality.py.
+are `ranking_violation` and `regret` of judge/extras/optimality.py.
 
 Whether a ranking is optimal at every budget (Proposition 1), two inputs that prove the
 contrary, and the regret at a budget with its bound; for the decision value itself and,
@@ -16,16 +16,16 @@ from typing import Annotated
 
 import numpy as np
 
-from deepval.arrays import Float
-from deepval.checks import share_of_inputs
-from deepval.judging.extras.optimality import ranking_violation, regret
+from deepval.basics.arrays import Float
+from deepval.basics.checks import share_of_inputs
+from deepval.judge.extras.optimality import ranking_violation, regret
+from deepval.judge.report.text_tables import MISSING, Table, percent
+from deepval.judge.results import known, share_of
+from deepval.judge.tables.values import ValueTable, quota
 from deepval.paper.analyses.ties import RANKING, rankings
 from deepval.paper.analysis import Analysis, Option
 from deepval.paper.study import Cell, Units
 from deepval.paper.tidy import Column, Dots, Row, count, or_dash, printed, yes_no
-from deepval.report.text_tables import MISSING, Table, percent
-from deepval.results import known, share_of
-from deepval.tables.values import ValueTable, quota
 
 
 def _loss(value: float | None) -> str:

@@ -14,25 +14,21 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from deepval.allocators import check_allocators
-from deepval.arrays import Bool, Float
-from deepval.cells.fitting import fold_scores
-from deepval.errors import InputError
-from deepval.judging.allowances import LEVELS, Budget, Selection
-from deepval.judging.bootstrap import Gains, Totals
-from deepval.judging.cases import judge, shared_seeds
-from deepval.judging.differences import as_shares, has_large_prize, ndg
-from deepval.judging.draws import Draws
-from deepval.judging.intervals import Interval, estimate, interval_over
-from deepval.judging.pairs import Basis, basis
-from deepval.judging.pooled import can_resample, mean_over_cells, shared_draws
-from deepval.paper.analyses.contrasts import GATES
-from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
-from deepval.paper.columns import ALLOCATOR, NAME
-from deepval.paper.study import Cell, DrawCount, of_each
-from deepval.paper.tidy import NOT_PRINTED, Column, Dots, Estimate, Row, only, printed
-from deepval.report.charts import at_headline
-from deepval.report.text_tables import (
+from deepval.basics.arrays import Bool, Float
+from deepval.basics.errors import InputError
+from deepval.basics.workers import Map
+from deepval.deploy.allocators import check_allocators
+from deepval.deploy.fitting import fold_scores
+from deepval.judge.allowances import LEVELS, Budget, Selection
+from deepval.judge.bootstrap import Gains, Totals
+from deepval.judge.cases import judge, shared_seeds
+from deepval.judge.differences import as_shares, has_large_prize, ndg
+from deepval.judge.draws import Draws
+from deepval.judge.intervals import Interval, estimate, interval_over
+from deepval.judge.pairs import Basis, basis
+from deepval.judge.pooled import can_resample, mean_over_cells, shared_draws
+from deepval.judge.report.charts import at_headline
+from deepval.judge.report.text_tables import (
     Table,
     TableCell,
     interval,
@@ -40,11 +36,15 @@ from deepval.report.text_tables import (
     number,
     percent,
 )
-from deepval.results import HEADLINE, Result, joined
-from deepval.results import Estimate as ResultEstimate
-from deepval.tables.scores import is_reference
-from deepval.tables.split import units_of
-from deepval.workers import Map
+from deepval.judge.results import HEADLINE, Result, joined
+from deepval.judge.results import Estimate as ResultEstimate
+from deepval.judge.tables.scores import is_reference
+from deepval.judge.tables.split import units_of
+from deepval.paper.analyses.contrasts import GATES
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
+from deepval.paper.columns import ALLOCATOR, NAME
+from deepval.paper.study import Cell, DrawCount, of_each
+from deepval.paper.tidy import NOT_PRINTED, Column, Dots, Estimate, Row, only, printed
 
 STANDING = "out of fold over {} units: released, not scored"
 RANDOM = "random"

@@ -4,14 +4,14 @@ charged, and means over the cells.
 
 from collections.abc import Iterator, Sequence
 
-from deepval.judging.allowances import LEVELS
-from deepval.judging.pooled import Pooled, pool
+from deepval.judge.allowances import LEVELS
+from deepval.judge.pooled import Pooled, pool
+from deepval.judge.report.tables.overview import overview
+from deepval.judge.report.text_tables import Table, TableCell, interval, number, percent
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import ALLOCATOR, budget_text
 from deepval.paper.study import Cell, of_each
 from deepval.paper.tidy import Column, Row, or_nothing, printed
-from deepval.report.tables.overview import overview
-from deepval.report.text_tables import Table, TableCell, interval, number, percent
 
 TABLE = (
     Column("title", "Title of the table"),

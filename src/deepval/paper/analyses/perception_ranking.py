@@ -14,10 +14,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
 
-from deepval.errors import InputWarning
-from deepval.judging.allowances import LEVELS, Selection
-from deepval.judging.concordance import pair_counts
-from deepval.judging.extras.optimality import oracle_gain
+from deepval.basics.errors import InputWarning
+from deepval.judge.allowances import LEVELS, Selection
+from deepval.judge.concordance import pair_counts
+from deepval.judge.extras.optimality import oracle_gain
+from deepval.judge.report.text_tables import Table, TableCell, number, percent
+from deepval.judge.results import HEADLINE, known
+from deepval.judge.tables.values import quota
 from deepval.paper.analyses.selection_regret import (
     FEWEST_TEST,
     HEADLINES,
@@ -32,9 +35,6 @@ from deepval.paper.analysis import Analysis
 from deepval.paper.columns import NAME, loss_title
 from deepval.paper.study import Cell, of_each, watched
 from deepval.paper.tidy import Column, Dots, Row, decimals, only, printed
-from deepval.report.text_tables import Table, TableCell, number, percent
-from deepval.results import HEADLINE, known
-from deepval.tables.values import quota
 
 
 def _names(signals: Sequence[str]) -> str:

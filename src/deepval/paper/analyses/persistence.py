@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from deepval.cells.spec import CellSpec
-from deepval.cells.unit import input_frames, unit_data, variant_tables
-from deepval.errors import InputError
+from deepval.basics.errors import InputError
+from deepval.basics.progress import Watch
+from deepval.driving.cells.spec import CellSpec
+from deepval.driving.cells.unit import input_frames, unit_data, variant_tables
+from deepval.driving.perception.reported.detections import FRAMES, persistent
+from deepval.judge.report.text_tables import Table
+from deepval.judge.tables.split import units_of
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CELL, HARM, INPUTS, harm
 from deepval.paper.study import Cell, DrawCount, Units
 from deepval.paper.tidy import Column, Row, only, printed, share
-from deepval.perception.reported.detections import FRAMES, persistent
-from deepval.progress import Watch
-from deepval.report.text_tables import Table
-from deepval.tables.split import units_of
 
 FILTER = (
     *CELL,

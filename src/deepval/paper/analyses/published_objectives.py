@@ -11,11 +11,11 @@ random, discordant rows, and rows significantly ahead and behind.
 
 from collections.abc import Sequence
 
+from deepval.judge.report.text_tables import Table
 from deepval.paper.analyses import contrasts
 from deepval.paper.analysis import Analysis
 from deepval.paper.study import Cell, of_each
 from deepval.paper.tidy import Column, Row, printed
-from deepval.report.text_tables import Table
 
 LABELS = (contrasts.VALUE, *contrasts.PUBLISHED)
 """What recipes are fitted on."""

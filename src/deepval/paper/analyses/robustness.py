@@ -18,29 +18,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.cells.spec import CellSpec
-from deepval.cells.unit import unit_data, variant_tables
-from deepval.diagnostics import DIAGNOSTICS
-from deepval.errors import InputError, is_of_machine
-from deepval.evidence import Evidence
-from deepval.judging.allocators import all_policies, policy_of
-from deepval.judging.allowances import Selection, allowance
-from deepval.judging.bootstrap import Bootstrap
-from deepval.judging.draws import make_draws
-from deepval.judging.judgement import judge
-from deepval.judging.row_columns import Additions, rows_of
+from deepval.basics.errors import InputError, is_of_machine
+from deepval.deploy.diagnostics import DIAGNOSTICS
+from deepval.driving.cells.spec import CellSpec
+from deepval.driving.cells.unit import unit_data, variant_tables
+from deepval.driving.evidence import Evidence
+from deepval.driving.systems import SYSTEMS
+from deepval.driving.systems.system import constants
+from deepval.judge.allocators import all_policies, policy_of
+from deepval.judge.allowances import Selection, allowance
+from deepval.judge.bootstrap import Bootstrap
+from deepval.judge.draws import make_draws
+from deepval.judge.judgement import judge
+from deepval.judge.report.text_tables import Table, number
+from deepval.judge.results import Row as ResultRow
+from deepval.judge.row_columns import Additions, rows_of
+from deepval.judge.tables.keys import positions
+from deepval.judge.tables.scores import Scores
+from deepval.judge.tables.split import units_of
+from deepval.judge.tables.values import ValueTable
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import HARM, INPUTS, harm
 from deepval.paper.study import Cell, DrawCount, Units
 from deepval.paper.tidy import Column, Estimate, Row, only, printed, without_intervals
-from deepval.report.text_tables import Table, number
-from deepval.results import Row as ResultRow
-from deepval.systems import SYSTEMS
-from deepval.systems.system import constants
-from deepval.tables.keys import positions
-from deepval.tables.scores import Scores
-from deepval.tables.split import units_of
-from deepval.tables.values import ValueTable
 
 TASKS = {"braking": "longitudinal", "lateral": "lateral"}
 """What the paper calls the downstream systems of its sweep."""

@@ -9,15 +9,15 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
-from deepval.cells.fitting import fit_on, score_on
-from deepval.errors import InputWarning, NothingToLearnError
-from deepval.judging.allowances import Selection
-from deepval.judging.cases import judge
+from deepval.basics.errors import InputWarning, NothingToLearnError
+from deepval.deploy.fitting import fit_on, score_on
+from deepval.judge.allowances import Selection
+from deepval.judge.cases import judge
+from deepval.judge.report.text_tables import MISSING, Table, number
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.columns import ALLOCATOR, NAME
 from deepval.paper.study import Cell
 from deepval.paper.tidy import Column, Dots, Row, printed, yes_no
-from deepval.report.text_tables import MISSING, Table, number
 
 RANDOMIZED = (
     "router-mlp-value",

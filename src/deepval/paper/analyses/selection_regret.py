@@ -16,26 +16,21 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from deepval.allocators.allocator import SIGNALS
-from deepval.arrays import Float, Int
-from deepval.cells.fitting import Scored
-from deepval.cells.folder import BuiltCell
-from deepval.errors import InputError
-from deepval.judging.allowances import LEVELS, Budget, Selection
-from deepval.judging.bootstrap import Gains
-from deepval.judging.cases import judge, shared_seeds
-from deepval.judging.differences import as_shares
-from deepval.judging.pairs import Basis, Contender, basis, contenders
-from deepval.judging.pooled import Pair, mean_if_all, over_pairs, shared_draws
-from deepval.judging.tie_expectations import inclusion
-from deepval.paper.analysis import Analysis, Option
-from deepval.paper.columns import loss_title
-from deepval.paper.study import FREE, Cell, DrawCount, loss_table, of_each, watched
-from deepval.paper.tidy import NOT_PRINTED, Column, Dots, Estimate, Row
-from deepval.perception.reported.losses import LOSSES, perception_gains
-from deepval.report.charts import Dot, shares
-from deepval.report.figures.gain_figures import estimates
-from deepval.report.text_tables import (
+from deepval.basics.arrays import Float, Int
+from deepval.basics.errors import InputError
+from deepval.deploy.allocators.allocator import SIGNALS
+from deepval.deploy.fitting import Scored
+from deepval.driving.cells.folder import BuiltCell
+from deepval.driving.perception.reported.losses import LOSSES, perception_gains
+from deepval.judge.allowances import LEVELS, Budget, Selection
+from deepval.judge.bootstrap import Gains
+from deepval.judge.cases import judge, shared_seeds
+from deepval.judge.differences import as_shares
+from deepval.judge.pairs import Basis, Contender, basis, contenders
+from deepval.judge.pooled import Pair, mean_if_all, over_pairs, shared_draws
+from deepval.judge.report.charts import Dot, shares
+from deepval.judge.report.figures.gain_figures import estimates
+from deepval.judge.report.text_tables import (
     Table,
     TableCell,
     interval,
@@ -44,9 +39,14 @@ from deepval.report.text_tables import (
     percent,
     quantity,
 )
-from deepval.results import HEADLINE, BudgetKey, known
-from deepval.tables.keys import positions
-from deepval.tables.values import ValueTable, quota
+from deepval.judge.results import HEADLINE, BudgetKey, known
+from deepval.judge.tables.keys import positions
+from deepval.judge.tables.values import ValueTable, quota
+from deepval.judge.tie_expectations import inclusion
+from deepval.paper.analysis import Analysis, Option
+from deepval.paper.columns import loss_title
+from deepval.paper.study import FREE, Cell, DrawCount, loss_table, of_each, watched
+from deepval.paper.tidy import NOT_PRINTED, Column, Dots, Estimate, Row
 
 RANDOM = "random"
 POOLS = ("target-free", "learned", "diagnostics")

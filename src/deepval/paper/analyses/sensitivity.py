@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Annotated
 
-from deepval import checks
-from deepval.cells.spec import CellSpec
-from deepval.cells.unit import constant_of, variant_tables, with_changes
-from deepval.errors import InputError
+from deepval.basics import checks
+from deepval.basics.errors import InputError
+from deepval.driving.cells.spec import CellSpec
+from deepval.driving.cells.unit import constant_of, variant_tables, with_changes
+from deepval.driving.systems import SYSTEMS
+from deepval.judge.report.text_tables import Table, lines_of, number
+from deepval.judge.tables.terms import align, with_losses
+from deepval.judge.tables.values import ValueTable
 from deepval.paper.analysis import Analysis, Option
 from deepval.paper.columns import CELL, HARM, INPUTS, harm, no_harm
 from deepval.paper.study import Cell, DrawCount, Units
 from deepval.paper.tidy import Column, Row, only, printed, share
-from deepval.report.text_tables import Table, lines_of, number
-from deepval.systems import SYSTEMS
-from deepval.tables.terms import align, with_losses
-from deepval.tables.values import ValueTable
 
 Values = tuple[float, ...]
 VARIED: dict[str, dict[str, dict[str, Values]]] = {

@@ -8,12 +8,12 @@ V is the decision value of an input: loss of the cheap mode less loss of the ful
 
 from collections.abc import Iterator, Sequence
 
+from deepval.judge.report.text_tables import almost_zero, percent
+from deepval.judge.results import known
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CELL, HARM, INPUTS, harm
 from deepval.paper.study import Cell, DrawCount, Units
 from deepval.paper.tidy import Column, Dots, Row
-from deepval.report.text_tables import almost_zero, percent
-from deepval.results import known
 
 BINDS = "†"
 """Mark of a budget that binds."""

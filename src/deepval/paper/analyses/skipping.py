@@ -13,7 +13,10 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Annotated
 
-from deepval.errors import InputError
+from deepval.basics.errors import InputError
+from deepval.judge.report.text_tables import Table, TableCell, mark_of, number, percent
+from deepval.judge.results import BudgetKey, lists_by_key
+from deepval.judge.results import Row as ResultRow
 from deepval.paper.analysis import Analysis, Option, Summary
 from deepval.paper.columns import ALLOCATOR, BUDGET, NAME, budget_text
 from deepval.paper.study import Cell, of_each, skippers
@@ -27,9 +30,6 @@ from deepval.paper.tidy import (
     printed,
     shortest,
 )
-from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
-from deepval.results import BudgetKey, lists_by_key
-from deepval.results import Row as ResultRow
 
 COLUMNS = (
     NAME,

@@ -16,23 +16,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float
-from deepval.errors import InputError
-from deepval.judging.bootstrap import Gains
-from deepval.judging.differences import is_equal, ndg, paired_shares
-from deepval.judging.draws import Draws
-from deepval.judging.intervals import interval_over
-from deepval.judging.pairs import Basis, Contender, basis
-from deepval.judging.pooled import can_resample, mean_over_cells, shared_draws
-from deepval.judging.stream_rows import RATE_TOLERANCE
+from deepval.basics.arrays import Float
+from deepval.basics.errors import InputError
+from deepval.judge.bootstrap import Gains
+from deepval.judge.differences import is_equal, ndg, paired_shares
+from deepval.judge.draws import Draws
+from deepval.judge.intervals import interval_over
+from deepval.judge.pairs import Basis, Contender, basis
+from deepval.judge.pooled import can_resample, mean_over_cells, shared_draws
+from deepval.judge.report.charts import at_headline
+from deepval.judge.report.text_tables import Table, number, percent
+from deepval.judge.results import BudgetKey, Stream, known
+from deepval.judge.stream_rows import RATE_TOLERANCE
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import ALLOCATOR, BUDGET, budget_text
 from deepval.paper.study import CONTROL, VALUES, Cell, of_each
 from deepval.paper.tidy import Column, Dots, Estimate, Row, only, printed
 from deepval.paper.tidy import share as in_percent
-from deepval.report.charts import at_headline
-from deepval.report.text_tables import Table, number, percent
-from deepval.results import BudgetKey, Stream, known
 
 ALL = "all"
 """Name of the row over all allocators together, without controls."""

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+from deepval.judge.report.charts import at_headline
+from deepval.judge.report.figures.gain_figures import heat_map
+from deepval.judge.report.text_tables import Table, percent
 from deepval.paper.analyses import contrasts
 from deepval.paper.analysis import Analysis
 from deepval.paper.study import Cell, of_each
 from deepval.paper.tidy import Row
-from deepval.report.charts import at_headline
-from deepval.report.figures.gain_figures import heat_map
-from deepval.report.text_tables import Table, percent
 
 LABELS = (contrasts.VALUE, contrasts.RANK, contrasts.SIGNED_CDF, *contrasts.PUBLISHED)
 """The labels that recipes are fitted on."""

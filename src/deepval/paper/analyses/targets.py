@@ -17,28 +17,33 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from deepval.allocators import recipe_by_name
-from deepval.cells.fitting import Scored, out_of_fold, recipes_for, score_on
-from deepval.cells.folder import BuiltCell
-from deepval.diagnostics import PLANNING_DIAGNOSTICS
-from deepval.errors import InputError, InputWarning, NothingToLearnError, is_of_machine
-from deepval.judging.allowances import LEVELS, Budget, Selection
-from deepval.judging.concordance import sign_disagreement, spearman
-from deepval.judging.differences import has_large_prize, ndg
-from deepval.judging.evaluation import evaluate
-from deepval.judging.intervals import interval_over
-from deepval.judging.pairs import basis
+from deepval.basics.errors import (
+    InputError,
+    InputWarning,
+    NothingToLearnError,
+    is_of_machine,
+)
+from deepval.basics.progress import Watch, unwatched
+from deepval.deploy.allocators import recipe_by_name
+from deepval.deploy.diagnostics import PLANNING_DIAGNOSTICS
+from deepval.deploy.fitting import Scored, out_of_fold, recipes_for, score_on
+from deepval.driving.cells.folder import BuiltCell
+from deepval.driving.systems.learned import LEARNED, MARKS
+from deepval.judge.allowances import LEVELS, Budget, Selection
+from deepval.judge.concordance import sign_disagreement, spearman
+from deepval.judge.differences import has_large_prize, ndg
+from deepval.judge.evaluation import evaluate
+from deepval.judge.intervals import interval_over
+from deepval.judge.pairs import basis
+from deepval.judge.report.figures.gain_figures import across
+from deepval.judge.report.text_tables import MISSING, Table, number, percent
+from deepval.judge.results import Result, known
+from deepval.judge.tables.keys import positions
+from deepval.judge.tables.values import ValueTable
 from deepval.paper.analysis import Analysis, Option
 from deepval.paper.study import Cell
 from deepval.paper.tidy import Column, Row, count, only, printed
 from deepval.paper.tidy import share as in_percent
-from deepval.progress import Watch, unwatched
-from deepval.report.figures.gain_figures import across
-from deepval.report.text_tables import MISSING, Table, number, percent
-from deepval.results import Result, known
-from deepval.systems.learned import LEARNED, MARKS
-from deepval.tables.keys import positions
-from deepval.tables.values import ValueTable
 
 SCORES = (
     "uncertainty",

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deepval.arrays import Float
-from deepval.checks import share_of_inputs
-from deepval.errors import InputError
-from deepval.judging.tie_expectations import nth_highest, tie_audit
+from deepval.basics.arrays import Float
+from deepval.basics.checks import share_of_inputs
+from deepval.basics.errors import InputError
+from deepval.judge.results import known
+from deepval.judge.tables.values import quota
+from deepval.judge.tie_expectations import nth_highest, tie_audit
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import NAME
 from deepval.paper.study import Cell, Inputs, Units
 from deepval.paper.tidy import Column, Dots, Row, count, level
 from deepval.paper.tidy import share as in_percent
-from deepval.results import known
-from deepval.tables.values import quota
 
 VALUE = "decision value"
 """The ranking by V itself, which every cell has."""

@@ -12,26 +12,18 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from deepval.allocators import Recipe, recipe_by_name
-from deepval.cells.fitting import fit_on, score_on
-from deepval.errors import InputWarning, NothingToLearnError
-from deepval.judging.allowances import LEVELS, Selection
-from deepval.judging.cases import judge
+from deepval.basics.errors import InputWarning, NothingToLearnError
+from deepval.deploy.allocators import Recipe, recipe_by_name
+from deepval.deploy.fitting import fit_on, score_on
+from deepval.judge.allowances import LEVELS, Selection
+from deepval.judge.cases import judge
+from deepval.judge.report.text_tables import number
+from deepval.judge.results import HEADLINE
+from deepval.judge.tables.keys import positions
 from deepval.paper.analysis import Analysis, Summary
 from deepval.paper.columns import ALLOCATOR
 from deepval.paper.study import Cell, watched
-from deepval.paper.tidy import (
-    Column,
-    Dots,
-    Row,
-    count,
-    level,
-    or_nothing,
-    share,
-)
-from deepval.report.text_tables import number
-from deepval.results import HEADLINE
-from deepval.tables.keys import positions
+from deepval.paper.tidy import Column, Dots, Row, count, level, or_nothing, share
 
 WITHOUT_EXTRAS = (
     *(

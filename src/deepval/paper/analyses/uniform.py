@@ -13,18 +13,25 @@ budget.
 from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
-from deepval.errors import InputError
-from deepval.judging.pairs import AT, POLICIES, RANKING, ComparisonRow, compare
+from deepval.basics.errors import InputError
+from deepval.judge.pairs import AT, POLICIES, RANKING, ComparisonRow, compare
+from deepval.judge.report.text_tables import number, percent
+from deepval.judge.results import (
+    BudgetKey,
+    Reason,
+    Result,
+    Stream,
+    joined,
+    lists_by_key,
+)
+from deepval.judge.results import Row as ResultRow
+from deepval.judge.tables.scores import REFERENCES
 from deepval.paper.analysis import Analysis, Option, Summary
 from deepval.paper.columns import BUDGET, NAME, budget_text
 from deepval.paper.costs import mode_costs
 from deepval.paper.study import Cell, of_each
 from deepval.paper.tidy import Column, Dots, Estimate, Row, or_dash
 from deepval.paper.tidy import share as in_percent
-from deepval.report.text_tables import number, percent
-from deepval.results import BudgetKey, Reason, Result, Stream, joined, lists_by_key
-from deepval.results import Row as ResultRow
-from deepval.tables.scores import REFERENCES
 
 ALL_FULL = "all-full"
 ROUNDING = 1e-12

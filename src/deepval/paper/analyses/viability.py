@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deepval.arrays import Float
-from deepval.cells.unit import unit_data
-from deepval.errors import InputError
-from deepval.judging.intervals import interval_over
+from deepval.basics.arrays import Float
+from deepval.basics.errors import InputError
+from deepval.driving.cells.unit import unit_data
+from deepval.driving.systems.outcomes import trivial_losses
+from deepval.judge.intervals import interval_over
+from deepval.judge.report.text_tables import Table, number
+from deepval.judge.tables.keys import positions
+from deepval.judge.tables.values import ValueTable
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import NAME, estimate_within
 from deepval.paper.study import Cell, DrawCount, Units
 from deepval.paper.tidy import Column, Dots, Row, only, printed, yes_no
-from deepval.report.text_tables import Table, number
-from deepval.systems.outcomes import trivial_losses
-from deepval.tables.keys import positions
-from deepval.tables.values import ValueTable
 
 COLUMNS = (
     NAME,

@@ -3,10 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from deepval.judge.tables.scores import REFERENCES
 from deepval.paper.analysis import Analysis
 from deepval.paper.study import Cell, of_each
 from deepval.paper.tidy import Column, Dots, Row
-from deepval.tables.scores import REFERENCES
 
 VERDICTS = ("better", "worse", "unresolved", "infeasible")
 

@@ -1,0 +1,3 @@
+"""What every part uses: arrays, errors, files, progress, workers; nothing of
+decisions.
+"""

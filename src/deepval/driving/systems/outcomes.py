@@ -1,0 +1,274 @@
+"""Perceived objects of two or more modes on one unit -> losses per input and mode, with
+their terms.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.basics.arrays import Bool, Float, Int, Shaped
+from deepval.basics.errors import InputError
+from deepval.driving.systems.system import (
+    System,
+    constants,
+    first_only,
+    previous_plans,
+    same_plans,
+)
+from deepval.driving.world.objects import Objects
+from deepval.driving.world.scene import Scene
+from deepval.driving.world.truth import Truth
+from deepval.judge.tables.terms import weighted_loss
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """The losses of each mode on each input: `loss` is the weighted sum of `terms`;
+    cheap comes first.
+
+    `columns` are the columns that the system derives from its plans, by name and mode.
+    """
+
+    system: System
+    modes: tuple[str, ...]
+    unit: Shaped[np.ndarray, "input"]
+    input: Shaped[np.ndarray, "input"]
+    order: Int[np.ndarray, "input"]
+    loss: Float[np.ndarray, "input mode"]
+    terms: Mapping[str, Float[np.ndarray, "input mode"]]
+    columns: Mapping[str, Float[np.ndarray, "input mode"]]
+
+    @property
+    def losses(self) -> dict[str, Float[np.ndarray, "input"]]:
+        """Loss per input of each mode, cheap first."""
+        return {mode: self.loss[:, index] for index, mode in enumerate(self.modes)}
+
+    @property
+    def values(self) -> Float[np.ndarray, "input"]:
+        """Decision value of the last mode: loss(cheap) - loss(full)."""
+        return self.loss[:, 0] - self.loss[:, -1]
+
+
+class Branches(NamedTuple):
+    """The plans of a unit: `before` are the plans of all-cheap operation one frame
+    earlier; then one list per mode.
+    """
+
+    before: Float[np.ndarray, "time *plan"]
+    plans: Mapping[str, Float[np.ndarray, "time *plan"]]
+
+
+def branches(
+    system: System,
+    scene: Scene,
+    perceived: Mapping[str, Objects],
+    run: Mapping[str, Bool[np.ndarray, "time"]] | None = None,
+) -> Branches:
+    """The system's plans on a unit under every mode, cheap first, each escalated alone
+    from all-cheap operation.
+
+    Args:
+        system: The decision rule.
+        scene: The unit.
+        perceived: For each mode, cheap first, the perceived objects.
+        run: For each mode, the frames on which it was run; all where None. A plan has
+            no predecessor after a frame without the cheap mode.
+    """
+    modes = tuple(perceived)
+    if len(modes) < 2:
+        raise InputError(
+            f"decision values need two modes or more, cheap first; found {len(modes)}."
+        )
+    for name, objects in perceived.items():
+        _check_span(name, objects, scene)
+    # All modes start from the plans of all-cheap operation, so only gaps of the cheap
+    # mode break the chain.
+    starts = _starts(len(scene), None if run is None else run[modes[0]])
+    plans = system.plan_branches(perceived, scene, starts=starts)
+    return Branches(previous_plans(plans[modes[0]], starts), plans)
+
+
+def unit_outcomes(
+    system: System,
+    scene: Scene,
+    truth: Truth,
+    *,
+    branches: Branches,
+    run: Mapping[str, Bool[np.ndarray, "time"]] | None = None,
+) -> Outcomes:
+    """Losses of every mode on every input of a unit.
+
+    Frames on which some mode was not run, or which the system cannot judge, are no
+    inputs.
+    """
+    _check_span("reference", truth.objects, scene)
+    inputs = system.judged(scene, truth)
+    for marks in (run or {}).values():
+        inputs = inputs & marks
+    # Terms are computed on all frames and selected afterwards: change costs need the
+    # frames between inputs. Every mode is charged for its change from the same previous
+    # plan, which is the plan of all-cheap operation.
+    terms = [
+        system.terms(plans, scene, truth, previous=branches.before)
+        for plans in branches.plans.values()
+    ]
+    columns = [system.columns(plans) for plans in branches.plans.values()]
+    loss_terms = _side_by_side(terms, inputs)
+    return Outcomes(
+        system=system,
+        modes=tuple(branches.plans),
+        unit=np.full(int(inputs.sum()), scene.unit),
+        input=scene.inputs[inputs],
+        order=np.flatnonzero(inputs),
+        loss=weighted_loss(loss_terms, system.weights),
+        terms=loss_terms,
+        columns=_side_by_side(columns, inputs),
+    )
+
+
+def join_outcomes(parts: Sequence[Outcomes]) -> Outcomes:
+    """The outcomes of several units as one, unit after unit."""
+    first = parts[0]
+
+    def column(name: str) -> np.ndarray:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    def by_key(name: str) -> dict[str, np.ndarray]:
+        return {
+            key: np.concatenate([getattr(part, name)[key] for part in parts])
+            for key in getattr(first, name)
+        }
+
+    flat = {name: column(name) for name in ("unit", "input", "order", "loss")}
+    return Outcomes(
+        first.system,
+        first.modes,
+        **flat,
+        terms=by_key("terms"),
+        columns=by_key("columns"),
+    )
+
+
+def own_losses(
+    system: System,
+    scenes: Sequence[Scene],
+    truths: Sequence[Truth],
+    *,
+    perceived: Sequence[Objects],
+    run: Sequence[Bool[np.ndarray, "_"]] | None = None,
+) -> Float[np.ndarray, "input"]:
+    """Loss per frame of running one mode all the time, with its own chain of plans,
+    which restarts after a gap.
+    """
+    losses = []
+    for index, (scene, truth, objects) in enumerate(
+        zip(scenes, truths, perceived, strict=True)
+    ):
+        starts = _starts(len(scene), None if run is None else run[index])
+        losses.append(
+            _chain_loss(
+                system, scene, truth, system.plan(objects, scene, starts=starts), starts
+            )
+        )
+    return np.concatenate(losses)
+
+
+def _starts(
+    frames: int, run: Bool[np.ndarray, "time"] | None
+) -> Bool[np.ndarray, "time"]:
+    """Where a chain of plans begins: at the first frame, and after every frame without
+    the mode.
+    """
+    # The frame after a gap has no predecessor: the plan of the frame before it was
+    # never made.
+    starts = first_only(frames)
+    if run is not None:
+        starts[1:] |= ~run[:-1]
+    return starts
+
+
+def _chain_loss(
+    system: System,
+    scene: Scene,
+    truth: Truth,
+    plans: Float[np.ndarray, "time *plan"],
+    starts: Bool[np.ndarray, "time"],
+) -> Float[np.ndarray, "time"]:
+    # The chain is the plans themselves: a plan that never changes pays no change cost.
+    previous = previous_plans(plans, starts)
+    return weighted_loss(
+        system.terms(plans, scene, truth, previous=previous), system.weights
+    )
+
+
+def reweight(outcomes: Outcomes, variant: System) -> Outcomes:
+    """The outcomes under other loss weights, exactly; an error where plans would
+    change.
+    """
+    if not same_plans(outcomes.system, variant):
+        changed = [
+            name
+            for name, value in constants(variant).items()
+            if name not in variant.loss_fields
+            and constants(outcomes.system).get(name) != value
+        ]
+        raise InputError(
+            "only loss weights can be recombined; "
+            f"{', '.join(changed) or type(variant).__name__} changes actions: build "
+            "the outcomes again."
+        )
+    # The terms are stored unweighted, so the loss is the same sum in the same order as
+    # in a fresh build.
+    return replace(
+        outcomes, system=variant, loss=weighted_loss(outcomes.terms, variant.weights)
+    )
+
+
+def trivial_losses(
+    system: System, scene: Scene, truth: Truth
+) -> dict[str, Float[np.ndarray, "time"]]:
+    """Loss per frame of every predictor that looks at nothing, each with its own chain
+    of plans, by name.
+    """
+    starts = _starts(len(scene), None)
+    return {
+        name: _chain_loss(system, scene, truth, plans, starts)
+        for name, plans in _trivial(system, scene).items()
+    }
+
+
+def _trivial(
+    system: System, scene: Scene
+) -> dict[str, Float[np.ndarray, "time *plan"]]:
+    """Every trivial predictor's plans on a scene, by name."""
+    choices = [] if system.choices is None else system.choices
+    fixed = {
+        _name(choice): np.broadcast_to(choice, (len(scene), *choice.shape)).copy()
+        for choice in choices
+    }
+    return fixed | system.trivial(scene)
+
+
+def _name(choice: Float[np.ndarray, "*plan"]) -> str:
+    return f"always {', '.join(f'{part:g}' for part in choice.ravel())}"
+
+
+def _check_span(name: str, objects: Objects, scene: Scene) -> None:
+    if objects.frames != len(scene):
+        raise InputError(
+            f"{name} objects of unit {scene.unit} must "
+            f"span its {len(scene)} frames; found {objects.frames}."
+        )
+
+
+def _side_by_side(
+    columns: Sequence[Mapping[str, Float[np.ndarray, "time"]]],
+    inputs: Bool[np.ndarray, "time"],
+) -> dict[str, Float[np.ndarray, "input mode"]]:
+    """Columns by name with one value per mode, of the frames that are inputs."""
+    return {
+        name: np.stack([column[name] for column in columns], axis=1)[inputs]
+        for name in columns[0]
+    }

@@ -1,0 +1,353 @@
+"""Interface of a downstream system: a decision rule with a loss, over the frames of one
+unit.
+
+(perceived objects, scene) -> plans; (plans, scene, truth) -> named loss terms; loss =
+their weighted sum. A plan is a row of numbers per frame: an action, a path, a heat map.
+Both branches of an input use the previous plan of all-cheap operation; where there is
+none, change costs nothing.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from deepval.basics.arrays import Bool, Float, Int
+from deepval.basics.errors import InputError, quote
+from deepval.basics.plugins import Code
+from deepval.driving.planners.controllers import Rule, loss_weights, travelled_m
+from deepval.driving.world.objects import Objects
+from deepval.driving.world.scene import Scene
+from deepval.driving.world.truth import Truth
+
+Plans = Float[np.ndarray, "time *plan"]
+FrameValues = dict[str, Float[np.ndarray, "time"]]
+"""By name, a number for each frame."""
+FrameFlags = Bool[np.ndarray, "time"]
+
+
+class System(ABC):
+    """A decision rule with a loss: a frozen dataclass whose fields are its constants.
+
+    `loss_fields` names the fields that only weigh the loss: changing them changes no
+    plan, so that losses can be recombined from the terms instead of planning again. The
+    methods that are not abstract fit most systems.
+    """
+
+    loss_fields: ClassVar[frozenset[str]] = frozenset()
+    tolerance: ClassVar[float] = 0.0
+    """Decision values up to this size count as no change: 0 if actions are few, 1e-9 if
+    losses are geometric.
+    """
+    also_called: ClassVar[Mapping[str, str]] = {}
+    """Plain names of constants, for a command line."""
+
+    @abstractmethod
+    def plan(
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: FrameFlags | None = None,
+        previous: Plans | None = None,
+    ) -> Plans:
+        """The plan in each frame, given the previous plans (NaN: none).
+
+        `previous=None` means the system's own plan of the frame before: the chain of
+        all-cheap operation, which begins anew where `starts` is True (if None, at the
+        first frame only).
+        """
+
+    def plan_branches(
+        self,
+        perceived: Mapping[str, Objects],
+        scene: Scene,
+        *,
+        starts: FrameFlags | None,
+    ) -> dict[str, Plans]:
+        """The plans of all modes, cheap first, each escalated alone from all-cheap
+        operation.
+
+        A system whose plans are expensive may compute all plans of a frame together.
+        """
+        (cheap, seen), *others = perceived.items()
+        plans = {cheap: self.plan(seen, scene, starts=starts)}
+        before = previous_plans(
+            plans[cheap], first_only(len(scene)) if starts is None else starts
+        )
+        escalated = {
+            mode: self.plan(objects, scene, starts=starts, previous=before)
+            for mode, objects in others
+        }
+        return plans | escalated
+
+    @abstractmethod
+    def terms(
+        self, plans: Plans, scene: Scene, truth: Truth, *, previous: Plans
+    ) -> FrameValues:
+        """Loss terms of the plans against the truth, before weighting."""
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """The weight of each loss term: the constants called TERM_weight, in the order
+        of their fields.
+        """
+        return loss_weights(constants(self))
+
+    @property
+    def rule(self) -> Rule | None:
+        """What it does about objects, and what that costs if other objects are there;
+        None if it is not so simple.
+        """
+        return None
+
+    @property
+    def called(self) -> str:
+        """Its default name in a cell: its field `name`, else the name of its class."""
+        return getattr(self, "name", type(self).__name__)
+
+    def asked(self, name: str) -> tuple[str, ...]:
+        """The options that select it on a command line, by its name in a cell."""
+        return (f"--system {name}",)
+
+    @property
+    def choices(self) -> Float[np.ndarray, "choice *plan"] | None:
+        """All possible plans, if they are few; to make the same one always is a trivial
+        predictor to beat.
+        """
+        return None
+
+    def trivial(self, scene: Scene) -> dict[str, Plans]:
+        """Plans of other trivial predictors to beat, by name, where they depend on the
+        scene.
+        """
+        return {}
+
+    def judged(self, scene: Scene, truth: Truth) -> Bool[np.ndarray, "time"]:
+        """Frames that the system can judge; the others are no inputs of its cells."""
+        return np.ones(len(scene), dtype=bool)
+
+    def evidence(
+        self, ends: Mapping[str, Objects], scene: Scene, truth: Truth
+    ) -> FrameValues:
+        """Evidence that the system adds for diagnostics of perception, by name and
+        frame: none.
+
+        `ends` holds the objects of the cheap and the full mode, under "cheap" and
+        "full".
+        """
+        return {}
+
+    def columns(self, plans: Plans) -> FrameValues:
+        """The columns of plans in a cell, by name: every number of a short plan, none
+        of a long one.
+        """
+        flat = plans.reshape(len(plans), -1)
+        flat = flat if flat.shape[1] <= MOST_COLUMNS else flat[:, :0]
+        return {f"action{part}": flat[:, part] for part in range(flat.shape[1])}
+
+    def words(self, plan: Float[np.ndarray, "*plan"]) -> str:
+        """A plan in words."""
+        return ", ".join(f"{part:g}" for part in plan.ravel()[:MOST_COLUMNS])
+
+    def path_m(
+        self, plan: Float[np.ndarray, "*plan"], speed_mps: float
+    ) -> Float[np.ndarray, "point 2"] | None:
+        """Positions (x, y) in the ego frame in the next seconds; None where the plan
+        does not define them.
+        """
+        return None
+
+    def poses(
+        self, plan: Float[np.ndarray, "*plan"]
+    ) -> Float[np.ndarray, "point 4"] | None:
+        """Times and poses (s, x, y, heading) of the rear axle in the ego frame; None
+        where the plan has none.
+        """
+        return None
+
+    @property
+    def corridor_m(self) -> Mapping[str, float] | None:
+        """Half the width and the length of the corridor in which objects count; None
+        where there is none.
+        """
+        return None
+
+    def decisive(
+        self, objects: Objects, scene: Scene, *, previous: Float[np.ndarray, "1 *plan"]
+    ) -> int | None:
+        """The object of a single frame that determines the plan; None if the plan is
+        the same on an empty road.
+
+        It is the nearest object without which the plan would be different. If there is
+        none, because several objects lead to the same plan, it is the nearest object
+        that alone leads to the plan.
+        """
+        every = np.ones(len(objects), dtype=bool)
+        made = self.plan(objects, scene, previous=previous)
+
+        def same(keep: np.ndarray) -> bool:
+            return np.array_equal(
+                self.plan(objects.where(keep), scene, previous=previous), made
+            )
+
+        if same(~every):
+            return None
+        near = self.tried(objects, made[0])
+        needed = (i for i in near if not same(np.arange(len(objects)) != i))
+        enough = (i for i in near if same(np.arange(len(objects)) == i))
+        return next((int(i) for group in (needed, enough) for i in group), None)
+
+    def tried(
+        self, objects: Objects, plan: Float[np.ndarray, "*plan"]
+    ) -> Int[np.ndarray, "obj"]:
+        """Candidates for the decisive object of a single frame, in the order of trial:
+        all objects, nearest first.
+        """
+        return np.argsort(objects.near_m, kind="stable")
+
+
+@dataclass(frozen=True)
+class NamedSystem:
+    """A downstream system under its name in a cell, with the code of the user's own."""
+
+    name: str
+    system: System
+    code: Code | None = None
+
+    def __post_init__(self) -> None:
+        # it becomes part of the names of folders
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise InputError(
+                "the name of a downstream system must consist of letters, digits, "
+                f"'.', '-' and '_', and begin with a letter; found {quote(self.name)}."
+            )
+
+
+NAME = re.compile(r"[^\W\d_][\w.-]*")
+MOST_COLUMNS = 8
+"""Largest number of numbers of a plan that is stored and described in full."""
+
+
+def first_only(frames: int) -> Bool[np.ndarray, "time"]:
+    """Where a chain of plans begins if nothing interrupts it: at the first frame."""
+    return np.arange(frames) == 0
+
+
+def previous_plans(plans: Plans, starts: FrameFlags) -> Plans:
+    """The plan of the frame before, NaN where there is none."""
+    shifted = np.full_like(plans, np.nan)
+    shifted[1:] = plans[:-1]
+    shifted[starts] = np.nan
+    return shifted
+
+
+def constants(system: System) -> dict[str, Any]:
+    """The constants of a system by name, from which a cell's id is computed.
+
+    Fields that are not compared are no constants: they are paths of files on this
+    machine, whose hashes are in other fields.
+    """
+    if not is_dataclass(system):
+        raise InputError(
+            "a system must be a frozen "
+            f"dataclass; {type(system).__name__} is not: decorate it."
+        )
+    return {
+        field.name: getattr(system, field.name)
+        for field in fields(system)
+        if field.compare
+    }
+
+
+def with_constants(system: System, changes: Mapping[str, float]) -> System:
+    """The system with some constants changed by name, including constants of the
+    settings it holds.
+    """
+    numbers = settable(system)
+    for given, value in changes.items():
+        name = system.also_called.get(given, given)
+        if name not in numbers:
+            raise InputError(
+                "A constant must "
+                f"be one of {', '.join(sorted(numbers))}; found {given!r}."
+            )
+        if name != given and name in changes:
+            raise InputError(
+                f"The constant {given} is {name}, which is also "
+                "given: leave one of them out."
+            )
+        holder, before = numbers[name]
+        if value * (1 if before >= 0 else -1) < 0:
+            raise InputError(
+                f"The constant {given} "
+                f"must be 0 or {'more' if before >= 0 else 'less'}; found {value:g}."
+            )
+        if isinstance(before, int) and value != int(value):
+            raise InputError(
+                f"The constant {given} must be a whole number; found {value:g}."
+            )
+        inner: Any = system if holder is None else getattr(system, holder)
+        inner = replace(inner, **{name: type(before)(value)})
+        system = inner if holder is None else replace(system, **{holder: inner})  # pyright: ignore[reportArgumentType]
+    return system
+
+
+def settable(system: System) -> dict[str, tuple[str | None, float]]:
+    """The constants that are single numbers, with the settings that hold them (None:
+    the system itself).
+    """
+    found: dict[str, tuple[str | None, float]] = {}
+    for name, value in constants(system).items():
+        if is_dataclass(value):
+            inner = {field.name: getattr(value, field.name) for field in fields(value)}
+            found |= {
+                key: (name, number)
+                for key, number in inner.items()
+                if isinstance(number, int | float)
+            }
+        elif isinstance(value, int | float):
+            found[name] = (None, value)
+    return found
+
+
+def same_plans(system: System, variant: System) -> bool:
+    """Whether the variant differs from the system in nothing but the weights of its
+    loss.
+    """
+    if type(system) is not type(variant):
+        return False
+    one, other = constants(system), constants(variant)
+    return all(
+        one[name] == other[name] for name in one if name not in system.loss_fields
+    )
+
+
+AHEAD_S = np.linspace(0.0, 3.0, 13)
+"""Times at which a path is drawn."""
+FAR_M = 80.0
+"""Length to which a corridor is drawn if the system has no limit of its own."""
+
+
+def smooth_path_m(
+    speed_mps: float, *, acceleration_mps2: float, shift_m: float
+) -> Float[np.ndarray, "point 2"]:
+    """Positions (x, y) of the vehicle at the next times if it keeps the acceleration
+    and moves over by the shift.
+    """
+    u = AHEAD_S / AHEAD_S[-1]
+    x_m = travelled_m(np.full(len(u), speed_mps), acceleration_mps2, AHEAD_S)
+    return np.column_stack([x_m, shift_m * (3 * u**2 - 2 * u**3)])
+
+
+def sideways(shift_m: float) -> str:
+    """A shift in words."""
+    return (
+        f"{abs(shift_m):g} m to the {'left' if shift_m > 0 else 'right'}"
+        if shift_m
+        else "straight on"
+    )
