@@ -188,7 +188,7 @@ def install_command(extra: str) -> str:
     except PackageNotFoundError:
         # the source tree is on the path without being installed
         origin, program = (
-            {"url": Path(__file__).parents[2].as_uri(), "dir_info": {}},
+            {"url": Path(__file__).parents[3].as_uri(), "dir_info": {}},
             "pip",
         )
     target, url, editable = f"deepval[{extra}]", origin.get("url", ""), ""

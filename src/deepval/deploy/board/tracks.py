@@ -14,7 +14,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import deepval
 from deepval.basics.errors import InputError, suggestion
 from deepval.basics.files import reading
 from deepval.basics.files.canonical import (
@@ -36,7 +35,7 @@ from deepval.judge.tables.costs import PROFILES
 from deepval.judge.tables.split import Split, split
 from deepval.judge.tables.values import ValueTable
 
-PACKAGE = Path(deepval.__file__).parent
+TRACK_FILES = Path(__file__).parent / "track_files"
 NAMES = ("core", "external", "kitti-public", "synthetic")
 KITTI = "kitti_tracking"
 LOCAL_NOTE = (
@@ -231,7 +230,7 @@ def read_track(name: str) -> Track:
             "A track must "
             f"be one of {', '.join(NAMES)}; found {name!r}{suggestion(name, NAMES)}"
         )
-    content = read_toml(PACKAGE / "protocol" / "track_files" / f"{name}.toml")
+    content = read_toml(TRACK_FILES / f"{name}.toml")
     return Track(
         name=name,
         title=content["title"],
