@@ -151,7 +151,10 @@ def _lines_of_answer(
     result: Result, answer: Answer, width: int, highlight: str | None
 ) -> list[str]:
     lines = _wrapped(answer.sentence, width)
-    lines += _wrapped(answer.hint or answer.instead, width)
+    advice = answer.hint or answer.instead
+    # The reason not to run a router may name the fixed mode already.
+    if answer.hint or f": always {answer.best_fixed} " not in answer.sentence:
+        lines += _wrapped(advice, width)
     lines += ["", *_wrapped(_judged_on(result), width), *_basis(result, width)]
     lines += _table_lines(_rows_table(result, answer, highlight), width)
     if len(result.answers) > 1:
