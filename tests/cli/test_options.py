@@ -59,34 +59,9 @@ JUDGED = [
         'Invalid value "nope" for --format. Choose from: "text", "csv"',
     ),
     (("--format", "mrkdown"), '"mrkdown" for --format'),
-    (
-        ("--format", "latex", "--json"),
-        "--json and --format latex are two formats: give one of them",
-    ),
-    (
-        ("--simultaneous", "--draws", "0"),
-        "--simultaneous adds intervals, which need draws",
-    ),
-    (("--curve", "-1"), "--curve must be 0 or more; found -1"),
-    (("--weight", "a=2"), "Other weights need the loss terms"),
 ]
 SHARED = [
     (("--seed", "-1"), "--seed must be 0 or more; found -1"),
-    (
-        ("--rails", "mj_gpu"),
-        (
-            "--rails applies only to energy budgets; none was requested: "
-            "give --costs with 'mj_gpu'"
-        ),
-    ),
-    (
-        ("--rails", "mj", "--costs", "costs.toml"),
-        "--rails applies only to energy budgets; none was requested",
-    ),
-    (
-        ("--rails", "mj_gup", "--costs", "costs.toml"),
-        'Did you mean "mj_gpu"?',
-    ),
     (
         ("--skipping",),
         (
@@ -370,12 +345,6 @@ WRONG = [
     ({"own": "z"}, ("--own", "z"), "own must", "--own must"),
     ({"by": "no"}, ("--by", "no"), "by needs", "--by needs"),
     ({"table_by": "no"}, ("--table-by", "no"), "table_by needs", "--table-by needs"),
-    (
-        {"weights": {"t": 2}},
-        ("--weight", "t=2"),
-        "terms='terms.parquet'",
-        "--terms terms.parquet",
-    ),
     (
         {"budgets": deepval.Latency(0.2)},
         ("--budget", "latency"),

@@ -59,7 +59,7 @@ def test_evaluate_keeps_names_difference_and_verdict_at_every_width(
         terminal, "look", lambda **_: {"width": columns, "color": False}
     )
     files = [folder / f"{name}.csv" for name in NAMES]
-    words = ("-s", *files, "--by", "weather", "--simultaneous")
+    words = ("-s", *files, "--by", "weather")
     answer = judged(folder, *words)
     assert max(map(len, answer.splitlines())) <= columns
     assert re.match(r"Run mine at 20 %: [\d.]+ % of the loss \[", answer)
@@ -99,9 +99,7 @@ def test_the_next_command_is_folded_so_that_a_shell_joins_it(folder, monkeypatch
 
 
 def test_a_pipe_is_as_wide_as_columns_says_and_otherwise_endless(folder, monkeypatch):
-    words = judging(
-        folder, "-s", folder / "mine.csv", "--by", "weather", "--simultaneous"
-    )
+    words = judging(folder, "-s", folder / "mine.csv", "--by", "weather")
     monkeypatch.delenv("COLUMNS", raising=False)
     assert max(map(len, run_process(*words).out.splitlines())) > 140
     for columns in (80, 100):

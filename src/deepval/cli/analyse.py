@@ -30,7 +30,7 @@ from deepval.driving.cells.sources import (
     needs_files,
 )
 from deepval.driving.cells.spec import CellSpec
-from deepval.judge.allowances import LEVELS, RAILS, Selection
+from deepval.judge.allowances import LEVELS, Selection, energy_convention
 from deepval.judge.cases import read_evaluation_data, shared_seeds
 from deepval.judge.report import forms
 from deepval.judge.report.console import render_tables
@@ -240,7 +240,6 @@ class Charges(options.Budgets):
     """
 
     costs: Annotated[Path | None, Parameter(group=options.SUBJECT)] = None
-    rails: options.Rails = None
 
     @property
     def own_costs(self) -> Costs | None:
@@ -256,15 +255,10 @@ class Charges(options.Budgets):
                 for kind in self.budget or declared.budgets
             )
         )
-        if self.rails is not None and "energy" not in kinds:
-            raise InputError(
-                "--rails applies only to energy budgets; none was requested: give "
-                "--budget energy too."
-            )
         return {
             "kinds": kinds,
             "alphas": tuple(Selection(alpha).alpha for alpha in self.alpha or LEVELS),
-            "rails": options.one_of(self.rails or RAILS[0], RAILS, "--rails"),
+            "rails": energy_convention(self.own_costs),
         }
 
 
@@ -283,22 +277,17 @@ class Shown:
         options.Format | None, Parameter(name="--format", group=options.OUTPUT)
     ] = None
     out: options.Out = None
-    json: options.Json = False
 
     def __post_init__(self) -> None:
-        options.format_name(self.form, json=self.json, usual="text")
         if self.out is not None:
             check_writable(self.out)
 
     @property
     def chosen(self) -> str:
         """The format, by name or by the suffix of the file."""
-        usual = (
-            "json"
-            if self.json
-            else SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
-        )
-        return self.form or usual
+        if self.form is not None:
+            return self.form
+        return SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
 
     def write(
         self,

@@ -74,7 +74,6 @@ def threshold(
     budget: Annotated[
         options.BudgetKind | None, Parameter(group=options.BUDGETS)
     ] = None,
-    rails: options.Rails = None,
     skipping: options.Skipping = False,
     base: Annotated[str | None, Parameter(group=options.BUDGETS)] = None,
     draws: options.DrawOptions = options.DRAWS_DEFAULTS,
@@ -119,7 +118,7 @@ def threshold(
     from deepval.judge.report.tables.certificate import certificate_table
     from deepval.judge.routing import file_text
 
-    charged = _charged(alpha, budget, rails, skipping=skipping)
+    charged = _charged(alpha, budget, skipping=skipping)
     if out is not None:
         check_writable(out)
     _check_bound(bound, harm)
@@ -232,13 +231,12 @@ def _check_bound(bound: str | None, harm: str | None) -> None:
 def _charged(
     alpha: float,
     budget: options.BudgetKind | None,
-    rails: options.RailsName | None,
     *,
     skipping: bool,
 ) -> options.ChargedBudgets:
     """The one budget of a router, and how it charges."""
     stated = () if budget is None else (budget,)
-    return options.ChargedBudgets((alpha,), stated, rails, skipping)
+    return options.ChargedBudgets((alpha,), stated, skipping)
 
 
 def _calibrated(

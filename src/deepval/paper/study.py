@@ -537,8 +537,10 @@ def _results(at: Cell, _watch: Watch) -> Result:
     case = case_of(at.cell)
     scores = case.scores({})
     budgets = [
-        Selection(a) if kind == "selection" else measured(kind, a, rails=RAILS[0])
-        for kind in case.kinds(scores, RAILS[0])
+        Selection(a)
+        if kind == "selection"
+        else measured(kind, a, rails=case.energy_convention)
+        for kind in case.kinds(scores)
         for a in LEVELS
     ]
     return at.judgement(
