@@ -345,24 +345,16 @@ def kitti(shared: Path) -> Iterator[Step]:
         yield case("diagnose", Path(cell).name, f"evaluate {cell} --diagnose")
     yield case("compare", "two cells", f"compare {KITTI} gate-ridge ego-speed")
     yield case("threshold", "lost", f"threshold {KITTI.split()[0]} -s lost")
-    again = _data_again(shared)
     left_out = {"arbiter", "selection-regret"}  # no validation input is affected enough
     for name in ON_STORED_SCORES:
         if name not in left_out:
-            yield analyse(name, f"{KITTI}{again * (name in NEEDS_DATA)}")
-    yield analyse("gallery", f"{KITTI}{again}")
+            yield analyse(name, f"{KITTI}")
+    yield analyse("gallery", f"{KITTI}")
     yield analyse("targets", KITTI)
     yield analyse("ladder", "ladder/braking-monocular")
     yield analyse("capacity", "ladder/braking-monocular", "four modes")
 
 
-NEEDS_DATA = frozenset(
-    {
-        *("mechanism", "gallery", "observations", "viability", "lift", "persistence"),
-        *("operating-points", "sensitivity", "robustness"),
-    }
-)
-"""Analyses that read the data set again."""
 DETECTIONS = "data/kitti_more/detections"
 
 
@@ -384,17 +376,11 @@ def _modes(shared: Path, sizes: tuple[int, ...]) -> str:
     return " ".join(f"--mode yolov8s-{size}={file}" for size, file in files.items())
 
 
-def _data_again(shared: Path) -> str:
-    root = shlex.quote(str(shared / "data" / "kitti_tracking"))
-    return f" --root {root} {_modes(shared, (320, 640))}"
-
-
 def kitti_fitted(shared: Path) -> Iterator[Step]:
     """The same cells; the analyses that fit allocators."""
     yield from _kitti_cells(shared)
-    again = _data_again(shared)
     for name in FITTED:
-        yield analyse(name, f"{KITTI}{again * (name in NEEDS_DATA)}")
+        yield analyse(name, f"{KITTI}")
 
 
 # --- public detections on all of KITTI ------------------------------------------------

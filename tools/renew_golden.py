@@ -53,7 +53,7 @@ SAME_DIGITS = {
 }
 NOT_FROZEN = frozenset({"deepval", "warnings", "made_with", "python", "seconds"})
 """Keys of what depends on the version or the machine, and of sentences."""
-CHANGES_WITH_THE_CODE = frozenset({"built-by.json"})
+CHANGES_WITH_THE_CODE = frozenset({"built-by.json", "read-from.json"})
 OF_TORCH = ("_PKL", "_TIP")
 """Endings of the columns of the learned planner; the first is no other planner's."""
 SCORES_OF_TORCH = ("gain-PKL", "gain-TIP")

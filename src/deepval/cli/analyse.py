@@ -23,7 +23,7 @@ from deepval.deploy.allocators import check_recipes
 from deepval.deploy.board.cell_builds import WORK, find_cells
 from deepval.driving.cells.folder import BuiltCell
 from deepval.driving.cells.sources import (
-    PlannerPaths,
+    DataPlaces,
     check_confirmed,
     is_specification,
     located,
@@ -148,83 +148,31 @@ def _by_name(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
     }
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class ReadAgain:
-    """The data that cells were built from, to read them again.
-
-    Attributes:
-        root: Folder of the data set that the cells were built from, to read it again.
-        mode: NAME=DETECTIONS of a mode, to read it again. Repeatable.
-        maps: Folder of lane maps, where the cells were built with one.
-        weights: Weights of the learned planner, for cells of it.
-        masks: Masks that belong to the weights.
+def _located(
+    sources: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool
+) -> dict[str, CellSpec]:
+    """Specifications of the cells whose data can be read again: of all where they are
+    needed, else of those whose data are at hand.
     """
+    check_confirmed(built.values(), sources.code)
+    specs = {}
+    for name, cell in built.items():
+        spec = sources.specs.get(str(cell.folder))
+        if spec is None and (all_needed or _is_at_hand(cell, sources.code)):
+            spec = located(cell, code=sources.code)
+        if spec is not None:
+            specs[name] = spec
+    return specs
 
-    root: Path | None = None
-    mode: tuple[str, ...] = ()
-    maps: Path | None = None
-    weights: Path | None = None
-    masks: Path | None = None
 
-    def __post_init__(self) -> None:
-        if self.root is None and (self.mode or self.maps):
-            raise InputError(
-                "--mode and --maps say how a data set is read again: give --root, the "
-                "folder of its files, too."
-            )
-        if (self.weights is None) != (self.masks is None):
-            raise InputError(
-                "A learned planner is weights and masks: give both --weights and "
-                "--masks, or neither."
-            )
-
-    def located(
-        self, sources: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool
-    ) -> dict[str, CellSpec]:
-        """Specifications of the cells whose data are at hand: all where files are
-        given, else those that need none.
-        """
-        paths = (
-            None
-            if self.weights is None or self.masks is None
-            else PlannerPaths(self.weights, self.masks)
-        )
-        if paths is not None and not any(cell.spec.learned for cell in built.values()):
-            raise InputError(
-                "--weights and --masks are of cells of the learned planner, and none "
-                "is given: leave them out."
-            )
-        words = sources.code
-        check_confirmed(built.values(), words)
-        files = options.named_files(self.mode, "Modes")
-        built_specs = {
-            name: cell_spec
-            for name, cell in built.items()
-            if (cell_spec := sources.specs.get(str(cell.folder)))
-        }
-        to_locate = {
-            name: cell
-            for name, cell in built.items()
-            if name not in built_specs
-            and (
-                all_needed
-                or self.root is not None
-                or (words and "dataset" in cell.code)
-                or not needs_files(cell)
-            )
-        }
-        return built_specs | {
-            name: located(
-                cell,
-                root=self.root,
-                files=files,
-                maps=self.maps,
-                planner=paths,
-                code=words,
-            )
-            for name, cell in to_locate.items()
-        }
+def _is_at_hand(cell: BuiltCell, words: Sequence[str]) -> bool:
+    """Whether the data of a cell are where they were, and their code may be run."""
+    if "dataset" in cell.code:
+        return bool(words)
+    if not needs_files(cell):
+        return True
+    places = DataPlaces.read(cell.folder)
+    return places.root is not None and places.missing is None
 
 
 @Parameter(name="*")
@@ -409,7 +357,6 @@ SCORE_FILES = Option(
 PART_GROUPS: dict[str, tuple[str, Any]] = {
     "draws": ("drawn", options.DRAWS_DEFAULTS),
     "charges": ("charges", Charges()),
-    "data": ("again", ReadAgain()),
 }
 """Argument and defaults of the option groups of parts."""
 
@@ -611,8 +558,8 @@ def _rows(
     else:
         built = sources.by_path() if declared.names == "path" else sources.named()
     specs = {}
-    if "again" in values:
-        specs = values["again"].located(sources, built, all_needed=declared.needs_data)
+    if "located" in declared.asks:
+        specs = _located(sources, built, all_needed=declared.needs_data)
     seeds = shared_seeds(built, choices.seed)
     cells = [
         Cell(

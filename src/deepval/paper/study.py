@@ -813,8 +813,7 @@ class Part:
         meaning: What it is.
         make: Makes it from a cell.
         groups: Option groups that a command needs for it: draws, charges (measured
-            budgets), data (to read the data
-        set).
+            budgets).
         options: Single options that a command needs for it, by the field of `Choices`
             that they set.
         saved: Help text of the argument that names cells, if saved results are accepted
@@ -922,7 +921,6 @@ PARTS: dict[str, Part] = {
     "located": Part(
         "its specification with the folder of its data",
         lambda at, _: at.spec,
-        ("data",),
         ready=True,
     ),
     "costs": Part(

@@ -402,10 +402,7 @@ OPERATING_POINTS = Analysis(
     shows="Show harm at other detection thresholds",
     see="definitions.md#operating-points",
     paper="operating points",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
-        "--mode RRC=RRC.parquet"
-    ),
+    example=("cells/braking-monocular"),
     by="cell",
     long=True,
     needs_data=True,

@@ -239,8 +239,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     ]
     if lacking:
         notes.append(
-            f"What changes plans needs the data of {', '.join(lacking)}: give --root "
-            "and --mode NAME=FILE."
+            f"What changes plans needs the data of {', '.join(lacking)}, which "
+            "are not where they were."
         )
     order = (
         "cell",
@@ -291,10 +291,7 @@ SENSITIVITY = Analysis(
     name="sensitivity",
     shows="Show harm under other loss weights and corridors",
     paper="loss and corridor sensitivity",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
-        "--mode RRC=RRC.parquet"
-    ),
+    example=("cells/braking-monocular"),
     by="cell",
     details=(
         "Harm under other weights of the loss and other corridor widths, one at a "
