@@ -210,7 +210,7 @@ ABSENT = "build --dataset kitti --root /no/where --mode a=b --mode c=d --out x"
         ("evaluate v.csv --alpha 0.1 --alpha x", "--alpha"),
         ("evaluate v.csv --alpha=20%", "--alpha 0.2"),
         ("threshold v.csv --seed 1.5", "--seed"),
-        ("evalute v.csv", '"evaluate"'),
+        ("evalute v.csv", "'evaluate'"),
         ("report", "RESULTS"),
         ("compare v.csv --formt csv", "--formt"),
         (ABSENT, "--root"),

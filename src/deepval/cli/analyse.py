@@ -369,7 +369,7 @@ def command(declared: Analysis) -> Callable[..., None]:
     own = {
         name: _setting(declared, name)
         for name in declared.settings
-        if name not in SUPPLIED
+        if name in declared.declared or name in SETTINGS
     }
     if {"draws", "seed"} <= declared.parameters.keys():
         groups["drawn"] = options.DRAWS_DEFAULTS
@@ -421,10 +421,6 @@ def command(declared: Analysis) -> Callable[..., None]:
     return run
 
 
-SUPPLIED = frozenset({"draws", "seed", "budgets", "kinds"})
-"""Arguments of `rows` that option groups supply."""
-
-
 def _setting(declared: Analysis, name: str) -> tuple[Any, Option]:
     if name in declared.declared:
         kind, option = declared.declared[name]
@@ -435,11 +431,6 @@ def _setting(declared: Analysis, name: str) -> tuple[Any, Option]:
                 list[str] if declared.settings[name] is not None else list[str] | None
             )
         return kind, option
-    if name not in SETTINGS:
-        raise TypeError(
-            f"Analysis {declared.name}: the argument {name!r} of rows(...) must be "
-            "declared by an Option."
-        )
     return SETTINGS[name]
 
 

@@ -187,7 +187,7 @@ def _judge(
         result = judge(
             case,
             scores[name],
-            budgets.charged(case, scores[name], every=True),
+            budgets.of(case, scores[name], every=True),
             command=None,
             draws=draws.number,
             seed=seeds[name],

@@ -114,7 +114,7 @@ def evaluate(
 
         refuse(table_on_disk, {"--apgr": apgr, "--diagnose": diagnose})
 
-    levels = budgets.charged(case, scored)
+    levels = budgets.of(case, scored)
     settings: dict[str, Any] = {
         "draws": draws.number,
         "seed": draws.seed,

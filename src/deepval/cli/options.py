@@ -197,13 +197,20 @@ class Budgets:
     ] = ()
     budget: Annotated[tuple[BudgetKind, ...], Parameter(group=BUDGETS)] = ()
 
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ChargedBudgets(Budgets):
+    """Budgets, and how they charge."""
+
+    skipping: Skipping = False
+
     def of(
         self,
         case: "EvaluationData",
         scores: "Mapping[str, Scores]",
         *,
         every: bool = False,
-        skipping: bool = False,
     ) -> "list[Budget]":
         """Budgets for a case; without --budget, selection and the kinds that charge
         some scores, or `every` score.
@@ -211,7 +218,7 @@ class Budgets:
         from deepval.judge.allowances import LEVELS, Selection, measured
 
         kinds = self.budget or case.kinds(scores, every=every)
-        if skipping and set(kinds) == {"selection"}:
+        if self.skipping and set(kinds) == {"selection"}:
             raise InputError(
                 "--skipping applies only to latency, energy and money budgets; none "
                 "was requested: give --costs."
@@ -219,7 +226,7 @@ class Budgets:
 
         # Prices in a table are those of calls: the one that runs is charged.
         is_priced = not self.budget and case.table.costs is None and "money" in kinds
-        accounting = "skipping" if skipping or is_priced else "cascade"
+        accounting = "skipping" if self.skipping or is_priced else "cascade"
         budgets: list[Budget] = []
         for kind in kinds:
             for share in self.alpha or LEVELS:
@@ -234,30 +241,6 @@ class Budgets:
                     )
                 budgets.append(budget)
         return budgets
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class ChargedBudgets(Budgets):
-    """Budgets, and how they charge."""
-
-    skipping: Skipping = False
-
-    def first(self, case: "EvaluationData", scores: "Mapping[str, Scores]") -> "Budget":
-        """The one budget of a router: money where the table has prices, else
-        selection, unless another is stated.
-        """
-        return self.charged(case, scores)[0]
-
-    def charged(
-        self,
-        case: "EvaluationData",
-        scores: "Mapping[str, Scores]",
-        *,
-        every: bool = False,
-    ) -> "list[Budget]":
-        """Budgets that charge as these options say."""
-        return self.of(case, scores, every=every, skipping=self.skipping)
 
 
 @Parameter(name="*")
@@ -338,7 +321,6 @@ PRINTING_DEFAULTS = Printing()
 WORKERS_DEFAULTS = Workers()
 SUBJECT_DEFAULTS = SubjectOptions()
 DRAWS_DEFAULTS = DrawOptions()
-BUDGETS_DEFAULTS = Budgets()
 CHARGED_DEFAULTS = ChargedBudgets()
 
 

@@ -129,7 +129,6 @@ class Choices:
         labels: Labels to fit each recipe on.
         controls: Number of random scores to judge beside the allocators.
         stored_scores: Whether a command includes the scores in the folders of cells.
-        with_diagnostics: Whether diagnostics are judged.
         folds: Number of folds, if allocators are fitted and policies calibrated out of
             fold; else 0.
         units: Units of the folds, by role or by name.
@@ -146,7 +145,6 @@ class Choices:
     labels: Mapping[str, Sequence[Label]] = field(default_factory=lambda: RELABELLED)
     controls: int = 0
     stored_scores: bool = False
-    with_diagnostics: bool = True
     folds: int = 0
     units: str | Sequence[str] = "all"
 
@@ -554,9 +552,7 @@ def _results(at: Cell, _watch: Watch) -> Result:
     )
 
 
-def _diagnostic_results(at: Cell, _watch: Watch) -> Result | None:
-    if not at.choices.with_diagnostics:
-        return None
+def _diagnostic_results(at: Cell, _watch: Watch) -> Result:
     # A command notes its look at the test units when it judges the scores beside these.
     ledger = {} if at.is_reproduced else {"command": None}
     return at.judgement(
@@ -888,15 +884,6 @@ STORED = PartOption(
     Option("Include the scores stored with each cell.", ("--scores",)),
     default=False,
 )
-DIAGNOSTICS = PartOption(
-    bool,
-    Option(
-        "Judge the diagnostics of cells too, in their own section.",
-        ("--diagnostics/--no-diagnostics",),
-    ),
-    default=True,
-)
-
 JUDGED = (
     "Results (.json) that `deepval evaluate` saved, or cells: these are judged on "
     "their test units by their scores."
@@ -972,7 +959,6 @@ PARTS: dict[str, Part] = {
         "the judgement of diagnostics",
         _diagnostic_results,
         ("draws",),
-        {"with_diagnostics": DIAGNOSTICS},
         verb="diagnostics",
     ),
     "diagnostic_names": Part(

@@ -135,9 +135,7 @@ def _applies(cell: BuiltCell) -> bool:
 def rows(
     cells: Sequence[Cell],
     *,
-    with_pairs: Annotated[
-        bool, Option("Judge the 25 pairs of thresholds.", ("--pairs/--no-pairs",))
-    ] = True,
+    with_pairs: bool = True,
     with_tuned: Annotated[
         bool, Option("Tune each mode to its own loss (slow).", ("--tuned/--no-tuned",))
     ] = True,
