@@ -425,3 +425,14 @@ def test_a_threshold_says_that_its_interval_is_of_one_score_alone(files):
         printed = call("threshold", *words, "--force")
     assert one["sentence"] in printed
     assert "this score alone" in printed
+
+
+def test_an_energy_budget_counts_the_first_rails_that_every_mode_has(files):
+    # One mode has no energy of the module, so the GPU's counts.
+    figures = "[modes.s]\nmj = 1.0\nmj_gpu = 2.0\nmj_all = 3.0\n"
+    figures += "[modes.l]\nmj_gpu = 7.0\nmj_all = 9.0\n"
+    figures += "[allocators.x]\nmj_gpu = 0.5\nmj_all = 0.6\n"
+    Path("rails.toml").write_text(figures)
+    words = ("values.csv", "-s", "x.csv", "--costs", "rails.toml", "--draws", "20")
+    told = json.loads(call("evaluate", *words, "--budget", "energy", "--json"))
+    assert {row["convention"] for row in told["rows"]} == {"mj_gpu"}
