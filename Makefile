@@ -26,7 +26,7 @@ check: $(ENV)/torch
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-slow: $(ENV)/dev $(ENV)/torch $(ENV)/ray $(ENV)/devkit
+slow: $(ENV)/dev $(ENV)/torch $(ENV)/devkit
 	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -m slow -s
 
 bench: $(ENV)/dev
@@ -53,11 +53,6 @@ $(ENV)/dev: $(ENV)/core requirements/dev.lock
 $(ENV)/torch: $(ENV)/dev requirements/torch.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/torch.txt \
 	  --editable '.[torch]' --no-build-isolation
-	touch $@
-
-# To try --backend ray.
-$(ENV)/ray: $(ENV)/dev requirements/ray.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/ray.txt
 	touch $@
 
 # To compare the nuScenes reader with the devkit's, which wants old versions of what we use.

@@ -10,9 +10,10 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,14 +31,14 @@ class Step:
         golden: The golden file that the outcome goes to; empty if it only prepares.
         case: The name of the outcome in that file.
         writes: Files whose contents are frozen instead of what is printed.
-        act: What to call instead of a command.
+        act: What to call instead of a command; what it returns is the outcome.
     """
 
     words: str = ""
     golden: str = ""
     case: str = ""
     writes: tuple[str, ...] = ()
-    act: Callable[[Path], None] | None = None
+    act: Callable[[Path], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -125,34 +126,84 @@ def _write_costs(folder: Path) -> None:
 
 
 def _judgements() -> Iterator[Step]:
-    kinds = "--budget selection latency energy --costs costs.toml --alpha 0.1 0.2 0.5"
     yield case("evaluate", "stored scores", f"evaluate {BRAKING}")
     yield case("evaluate", "another cell", f"evaluate {DEMO_CELLS[3]}")
-    yield case(
-        "evaluate",
-        "cascade",
-        f"evaluate {THREE} {kinds} --units test --calibrate validation --draws 200 "
-        "--by ego_speed_mps:5,10 cheap_boxes:1,3 --simultaneous --curve 10",
-    )
-    yield case(
-        "evaluate",
-        "skipping",
-        f"evaluate {THREE} {kinds} --units test --calibrate validation --draws 200 "
-        "--skipping --rails mj_all --weight collision=2",
-    )
+    yield Step(golden="evaluate", case="cascade", act=_cascade)
+    yield Step(golden="evaluate", case="skipping", act=_skipping)
     yield case(
         "evaluate",
         "exact draws",
         f"evaluate {THREE} --draws exact --units scene-00,scene-01,scene-05,scene-08",
     )
     yield case("evaluate", "no draws", f"evaluate {THREE} --draws 0")
-    yield case(
-        "evaluate",
-        "thresholds and areas",
-        f"evaluate {THREE} --thresholds --apgr --budget selection latency",
-    )
+    yield Step(golden="evaluate", case="thresholds and areas", act=_thresholds)
     yield case("diagnose", "stored scores", f"evaluate {BRAKING} --diagnose")
     yield case("diagnose", "no scores", f"evaluate {HORIZON}/values.parquet --diagnose")
+
+
+CHARGED = ("selection", "latency", "energy")
+FEW = {"draws": 200, "calibrated": True}
+
+
+def _cascade(_: Path) -> Any:
+    """Groups, curves, and intervals that hold for all rows together."""
+    groups = ("ego_speed_mps:5,10", "cheap_boxes:1,3")
+    more = {"by": groups, "simultaneous_intervals": True, "curve_points": 10}
+    return _judged(CHARGED, alphas=(0.1, 0.2, 0.5), **FEW, **more)
+
+
+def _skipping(_: Path) -> Any:
+    """Other weights, and budgets that count all rails."""
+    kind = {"accounting": "skipping", "rails": "mj_all"}
+    weights = {"collision": 2.0}
+    return _judged(CHARGED, kind, alphas=(0.1, 0.2, 0.5), weights=weights, **FEW)
+
+
+def _thresholds(_: Path) -> Any:
+    """Thresholds, and areas between gain curves."""
+    result = _judged(("selection", "latency"), thresholds=True, has_costs=False)
+    return replace(result, recovery=result.apgr())
+
+
+def _judged(
+    kinds: Sequence[str],
+    charge: Mapping[str, str] = MappingProxyType({}),
+    *,
+    alphas: Sequence[float] = (0.1, 0.2, 0.3, 0.5),
+    calibrated: bool = False,
+    has_costs: bool = True,
+    **settings: Any,
+) -> Any:
+    """Three allocators on a cell, judged as `evaluate` does, with arguments that only
+    Python has.
+    """
+    from deepval.judge.allowances import Selection, measured
+    from deepval.judge.cases import judge, read_evaluation_data
+
+    costs = Path("costs.toml") if has_costs else None
+    case = read_evaluation_data(Path(BRAKING), costs=costs)
+    names = ("gate-ridge", "ego-speed", "lost")
+    scores = case.scores({name: Path(name) for name in names})
+    budgets = []
+    for kind in kinds:
+        for alpha in alphas:
+            if kind == "selection":
+                budgets.append(Selection(alpha))
+            else:
+                budgets.append(measured(kind, alpha, **charge))
+    assert case.cell is not None
+    if calibrated:
+        settings["calibration"] = case.units(["validation"])
+    return judge(
+        case,
+        scores,
+        budgets,
+        command="evaluate",
+        units=case.units(["test"]),
+        terms=case.cell.terms,
+        missing_costs=case.missing_costs(scores, budgets, requested=True),
+        **settings,
+    )
 
 
 def _comparisons() -> Iterator[Step]:
@@ -294,24 +345,16 @@ def kitti(shared: Path) -> Iterator[Step]:
         yield case("diagnose", Path(cell).name, f"evaluate {cell} --diagnose")
     yield case("compare", "two cells", f"compare {KITTI} gate-ridge ego-speed")
     yield case("threshold", "lost", f"threshold {KITTI.split()[0]} -s lost")
-    again = _data_again(shared)
     left_out = {"arbiter", "selection-regret"}  # no validation input is affected enough
     for name in ON_STORED_SCORES:
         if name not in left_out:
-            yield analyse(name, f"{KITTI}{again * (name in NEEDS_DATA)}")
-    yield analyse("gallery", f"{KITTI}{again}")
+            yield analyse(name, f"{KITTI}")
+    yield analyse("gallery", f"{KITTI}")
     yield analyse("targets", KITTI)
     yield analyse("ladder", "ladder/braking-monocular")
     yield analyse("capacity", "ladder/braking-monocular", "four modes")
 
 
-NEEDS_DATA = frozenset(
-    {
-        *("mechanism", "gallery", "observations", "viability", "lift", "persistence"),
-        *("operating-points", "sensitivity", "robustness"),
-    }
-)
-"""Analyses that read the data set again."""
 DETECTIONS = "data/kitti_more/detections"
 
 
@@ -333,17 +376,11 @@ def _modes(shared: Path, sizes: tuple[int, ...]) -> str:
     return " ".join(f"--mode yolov8s-{size}={file}" for size, file in files.items())
 
 
-def _data_again(shared: Path) -> str:
-    root = shlex.quote(str(shared / "data" / "kitti_tracking"))
-    return f" --root {root} {_modes(shared, (320, 640))}"
-
-
 def kitti_fitted(shared: Path) -> Iterator[Step]:
     """The same cells; the analyses that fit allocators."""
     yield from _kitti_cells(shared)
-    again = _data_again(shared)
     for name in FITTED:
-        yield analyse(name, f"{KITTI}{again * (name in NEEDS_DATA)}")
+        yield analyse(name, f"{KITTI}")
 
 
 # --- public detections on all of KITTI ------------------------------------------------
@@ -391,6 +428,15 @@ FIVE = (
 )
 
 
+def _pair(_: Path) -> Any:
+    """Curves, and areas between them."""
+    import deepval
+
+    scores = {"prompt_length": "pair-scores/prompt_length.parquet"}
+    result = deepval.evaluate("pair.parquet", scores, curve_points=10)
+    return replace(result, recovery=result.apgr())
+
+
 def tables(shared: Path) -> Iterator[Step]:
     """RouteLLM (two models), RouterBench (five, with prices), NAVSIM (planners)."""
     logs = {
@@ -409,9 +455,7 @@ def tables(shared: Path) -> Iterator[Step]:
         )
     length, speed = "pair-scores/prompt_length.parquet", "planners-scores/ego_speed_mps"
     yield Step(act=_write_router_scores)
-    yield case(
-        "evaluate", "pair", f"evaluate pair.parquet -s {length} --curve 10 --apgr"
-    )
+    yield Step(golden="evaluate", case="pair", act=_pair)
     yield case("diagnose", "pair", f"evaluate pair.parquet -s {length} --diagnose")
     yield case("threshold", "pair", f"threshold pair.parquet -s {length}")
     yield case("compare", "pair", f"compare pair.parquet {length} pair-noise.csv")

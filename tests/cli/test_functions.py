@@ -5,7 +5,6 @@ from typing import get_args
 import pytest
 
 from commands import call, refusal
-from deepval.basics.workers import BACKENDS
 from deepval.cli import compare, data_options, detect, drive, options, routers
 from deepval.deploy import drives
 from deepval.deploy.allocators import RECIPES
@@ -19,7 +18,6 @@ from deepval.driving.perception.running.decoding import STYLES
 from deepval.driving.perception.running.onnx_model import PROVIDERS
 from deepval.driving.systems import LEARNED, SYSTEMS
 from deepval.judge import deployment, pairs, routing
-from deepval.judge.allowances import RAILS
 from deepval.judge.report.forms import FORMS
 from deepval.judge.report.gate import GATES
 from deepval.judge.results import KINDS
@@ -33,14 +31,12 @@ POLICIES = (deployment.BEST, *(name.replace(" ", "-") for name in routing.NAMED)
     ("words", "of_the_library"),
     [
         (options.BudgetKind, KINDS),
-        (options.RailsName, RAILS),
         (options.Missing, get_args(scores.Missing)),
         (options.Format, FORMS),
         (compare.Statistic, (*pairs.STATISTICS, "area")),
         (compare.GateName, GATES),
         (routers.Policy, POLICIES),
         (routers.Method, off_policy.METHODS),
-        (options.Backend, BACKENDS),
         (detect.Provider, PROVIDERS),
         (detect.Style, ("auto", *STYLES)),
         (data_options.Geometry, PLACINGS),
@@ -91,7 +87,6 @@ def test_help_names_what_the_library_has(command, names, monkeypatch):
             ("evaluate", "v.csv", "--budgt", "latency"),
             "Unknown option: --budgt. Did you mean --budget?",
         ),
-        (("evaluate", "v.csv", "--json=3"), '--json: unable to convert "3" into bool'),
         (("evaluate", "v.csv", "--seed", "1.5"), "must be a whole number; found '1.5'"),
         (("watch", "a", "--horizon", "0"), "--horizon must be 1 or more; found 0."),
         (

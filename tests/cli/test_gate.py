@@ -7,7 +7,6 @@ import re
 import subprocess
 import textwrap
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -46,29 +45,7 @@ def files(tmp_path_factory):
     return folder
 
 
-def cases_of(path: Path) -> dict[str, ElementTree.Element]:
-    """The test cases of a JUnit file by name; counts must match."""
-    root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
-    (suite,) = root
-    cases = {case.get("name"): case for case in suite}
-    for element in (root, suite):
-        assert int(element.get("tests")) == len(cases)
-        assert int(element.get("failures")) == sum(
-            case.find("failure") is not None for case in cases.values()
-        )
-        assert int(element.get("skipped")) == sum(
-            case.find("skipped") is not None for case in cases.values()
-        )
-        assert element.get("errors") == "0"
-    assert [root.tag, suite.tag, *{case.tag for case in suite}] == [
-        "testsuites",
-        "testsuite",
-        "testcase",
-    ]
-    return cases
-
-
-def test_markdown_and_junit_of_a_gate_that_passes(files, tmp_path):
+def test_markdown_of_a_gate_that_passes(files):
     words = (
         "compare",
         "values.csv",
@@ -81,9 +58,7 @@ def test_markdown_and_junit_of_a_gate_that_passes(files, tmp_path):
         "--fail-if",
         "not-better",
     )
-    done = run(
-        *words, "--format", "markdown", "--junit", tmp_path / "gate.xml", cwd=files
-    )
+    done = run(*words, "--format", "markdown", cwd=files)
     assert done.code == 0
     first, *rest = done.out.splitlines()
     assert (
@@ -94,16 +69,9 @@ def test_markdown_and_junit_of_a_gate_that_passes(files, tmp_path):
         == "**good against bad, shares of the all-cheap loss, over all 12 units**"
     )
     assert sum(line.startswith("| selection") for line in rest) == 2
-    cases = cases_of(tmp_path / "gate.xml")
-    assert list(cases) == ["selection 20%", "selection 50%"]
-    assert all(case.get("classname") == "good against bad" for case in cases.values())
-    assert re.match(
-        r"better: \d.* of the all-cheap loss, 95 % interval \[",
-        cases["selection 20%"][0].text,
-    )
 
 
-def test_markdown_and_junit_of_a_gate_that_fails(files, tmp_path):
+def test_markdown_of_a_gate_that_fails(files):
     words = (
         "compare",
         "values.csv",
@@ -114,9 +82,7 @@ def test_markdown_and_junit_of_a_gate_that_fails(files, tmp_path):
         "--fail-if",
         "worse",
     )
-    done = run(
-        *words, "--format", "markdown", "--junit", tmp_path / "gate.xml", cwd=files
-    )
+    done = run(*words, "--format", "markdown", cwd=files)
     assert done.code == 3
     (row,) = json.loads(run(*words, "--json", cwd=files).out)
     numbers = (
@@ -130,12 +96,9 @@ def test_markdown_and_junit_of_a_gate_that_fails(files, tmp_path):
     assert done.out.startswith(
         "Gate failed: bad is worse than good at selection 20% (worse: "
     )
-    (failure,) = cases_of(tmp_path / "gate.xml")["selection 20%"]
-    assert numbers in failure.get("message")
-    assert failure.get("message") == failure.text
 
 
-def test_areas_have_the_same_formats(files, tmp_path):
+def test_areas_have_the_same_formats(files):
     words = (
         "compare",
         "values.csv",
@@ -146,12 +109,9 @@ def test_areas_have_the_same_formats(files, tmp_path):
         "--fail-if",
         "worse",
     )
-    done = run(
-        *words, "--format", "markdown", "--junit", tmp_path / "gate.xml", cwd=files
-    )
+    done = run(*words, "--format", "markdown", cwd=files)
     assert done.code == 3
     assert "**Area between gain curves, over all " in done.out
-    assert cases_of(tmp_path / "gate.xml")["all shares"].find("failure") is not None
     assert json.loads(run(*words[:-2], "--json", cwd=files).out)["verdict"] == "worse"
 
 
@@ -171,22 +131,17 @@ def test_several_tables_are_gated_by_their_mean(files, tmp_path):
         "--draws",
         "50",
     )
-    done = run(*words, "--junit", tmp_path / "gate.xml", cwd=files)
+    done = run(*words, cwd=files)
     assert done.code == 3
     assert re.search(r"\(worse: -\d.*% of the all-cheap loss, 95 % interval", done.err)
-    assert len(cases_of(tmp_path / "gate.xml")) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--junit", "gate.xml"), "--junit"),
-        (("--junit", "good.csv", "--fail-if", "worse"), "--junit"),
-        (("--junit", "none/gate.xml", "--fail-if", "worse"), "none is no folder"),
         (("--format", "markdow"), 'Did you mean "markdown"?'),
-        (("--format", "markdown", "--json"), "--json"),
         (
-            ("--draws", "0", "--fail-if", "worse", "--junit", "gate.xml"),
+            ("--draws", "0", "--fail-if", "worse"),
             "needs a verdict",
         ),
     ],
@@ -221,10 +176,6 @@ def test_a_candidate_that_cannot_pay_for_itself_fails_and_one_without_a_verdict_
     )
     other = Gate("worse", compare(result, "free", "dear"))
     assert other.failures == []
-    (tmp_path / "gate.xml").write_text(other.junit())
-    assert "dear" in cases_of(tmp_path / "gate.xml")["latency 20% (ms)"].find(
-        "skipped"
-    ).get("message")
     with pytest.raises(InputError, match="there is none"):
         Gate("worse", [])
 
@@ -232,7 +183,6 @@ def test_a_candidate_that_cannot_pay_for_itself_fails_and_one_without_a_verdict_
 def test_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_page(ROOT / "docs" / "gate.md", shown=("yaml",))
-    assert cases_of(tmp_path / "gate.xml")["selection 20%"].find("failure") is not None
 
 
 # The helper for tests.
@@ -329,7 +279,7 @@ def run_action(folder: Path, work: Path, **chosen: str):
 def action_inputs(
     work: Path, candidate: str, baseline: str, **more: str
 ) -> dict[str, str]:
-    written = {"junit": str(work / "my gate.xml"), "comment": str(work / "my gate.md")}
+    written = {"comment": str(work / "my gate.md")}
     return (
         {
             "values": "values.csv\n",
@@ -350,17 +300,12 @@ def test_the_action_passes(files, tmp_path):
     assert output == {
         "outcome": "passed",
         "comment": f"{tmp_path}/my gate.md",
-        "junit": f"{tmp_path}/my gate.xml",
     }
     assert summary == (tmp_path / "my gate.md").read_text()
     assert summary.startswith(
         "### deepval gate: passed\n\nGate passed: good is not worse than bad at "
         "selection 20%, "
     )
-    assert list(cases_of(tmp_path / "my gate.xml")) == [
-        "selection 20%",
-        "selection 50%",
-    ]
 
 
 def test_the_action_reports_bad_input(files, tmp_path):
@@ -368,9 +313,8 @@ def test_the_action_reports_bad_input(files, tmp_path):
         files, tmp_path, **action_inputs(tmp_path, "god.csv", "bad.csv", costs="c.toml")
     )
     assert done.returncode == 2
-    assert (output["outcome"], output["junit"]) == ("error", "")
+    assert output["outcome"] == "error"
     assert summary.startswith("### deepval gate: error\n\n    deepval: ")
-    assert not (tmp_path / "my gate.xml").exists()
 
 
 def test_inputs_of_the_action_are_never_run(files, tmp_path):

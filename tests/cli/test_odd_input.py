@@ -78,8 +78,6 @@ def test_numbers_beyond_the_limits_are_refused(within):
         ("evaluate values.csv -s x.csv --seed 1" + "0" * 30, "--seed"),
         ("evaluate values.csv -s x.csv --draws 1" + "0" * 20, "--draws"),
         ("evaluate values.csv -s x.csv --draws 1e20", "--draws"),
-        ("evaluate values.csv --resolve nan", "--resolve"),
-        ("evaluate values.csv -s x.csv --weight a=inf", "--weight"),
         (
             "detect images -w detector.onnx --size 64 --out c --samples -3",
             "--samples",

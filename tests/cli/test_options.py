@@ -59,34 +59,9 @@ JUDGED = [
         'Invalid value "nope" for --format. Choose from: "text", "csv"',
     ),
     (("--format", "mrkdown"), '"mrkdown" for --format'),
-    (
-        ("--format", "latex", "--json"),
-        "--json and --format latex are two formats: give one of them",
-    ),
-    (
-        ("--simultaneous", "--draws", "0"),
-        "--simultaneous adds intervals, which need draws",
-    ),
-    (("--curve", "-1"), "--curve must be 0 or more; found -1"),
-    (("--weight", "a=2"), "Other weights need the loss terms"),
 ]
 SHARED = [
     (("--seed", "-1"), "--seed must be 0 or more; found -1"),
-    (
-        ("--rails", "mj_gpu"),
-        (
-            "--rails applies only to energy budgets; none was requested: "
-            "give --costs with 'mj_gpu'"
-        ),
-    ),
-    (
-        ("--rails", "mj", "--costs", "costs.toml"),
-        "--rails applies only to energy budgets; none was requested",
-    ),
-    (
-        ("--rails", "mj_gup", "--costs", "costs.toml"),
-        'Did you mean "mj_gpu"?',
-    ),
     (
         ("--skipping",),
         (
@@ -371,12 +346,6 @@ WRONG = [
     ({"by": "no"}, ("--by", "no"), "by needs", "--by needs"),
     ({"table_by": "no"}, ("--table-by", "no"), "table_by needs", "--table-by needs"),
     (
-        {"weights": {"t": 2}},
-        ("--weight", "t=2"),
-        "terms='terms.parquet'",
-        "--terms terms.parquet",
-    ),
-    (
         {"budgets": deepval.Latency(0.2)},
         ("--budget", "latency"),
         "costs='costs.toml'",
@@ -456,3 +425,14 @@ def test_a_threshold_says_that_its_interval_is_of_one_score_alone(files):
         printed = call("threshold", *words, "--force")
     assert one["sentence"] in printed
     assert "this score alone" in printed
+
+
+def test_an_energy_budget_counts_the_first_rails_that_every_mode_has(files):
+    # One mode has no energy of the module, so the GPU's counts.
+    figures = "[modes.s]\nmj = 1.0\nmj_gpu = 2.0\nmj_all = 3.0\n"
+    figures += "[modes.l]\nmj_gpu = 7.0\nmj_all = 9.0\n"
+    figures += "[allocators.x]\nmj_gpu = 0.5\nmj_all = 0.6\n"
+    Path("rails.toml").write_text(figures)
+    words = ("values.csv", "-s", "x.csv", "--costs", "rails.toml", "--draws", "20")
+    told = json.loads(call("evaluate", *words, "--budget", "energy", "--json"))
+    assert {row["convention"] for row in told["rows"]} == {"mj_gpu"}

@@ -59,7 +59,7 @@ def test_evaluate_keeps_names_difference_and_verdict_at_every_width(
         terminal, "look", lambda **_: {"width": columns, "color": False}
     )
     files = [folder / f"{name}.csv" for name in NAMES]
-    words = ("-s", *files, "--by", "weather", "--simultaneous")
+    words = ("-s", *files, "--by", "weather")
     answer = judged(folder, *words)
     assert max(map(len, answer.splitlines())) <= columns
     assert re.match(r"Run mine at 20 %: [\d.]+ % of the loss \[", answer)
@@ -99,9 +99,7 @@ def test_the_next_command_is_folded_so_that_a_shell_joins_it(folder, monkeypatch
 
 
 def test_a_pipe_is_as_wide_as_columns_says_and_otherwise_endless(folder, monkeypatch):
-    words = judging(
-        folder, "-s", folder / "mine.csv", "--by", "weather", "--simultaneous"
-    )
+    words = judging(folder, "-s", folder / "mine.csv", "--by", "weather")
     monkeypatch.delenv("COLUMNS", raising=False)
     assert max(map(len, run_process(*words).out.splitlines())) > 140
     for columns in (80, 100):
@@ -212,7 +210,7 @@ ABSENT = "build --dataset kitti --root /no/where --mode a=b --mode c=d --out x"
         ("evaluate v.csv --alpha 0.1 --alpha x", "--alpha"),
         ("evaluate v.csv --alpha=20%", "--alpha 0.2"),
         ("threshold v.csv --seed 1.5", "--seed"),
-        ("evalute v.csv", '"evaluate"'),
+        ("evalute v.csv", "'evaluate'"),
         ("report", "RESULTS"),
         ("compare v.csv --formt csv", "--formt"),
         (ABSENT, "--root"),

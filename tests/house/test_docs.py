@@ -340,7 +340,7 @@ def check_options(words: list[str], page: str) -> None:
     """A command and its options must be those of the code."""
     line, path = " ".join(words), words[: 1 + (words[0] == "analyse")]
     assert path[0] in COMMANDS, f"{page}: {line}"
-    options = {"--help", *cli_functions.names(*path)}
+    options = {"--help", "--json", *cli_functions.names(*path)}
     assert [
         word for word in words if re.match("--?[a-zA-Z]", word) and word not in options
     ] == [], f"{page}: {line}"

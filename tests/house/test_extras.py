@@ -58,7 +58,7 @@ sys.meta_path.insert(0, Blocker())
 """
 JUDGING = (
     (
-        "evaluate values.csv -s mine.csv --alpha 0.2 --by weather --curve 4 --costs "
+        "evaluate values.csv -s mine.csv --alpha 0.2 --by weather --costs "
         "costs.toml --out result.json"
     ),
     "evaluate values.csv -s mine.csv -s old.csv --format csv",
@@ -259,8 +259,8 @@ def test_every_library_is_in_the_extra_that_its_sentence_names():
         "PIL": "pillow",
         "cv2": "opencv-python-headless",
     }
-    # the user's own data frames and cluster
-    own = {("pandas", ""), ("polars", ""), ("ray", "")}
+    # the user's own data frames
+    own = {("pandas", ""), ("polars", "")}
     assert library_calls() >= own
     pairs = {
         (package, extra) for package, (extra, _) in EXTRAS.items()

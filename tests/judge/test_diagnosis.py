@@ -194,7 +194,7 @@ def test_the_command_tells_all_and_its_json_is_the_diagnosis(tmp_path):
     score = tmp_path / "light.csv"
     rows = [f"{i},{v}" for i, v in enumerate(scores["light"].values)]
     score.write_text("\n".join(["input,score", *rows]) + "\n")
-    words = ["evaluate", values, "-s", score, "--draws", "20", "--resolve", "0.05"]
+    words = ["evaluate", values, "-s", score, "--draws", "20", "--diagnose"]
     text = quietly(call, *words)
     for question in (
         "budget bind?",
@@ -206,7 +206,7 @@ def test_the_command_tells_all_and_its_json_is_the_diagnosis(tmp_path):
         assert question in text
     content = json.loads(quietly(call, *words, "--json"))["diagnosis"]
     assert list(content)[:3] == ["inputs", "units", "affected"]
-    assert content["difference"] == 0.05
+    assert content["difference"] == 0.01
     assert len(content["budgets"]) == 4
     with pytest.raises(InputError):
         call(*words[:-1], "0")

@@ -650,12 +650,12 @@ def test_the_kinds_that_columns_of_costs_allow(tmp_path):
     scores = tmp_path / "mine.csv"
     scores.write_text("input,score\n1,1\n2,2\n3,3\n")
     case = read_evaluation_data(path)
-    assert case.kinds(case.scores({"mine": scores}), "mj") == ["money"]
+    assert case.kinds(case.scores({"mine": scores})) == ["money"]
     timed = tmp_path / "timed.csv"
     timed.write_text(path.read_text().replace("cost_", "ms_"))
     case = read_evaluation_data(timed)
-    assert case.kinds(case.scores({"mine": scores}), "mj") == ["selection", "latency"]
+    assert case.kinds(case.scores({"mine": scores})) == ["selection", "latency"]
     costs = tmp_path / "costs.toml"
     costs.write_text("[allocators.mine]\nusd = 0.0\n")
     case = read_evaluation_data(path, costs=costs)
-    assert case.kinds(case.scores({"mine": scores}), "mj") == ["selection", "money"]
+    assert case.kinds(case.scores({"mine": scores})) == ["selection", "money"]

@@ -496,9 +496,7 @@ def test_the_command_writes_the_router_that_is_judged(files, policy, tmp_path):
     )
     assert f"mine under {policy} answers cheap or full" in said
     router = deepval.Router.load(tmp_path / "r.json")
-    judged = json.loads(
-        call("evaluate", *scores, "--units", "u3,u4", "--thresholds", "--json")
-    )
+    judged = json.loads(call("evaluate", *scores, "--units", "u3,u4", "--json"))
     (row,) = [
         row for row in judged["streams"] if row["policy"] == policy.replace("-", " ")
     ]
@@ -514,7 +512,16 @@ def test_the_command_writes_the_router_that_is_judged(files, policy, tmp_path):
     printed = json.loads(call("threshold", *scores, "--units", "u3,u4", "--json"))[
         "threshold"
     ]
-    (in_result,) = judged["thresholds"]
+    in_python = deepval.evaluate(
+        folder / "values.csv",
+        {"mine": folder / "mine.csv"},
+        0.3,
+        calibration=["u0", "u1", "u2"],
+        units=["u3", "u4"],
+        draws=40,
+        thresholds=True,
+    )
+    (in_result,) = in_python.to_dict()["thresholds"]
     same = (
         "threshold",
         "tie_acceptance",

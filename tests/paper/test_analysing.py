@@ -11,7 +11,6 @@ import pytest
 
 from commands import call
 from deepval.basics.errors import InputError, InputWarning, NothingToLearnError
-from deepval.cli.analyse import command
 from deepval.judge.cases import LEDGER, openings
 from deepval.paper import analysis
 from deepval.paper.analyses import seeds
@@ -93,11 +92,6 @@ def test_a_half_done_analysis_is_refused_with_a_sentence(monkeypatch):
     def odd(cells, *, strange=1):
         yield {"cell": "one", "strange": strange}
 
-    with pytest.raises(
-        TypeError,
-        match=r"the argument 'strange' of rows\(...\) must be declared by an Option",
-    ):
-        command(replace(declared, rows=odd))
     columns = (Column("cell", "The cell"), Column("other", "Something else"))
     with pytest.raises(ValueError, match="rows and columns differ in other, strange"):
         replace(declared, rows=odd, columns=columns).run([])

@@ -4,12 +4,12 @@ viability, lift bias.
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from commands import call
-from deepval.basics.errors import InputError
+from commands import call, refusal
 from deepval.basics.progress import unwatched
 from deepval.deploy import thresholds
 from deepval.driving.cells.sources import located
@@ -235,7 +235,7 @@ def test_without_the_data_what_needs_them_is_undefined_and_a_note_says_so(cells)
         for row in rows
     )
     assert all(row.misses is not None for row in rows if row.inputs)
-    assert "give --root and --mode" in mechanism.tables(rows)[0].notes[-1]
+    assert "not where they were" in mechanism.tables(rows)[0].notes[-1]
 
 
 def test_viability_is_that_of_a_loop_over_constant_plans(cells):
@@ -361,39 +361,32 @@ def test_data_on_disk_are_read_again_and_must_be_the_same(
     monkeypatch.chdir(tmp_path)
     write_kitti(tmp_path)
     modes = ("--mode", "small=small.parquet", "--mode", "large=large.parquet")
-    at = ("--root", "kitti_tracking", *modes)
-    call(
-        "build",
-        "--dataset",
-        "kitti",
-        *at,
-        "--threshold",
-        "small=0.3",
-        "--set",
-        "hard_mps2=7",
-        "--out",
-        "out",
-    )
+    build = ("build", "--dataset", "kitti", "--threshold", "small=0.3")
+    build += ("--set", "hard_mps2=7", "--out", "out")
+    call(*build, "--root", "kitti_tracking", *modes)
     capsys.readouterr()
-    call("analyse", "mechanism", "out", *at, "--json")
+    call("analyse", "mechanism", "out", "--json")
     rows = json.loads(capsys.readouterr().out)
     assert any(row["detections"] is not None for row in rows)
-    swapped = (
-        "--root",
-        "kitti_tracking",
-        "--mode",
-        "small=large.parquet",
-        "--mode",
-        "large=small.parquet",
-    )
-    for words, sentence in [
-        (swapped, "the data given must be those that the cell was built from"),
-        (at[:4], "give the file of large with --mode large=FILE"),
-        (modes, "give --root, the folder of its files, too"),
-    ]:
-        with pytest.raises(InputError) as told:
-            call("analyse", "mechanism", "out", *words)
-        assert sentence in str(told.value)
+
+    # Where the data moved, the same build notes the new place.
+    Path("kitti_tracking").rename("moved")
+    call("analyse", "mechanism", "out", "--json")
+    rows = json.loads(capsys.readouterr().out)
+    assert all(row["detections"] is None for row in rows)
+    assert "there is no " in refusal("analyse", "viability", "out")
+    told = call(*build, "--root", "moved", *modes)
+    assert "unchanged since it was built" in told
+    capsys.readouterr()
+    call("analyse", "mechanism", "out", "--json")
+    rows = json.loads(capsys.readouterr().out)
+    assert any(row["detections"] is not None for row in rows)
+
+    Path("small.parquet").rename("middle.parquet")
+    Path("large.parquet").rename("small.parquet")
+    Path("middle.parquet").rename("large.parquet")
+    sentence = "the data given must be those that the cell was built from"
+    assert sentence in refusal("analyse", "mechanism", "out")
 
 
 def test_the_gallery_has_the_largest_values_one_per_unit(cells):

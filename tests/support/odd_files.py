@@ -457,7 +457,7 @@ def table_subjects(home: Path) -> list[Subject]:
         table_subject(
             "scores of a command",
             home / "scores.parquet",
-            command(*words, "--memory", 0),
+            command(*words),
         ),
         text_subject("costs", home / "costs.toml", charged),
         json_subject("router", router, lambda: read_routing(router)),

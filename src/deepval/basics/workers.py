@@ -1,12 +1,11 @@
 """A function and units -> its results in the order of the units, computed by joblib: in
-processes of this machine, or by a Ray cluster.
+processes of this machine.
 
 With one worker nothing is started and joblib is not imported. The results, and every
-byte computed from them, depend neither on the backend nor on the number of workers. A
-lost worker costs time only: what is missing is computed again by new workers.
+byte computed from them, do not depend on the number of workers. A lost worker costs
+time only: what is missing is computed again by new workers.
 """
 
-import logging
 import os
 import signal
 import threading
@@ -14,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -25,7 +24,6 @@ from deepval.basics.errors import (
     InputError,
     InputWarning,
     UnfinishedError,
-    argument,
     library,
     reason,
 )
@@ -36,41 +34,22 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """
 TRIES = 3
 """How often workers may be lost in a row, without any result in between."""
-LOCAL = "loky"
 MANAGER = "ExecutorManagerThread"
 """Name of the thread that hands units to joblib's processes."""
-LOOPBACK = "127.0.0.1"
-RAY_SETTINGS = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
-"""No usage statistics, a local cluster listens on this machine only, and accelerators
-stay visible.
-"""
-SHARE = 32
-"""Units of each worker in one call of Ray."""
 
 
 @contextmanager
-def mapping(workers: int = 1, backend: str = LOCAL) -> Iterator[Map]:
+def mapping(workers: int = 1) -> Iterator[Map]:
     """A map over units; its workers end with the `with` statement.
 
     Args:
         workers: Number of units in work at once; 1 is the built-in `map`.
-        backend: `loky` for processes of this machine, `ray` for a Ray cluster.
     """
     if workers == 1:
-        if backend != LOCAL:
-            raise InputError(
-                f"With one worker nothing is given to a cluster: use "
-                f"{argument('workers', 2)} or more, or leave "
-                f"{argument('backend', backend)} out."
-            )
         yield map
         return
 
-    with BACKENDS[backend](workers) as pool:
+    with _processes(workers) as pool:
         yield partial(_results, pool)
 
 
@@ -84,26 +63,20 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class _Pool:
-    """Workers of a backend.
+    """Processes of this machine.
 
     Attributes:
-        backend: Name of the backend of joblib.
         workers: Number of workers.
         losses: Errors that report lost workers.
     """
 
-    backend: str
     workers: int
     losses: tuple[type[Exception], ...]
 
     def outcomes(
         self, work: Callable[[Any], Any], units: Mapping[int, Any]
     ) -> Generator[_Outcome, None, None]:
-        """The outcomes of units, in the order in which they finish.
-
-        The results of Ray come all at once, so it gets the first units only: what is
-        finished is stored before the next call.
-        """
+        """The outcomes of units, in the order in which they finish."""
         folder = str(Path.cwd())
         calls = [
             # the form of a call that joblib takes, as its `delayed` returns it
@@ -113,13 +86,9 @@ class _Pool:
         parallel = partial(
             library("joblib").Parallel,
             self.workers,
-            backend=self.backend,
+            backend="loky",
             max_nbytes=None,  # else large arrays would be read-only in workers
         )
-        if self.backend != LOCAL:
-            yield from parallel()(calls[: SHARE * self.workers])
-            return
-
         # On Windows the parent of a worker is not always the process that started it.
         if os.name == "posix":
             # Also a worker that never gets a unit must end with the command.
@@ -251,7 +220,7 @@ def _processes(workers: int) -> Iterator[_Pool]:
     """Processes of this machine; joblib starts them when there is work."""
     loky = import_module("joblib.externals.loky")
     try:
-        yield _Pool(LOCAL, workers, (loky.BrokenProcessPool,))
+        yield _Pool(workers, (loky.BrokenProcessPool,))
     finally:
         pool = loky.get_reusable_executor(workers, reuse=True)
         pool.shutdown(kill_workers=True)
@@ -274,46 +243,3 @@ def _start_processes(parallel: Callable[..., Any], workers: int) -> None:
     finally:
         if in_main_thread:
             signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _ray(workers: int) -> Iterator[_Pool]:
-    """The Ray cluster at RAY_ADDRESS, or else a new one on this machine."""
-    for name, value in RAY_SETTINGS.items():
-        os.environ.setdefault(name, value)
-    ray = library("ray", purpose="The backend ray")
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    # Ray would mix its messages about lost workers into the output of the command.
-    ray._private.worker.print_to_stdstream = lambda *lines, **options: None  # noqa: SLF001
-    settings: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-    if "RAY_ADDRESS" not in os.environ:
-        # "local": a new cluster, even where one is running on this machine
-        settings |= {"address": "local", "_node_ip_address": LOOPBACK}
-        settings |= {"num_cpus": workers, "include_dashboard": False}
-    try:
-        ray.init(**settings)
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-        raise InputError(
-            f"A Ray cluster must answer at RAY_ADDRESS; {reason(error)}."
-        ) from error
-    import_module("ray.util.joblib").register_ray()
-    try:
-        yield _Pool("ray", workers, (ray.exceptions.RayActorError,))
-    except ValueError as error:
-        # raised by Ray as workers start, also where machines were lost since
-        if "CPUs in the ray cluster" not in str(error):
-            raise
-        raise UnfinishedError(
-            f"A Ray cluster must have a processor for each of the {workers} workers: "
-            "use fewer workers or add a machine; results that the command has stored "
-            "are not lost."
-        ) from error
-    finally:
-        ray.shutdown()
-
-
-BACKENDS: dict[str, Callable[[int], AbstractContextManager[_Pool]]] = {
-    LOCAL: _processes,
-    "ray": _ray,
-}
-"""For each backend of joblib, what starts it for a number of workers."""

@@ -23,14 +23,14 @@ from deepval.deploy.allocators import check_recipes
 from deepval.deploy.board.cell_builds import WORK, find_cells
 from deepval.driving.cells.folder import BuiltCell
 from deepval.driving.cells.sources import (
-    PlannerPaths,
+    DataPlaces,
     check_confirmed,
     is_specification,
     located,
     needs_files,
 )
 from deepval.driving.cells.spec import CellSpec
-from deepval.judge.allowances import LEVELS, RAILS, Selection
+from deepval.judge.allowances import LEVELS, Selection, energy_convention
 from deepval.judge.cases import read_evaluation_data, shared_seeds
 from deepval.judge.report import forms
 from deepval.judge.report.console import render_tables
@@ -148,83 +148,31 @@ def _by_name(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
     }
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class ReadAgain:
-    """The data that cells were built from, to read them again.
-
-    Attributes:
-        root: Folder of the data set that the cells were built from, to read it again.
-        mode: NAME=DETECTIONS of a mode, to read it again. Repeatable.
-        maps: Folder of lane maps, where the cells were built with one.
-        weights: Weights of the learned planner, for cells of it.
-        masks: Masks that belong to the weights.
+def _located(
+    sources: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool
+) -> dict[str, CellSpec]:
+    """Specifications of the cells whose data can be read again: of all where they are
+    needed, else of those whose data are at hand.
     """
+    check_confirmed(built.values(), sources.code)
+    specs = {}
+    for name, cell in built.items():
+        spec = sources.specs.get(str(cell.folder))
+        if spec is None and (all_needed or _is_at_hand(cell, sources.code)):
+            spec = located(cell, code=sources.code)
+        if spec is not None:
+            specs[name] = spec
+    return specs
 
-    root: Path | None = None
-    mode: tuple[str, ...] = ()
-    maps: Path | None = None
-    weights: Path | None = None
-    masks: Path | None = None
 
-    def __post_init__(self) -> None:
-        if self.root is None and (self.mode or self.maps):
-            raise InputError(
-                "--mode and --maps say how a data set is read again: give --root, the "
-                "folder of its files, too."
-            )
-        if (self.weights is None) != (self.masks is None):
-            raise InputError(
-                "A learned planner is weights and masks: give both --weights and "
-                "--masks, or neither."
-            )
-
-    def located(
-        self, sources: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool
-    ) -> dict[str, CellSpec]:
-        """Specifications of the cells whose data are at hand: all where files are
-        given, else those that need none.
-        """
-        paths = (
-            None
-            if self.weights is None or self.masks is None
-            else PlannerPaths(self.weights, self.masks)
-        )
-        if paths is not None and not any(cell.spec.learned for cell in built.values()):
-            raise InputError(
-                "--weights and --masks are of cells of the learned planner, and none "
-                "is given: leave them out."
-            )
-        words = sources.code
-        check_confirmed(built.values(), words)
-        files = options.named_files(self.mode, "Modes")
-        built_specs = {
-            name: cell_spec
-            for name, cell in built.items()
-            if (cell_spec := sources.specs.get(str(cell.folder)))
-        }
-        to_locate = {
-            name: cell
-            for name, cell in built.items()
-            if name not in built_specs
-            and (
-                all_needed
-                or self.root is not None
-                or (words and "dataset" in cell.code)
-                or not needs_files(cell)
-            )
-        }
-        return built_specs | {
-            name: located(
-                cell,
-                root=self.root,
-                files=files,
-                maps=self.maps,
-                planner=paths,
-                code=words,
-            )
-            for name, cell in to_locate.items()
-        }
+def _is_at_hand(cell: BuiltCell, words: Sequence[str]) -> bool:
+    """Whether the data of a cell are where they were, and their code may be run."""
+    if "dataset" in cell.code:
+        return bool(words)
+    if not needs_files(cell):
+        return True
+    places = DataPlaces.read(cell.folder)
+    return places.root is not None and places.missing is None
 
 
 @Parameter(name="*")
@@ -240,7 +188,6 @@ class Charges(options.Budgets):
     """
 
     costs: Annotated[Path | None, Parameter(group=options.SUBJECT)] = None
-    rails: options.Rails = None
 
     @property
     def own_costs(self) -> Costs | None:
@@ -256,15 +203,10 @@ class Charges(options.Budgets):
                 for kind in self.budget or declared.budgets
             )
         )
-        if self.rails is not None and "energy" not in kinds:
-            raise InputError(
-                "--rails applies only to energy budgets; none was requested: give "
-                "--budget energy too."
-            )
         return {
             "kinds": kinds,
             "alphas": tuple(Selection(alpha).alpha for alpha in self.alpha or LEVELS),
-            "rails": options.one_of(self.rails or RAILS[0], RAILS, "--rails"),
+            "rails": energy_convention(self.own_costs),
         }
 
 
@@ -283,22 +225,17 @@ class Shown:
         options.Format | None, Parameter(name="--format", group=options.OUTPUT)
     ] = None
     out: options.Out = None
-    json: options.Json = False
 
     def __post_init__(self) -> None:
-        options.format_name(self.form, json=self.json, usual="text")
         if self.out is not None:
             check_writable(self.out)
 
     @property
     def chosen(self) -> str:
         """The format, by name or by the suffix of the file."""
-        usual = (
-            "json"
-            if self.json
-            else SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
-        )
-        return self.form or usual
+        if self.form is not None:
+            return self.form
+        return SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
 
     def write(
         self,
@@ -420,7 +357,6 @@ SCORE_FILES = Option(
 PART_GROUPS: dict[str, tuple[str, Any]] = {
     "draws": ("drawn", options.DRAWS_DEFAULTS),
     "charges": ("charges", Charges()),
-    "data": ("again", ReadAgain()),
 }
 """Argument and defaults of the option groups of parts."""
 
@@ -433,7 +369,7 @@ def command(declared: Analysis) -> Callable[..., None]:
     own = {
         name: _setting(declared, name)
         for name in declared.settings
-        if name not in SUPPLIED
+        if name in declared.declared or name in SETTINGS
     }
     if {"draws", "seed"} <= declared.parameters.keys():
         groups["drawn"] = options.DRAWS_DEFAULTS
@@ -485,10 +421,6 @@ def command(declared: Analysis) -> Callable[..., None]:
     return run
 
 
-SUPPLIED = frozenset({"draws", "seed", "budgets", "kinds"})
-"""Arguments of `rows` that option groups supply."""
-
-
 def _setting(declared: Analysis, name: str) -> tuple[Any, Option]:
     if name in declared.declared:
         kind, option = declared.declared[name]
@@ -499,11 +431,6 @@ def _setting(declared: Analysis, name: str) -> tuple[Any, Option]:
                 list[str] if declared.settings[name] is not None else list[str] | None
             )
         return kind, option
-    if name not in SETTINGS:
-        raise TypeError(
-            f"Analysis {declared.name}: the argument {name!r} of rows(...) must be "
-            "declared by an Option."
-        )
     return SETTINGS[name]
 
 
@@ -622,8 +549,8 @@ def _rows(
     else:
         built = sources.by_path() if declared.names == "path" else sources.named()
     specs = {}
-    if "again" in values:
-        specs = values["again"].located(sources, built, all_needed=declared.needs_data)
+    if "located" in declared.asks:
+        specs = _located(sources, built, all_needed=declared.needs_data)
     seeds = shared_seeds(built, choices.seed)
     cells = [
         Cell(

@@ -141,6 +141,9 @@ def build(
             cells_by_spec[cell.spec] = _CellResult(
                 folders[cell.spec], cell.id, len(cell.shared.inputs), cell.table
             )
+    places = _places(files, mode, weights, masks)
+    for folder in folders.values() if kind != "synthetic" else ():
+        places.write(folder)
     results = [cells_by_spec[cell_spec] for cell_spec in cell_specs]
     too_few = cell_specs[0].roles.too_few
     if too_few is not None:
@@ -210,6 +213,20 @@ def _material(
         own = plugins.find(kind, "datasets")
         code = None if own is None else own.code
     return sources.from_files(files.open(), mode_files, units=units, code=code)
+
+
+def _places(
+    files: MappedFiles, mode: Sequence[str], weights: Path | None, masks: Path | None
+) -> sources.DataPlaces:
+    """Where the data are, for analyses that read them again."""
+    named = [text.partition("=") for text in mode if _built_in(text) is None]
+    return sources.DataPlaces(
+        root=files.root,
+        modes={name: Path(path) for name, _, path in named},
+        maps=files.maps,
+        weights=weights,
+        masks=masks,
+    )
 
 
 def _class_names(dataset: str) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from deepval.basics.errors import (
     missing_library,
     one_line,
     reason,
+    suggestion,
 )
 from deepval.cli.options import OTHERS, option_of
 from deepval.cli.outputs import check_outputs
@@ -150,6 +151,9 @@ RENAMED = {
 }
 """Commands that had another name."""
 
+SHORT_JSON = {"--json": "--format=json"}
+"""Another word for JSON, which no help shows."""
+
 AFTER_STOP = {
     "detect": (
         "Finished units stay in the cache. Run the same command "
@@ -218,6 +222,10 @@ def call(words: Sequence[str]) -> int:
     for old, new in RENAMED.items():
         if set(old.split()) <= set(words) and words[0] == old.split()[0]:
             raise InputError(f"`deepval {old}` is now `deepval {new}`: see its -h.")
+    _check_name(words[:1], COMMANDS, "command")
+    if words[:1] == ["analyse"]:
+        _check_name(words[1:2], list(app["analyse"]), "analysis")
+    words = [SHORT_JSON.get(word, word) for word in words]
     try:
         with loading():
             _complete_help(words)
@@ -235,6 +243,15 @@ def call(words: Sequence[str]) -> int:
         code = function(*bound.args, **bound.kwargs)
     # Without a command, what is printed is the help.
     return 2 if list(words) in ([], ["analyse"]) else code or 0
+
+
+def _check_name(first: Sequence[str], names: Sequence[str], noun: str) -> None:
+    """Raise if the first word is no name: cyclopts would import every command before
+    it suggests one.
+    """
+    for word in first:
+        if word not in names and not word.startswith("-"):
+            raise InputError(f"There is no {noun} {word!r}{suggestion(word, names)}")
 
 
 def _complete_help(words: Sequence[str]) -> None:

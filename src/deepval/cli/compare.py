@@ -36,11 +36,7 @@ def compare(
     calibrate: options.Calibration = None,
     of: Annotated[Statistic, Parameter(group=options.SUBJECT)] = "gain",
     fail_if: Annotated[GateName | None, Parameter(group=options.OUTPUT)] = None,
-    junit: Annotated[Path | None, Parameter(group=options.OUTPUT)] = None,
-    form: Annotated[
-        Format | None, Parameter(name="--format", group=options.OUTPUT)
-    ] = None,
-    json: options.Json = False,
+    form: Annotated[Format, Parameter(name="--format", group=options.OUTPUT)] = "text",
 ) -> int:
     """Differences are paired within every draw of units. Over several cells the mean is
     compared, with equal weights; cells with the same units share their draws. Causal
@@ -58,10 +54,8 @@ def compare(
             whole gain curves).
         fail_if: Exit with 3 if the candidate is 'worse' or 'not-better' anywhere, or
             cannot pay for itself.
-        junit: Also write the outcome of --fail-if as JUnit XML, a test case per budget.
-        form: Output format. Default: text.
+        form: Output format.
     """
-    from deepval.basics.files.writing import check_writable, write_atomically
     from deepval.judge.cases import note
     from deepval.judge.pairs import parse_name
     from deepval.judge.report.gate import Gate
@@ -73,13 +67,6 @@ def compare(
             "CANDIDATE BASELINE."
         )
     *tables, candidate, baseline = names
-    output_form = options.format_name(form, json=json, usual="text")
-    if junit is not None:
-        if fail_if is None:
-            raise InputError(
-                "--junit writes the outcome of a gate: add --fail-if worse."
-            )
-        check_writable(junit)
     sides = [parse_name(text) for text in (candidate, baseline)]
     if sides[0] == sides[1]:
         raise InputError(
@@ -105,13 +92,9 @@ def compare(
         if row.allocator in (one, other)
     ]
     units = units_judged(*results.values())
-    _print(output_form, rows, gate, provenance, both, units)
+    _print(form, rows, gate, provenance, both, units)
 
-    if gate is None:
-        return 0
-    if junit is not None:
-        write_atomically(junit, gate.junit())
-    if not gate.failures:
+    if gate is None or not gate.failures:
         return 0
     terminal.say(f"deepval: {gate.sentence}", err=True)
     return FAILED_GATE
@@ -204,7 +187,7 @@ def _judge(
         result = judge(
             case,
             scores[name],
-            budgets.charged(case, scores[name], every=True),
+            budgets.of(case, scores[name], every=True),
             command=None,
             draws=draws.number,
             seed=seeds[name],

@@ -35,22 +35,11 @@ def evaluate(
     table_by: options.TableBy = (),
     calibrate: options.Calibration = None,
     by: Annotated[tuple[str, ...], Parameter(group=options.TABLES)] = (),
-    memory: Annotated[str | None, Parameter(group=options.SUBJECT)] = None,
-    simultaneous: Annotated[bool, Parameter(group=options.INTERVALS)] = False,
-    curve: Annotated[int, options.whole(0, 10_000, group=options.TABLES)] = 0,
-    thresholds: Annotated[bool, Parameter(group=options.TABLES)] = False,
     apgr: Annotated[bool, Parameter(group=options.TABLES)] = False,
     diagnose: Annotated[bool, Parameter(group=options.TABLES)] = False,
-    resolve: Annotated[
-        float | None,
-        Parameter(validator=options.Between(-1e9, 1e9), group=options.TABLES),
-    ] = None,
-    terms: Annotated[Path | None, Parameter(group=options.SUBJECT)] = None,
-    weight: Annotated[tuple[str, ...], Parameter(group=options.SUBJECT)] = (),
     form: Annotated[
-        options.Format | None, Parameter(name="--format", group=options.OUTPUT)
-    ] = None,
-    json: options.Json = False,
+        options.Format, Parameter(name="--format", group=options.OUTPUT)
+    ] = "text",
     out: options.Out = None,
     whole: Annotated[bool, Parameter(name="--all", group=options.OUTPUT)] = False,
     highlight: Annotated[str | None, Parameter(group=options.OUTPUT)] = None,
@@ -73,26 +62,15 @@ def evaluate(
             MODE or MODE-1pt (a point is 0.01).
         by: Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there.
             Repeatable.
-        memory: Memory limit, such as 1.5GB; larger Parquet files are read in pieces. 0:
-            always in pieces. Default: DEEPVAL_MEMORY, or most of the free memory.
-        simultaneous: Add intervals that hold for all rows together.
-        curve: Add budget curves with this many points.
-        thresholds: Add score thresholds and escalation rates.
         apgr: Add APGR and call-performance thresholds (RouteLLM's).
         diagnose: Add what the data can show: does the budget bind, do ties or single
             units decide, how many units are enough.
-        resolve: Add it, with the number of units that resolve this share of the
-            all-cheap loss. Default: 0.01.
-        terms: Loss terms (.parquet, .csv) of the inputs, to store in the result.
-            Default: the cell's.
-        weight: NAME=NUMBER: weight of a loss term. Repeatable.
-        form: Output format. Default: text.
+        form: Output format.
         out: Also save the result as JSON, with the curves of its picture.
         whole: Print every table; default: the answer and what it rests on.
         highlight: Allocator whose row comes first, instead of the recommended one.
     """
     import deepval
-    from deepval.basics.files.canonical import plain
     from deepval.judge.cases import (
         head_of,
         heads_of,
@@ -103,19 +81,18 @@ def evaluate(
     from deepval.judge.report.answers import check_highlight
     from deepval.judge.tables.chunks import on_disk
 
-    output_form = options.format_name(form, json=json, usual="text")
-    terminal.hold_notes(hold=output_form == "text")
-    is_diagnosed = diagnose or resolve is not None
-    _check_options(
-        draws, output_form, simultaneous=simultaneous, is_diagnosed=is_diagnosed
-    )
+    terminal.hold_notes(hold=form == "text")
+    if diagnose and form not in ("text", "json"):
+        raise InputError(
+            "--diagnose is printed on the console or as JSON: leave out --format."
+        )
     if out is not None:
         from deepval.basics.files.writing import check_writable
 
         check_writable(out)
 
     files = options.score_files(scores)
-    table_on_disk = on_disk(values, files, memory)
+    table_on_disk = on_disk(values, files, None)
 
     note = None
     if table_on_disk is None:
@@ -135,9 +112,9 @@ def evaluate(
         scored = heads_of(case, files)
         from deepval.judge.out_of_core import refuse
 
-        refuse(table_on_disk, {"--apgr": apgr, "--diagnose": is_diagnosed})
+        refuse(table_on_disk, {"--apgr": apgr, "--diagnose": diagnose})
 
-    levels = budgets.charged(case, scored)
+    levels = budgets.of(case, scored)
     settings: dict[str, Any] = {
         "draws": draws.number,
         "seed": draws.seed,
@@ -152,11 +129,7 @@ def evaluate(
         "missing_costs": case.missing_costs(
             scored, levels, requested=bool(budgets.budget)
         ),
-        "simultaneous_intervals": simultaneous,
-        "curve_points": curve,
-        "thresholds": thresholds,
-        "terms": terms or (None if case.cell is None else case.cell.terms),
-        "weights": _weights(weight) or None,
+        "terms": None if case.cell is None else case.cell.terms,
         "watch": terminal.watch,
     }
     if table_on_disk is None:
@@ -170,8 +143,8 @@ def evaluate(
     if apgr:
         result = replace(result, recovery=result.apgr())
     diagnosis = None
-    if is_diagnosed:
-        diagnosis = _diagnosis(case, scored, levels, settings, resolve)
+    if diagnose:
+        diagnosis = _diagnosis(case, scored, levels, settings)
 
     check_highlight([result], highlight)
     named_files = _named(values, files, subject)
@@ -180,38 +153,27 @@ def evaluate(
     if out is not None:
         # The page of a saved result then has the same picture as that of a fresh one.
         named_result.with_picture().save(out)
-    if output_form == "text":
-        _print(named_result, diagnosis, whole=whole, highlight=highlight)
-    elif diagnosis is not None:
+    if form == "text":
+        _print_text(named_result, diagnosis, whole=whole, highlight=highlight)
+    else:
+        _print(form, result, diagnosis)
+
+
+def _print(form: str, result: "Result", diagnosis: "Diagnosis | None") -> None:
+    """The result for a program or a document."""
+    from deepval.basics.files.canonical import plain
+    from deepval.judge.report.forms import FORMS
+
+    if diagnosis is not None:
         content = result.to_dict() | {"diagnosis": plain(dict(diagnosis))}
         terminal.print_json(content)
-    elif output_form == "json":
+    elif form == "json":
         terminal.write(result.to_json())
     else:
-        from deepval.judge.report.forms import FORMS
-
-        terminal.write(FORMS[output_form](result))
+        terminal.write(FORMS[form](result))
 
 
-def _check_options(
-    draws: options.DrawOptions,
-    output_form: str,
-    *,
-    simultaneous: bool,
-    is_diagnosed: bool,
-) -> None:
-    """Raise where options contradict each other."""
-    if simultaneous and draws.number == 0:
-        raise InputError(
-            "--simultaneous adds intervals, which need draws: leave out --draws 0."
-        )
-    if is_diagnosed and output_form not in ("text", "json"):
-        raise InputError(
-            "--diagnose is printed on the console or as JSON: leave out --format."
-        )
-
-
-def _print(
+def _print_text(
     result: "Result",
     diagnosis: "Diagnosis | None",
     *,
@@ -248,20 +210,15 @@ def _diagnosis(
     scored: "Mapping[str, Scores]",
     levels: "Sequence[Budget]",
     settings: Mapping[str, Any],
-    resolve: float | None,
 ) -> "Diagnosis":
     """What the data can show, over the same units."""
     from deepval.judge import diagnosis
 
-    difference = diagnosis.DIFFERENCE if resolve is None else abs(resolve)
-    if not difference > 0:
-        raise InputError("--resolve must be a difference other than 0; found 0.")
     shared = ("units", "draws", "seed", "missing", "missing_costs", "watch")
     return diagnosis.diagnose(
         case.table,
         scored,
         levels,
-        difference=difference,
         **{name: settings[name] for name in shared},
     )
 
@@ -286,16 +243,3 @@ def _named(
     if subject.cheap_always_runs:
         stated.append("--cheap-always-runs")
     return named | {"options": "\n".join(stated), "values": str(values)}
-
-
-def _weights(texts: tuple[str, ...]) -> dict[str, float]:
-    """Weights of loss terms from NAME=NUMBER."""
-    from deepval.basics import checks
-
-    weights_by_term = {}
-    for text in texts:
-        name, _, weight = text.rpartition("=")
-        if not name:
-            raise InputError(f"--weight must be NAME=NUMBER; found {text!r}.")
-        weights_by_term[name] = checks.number_in(weight, "--weight NAME=NUMBER")
-    return weights_by_term

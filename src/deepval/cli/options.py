@@ -40,10 +40,8 @@ OUTPUT = Group.create_ordered("Output")
 # Headings of options in a help, in this order.
 
 BudgetKind = Literal["selection", "latency", "energy", "money"]
-RailsName = Literal["mj", "mj_gpu", "mj_all"]
 Missing = Literal["error", "worst"]
 Format = Literal["text", "csv", "markdown", "latex", "json"]
-Backend = Literal["loky", "ray"]
 """Words that an option takes; the library has the same ones (tests/cli)."""
 
 
@@ -127,13 +125,6 @@ TableBy = Annotated[
         ),
     ),
 ]
-Rails = Annotated[
-    RailsName | None,
-    Parameter(
-        group=BUDGETS,
-        help="Energy convention; mj, of the module, is the default.",
-    ),
-]
 Skipping = Annotated[
     bool,
     Parameter(
@@ -153,8 +144,6 @@ Calibration = Annotated[
         ),
     ),
 ]
-Json = Annotated[bool, Parameter(show=False, group=OUTPUT)]
-"""Another word for --format json."""
 UnitNames = Annotated[
     str | None, Parameter(help="Units: a,b,c or a file with one per line.")
 ]
@@ -208,28 +197,28 @@ class Budgets:
     ] = ()
     budget: Annotated[tuple[BudgetKind, ...], Parameter(group=BUDGETS)] = ()
 
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ChargedBudgets(Budgets):
+    """Budgets, and how they charge."""
+
+    skipping: Skipping = False
+
     def of(
         self,
         case: "EvaluationData",
         scores: "Mapping[str, Scores]",
         *,
         every: bool = False,
-        rails: RailsName | None = None,
-        skipping: bool = False,
     ) -> "list[Budget]":
         """Budgets for a case; without --budget, selection and the kinds that charge
         some scores, or `every` score.
         """
-        from deepval.judge.allowances import LEVELS, RAILS, Selection, measured
+        from deepval.judge.allowances import LEVELS, Selection, measured
 
-        convention = rails or RAILS[0]
-        kinds = self.budget or case.kinds(scores, convention, every=every)
-        if rails is not None and "energy" not in kinds:
-            raise InputError(
-                "--rails applies only to energy budgets; none was requested: give "
-                f"--costs with {rails!r} for every mode."
-            )
-        if skipping and set(kinds) == {"selection"}:
+        kinds = self.budget or case.kinds(scores, every=every)
+        if self.skipping and set(kinds) == {"selection"}:
             raise InputError(
                 "--skipping applies only to latency, energy and money budgets; none "
                 "was requested: give --costs."
@@ -237,7 +226,7 @@ class Budgets:
 
         # Prices in a table are those of calls: the one that runs is charged.
         is_priced = not self.budget and case.table.costs is None and "money" in kinds
-        accounting = "skipping" if skipping or is_priced else "cascade"
+        accounting = "skipping" if self.skipping or is_priced else "cascade"
         budgets: list[Budget] = []
         for kind in kinds:
             for share in self.alpha or LEVELS:
@@ -245,37 +234,13 @@ class Budgets:
                     budget = Selection(share)
                 else:
                     budget = measured(
-                        kind, share, accounting=accounting, rails=convention
+                        kind,
+                        share,
+                        accounting=accounting,
+                        rails=case.energy_convention,
                     )
                 budgets.append(budget)
         return budgets
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class ChargedBudgets(Budgets):
-    """Budgets, and how they charge."""
-
-    rails: Rails = None
-    skipping: Skipping = False
-
-    def first(self, case: "EvaluationData", scores: "Mapping[str, Scores]") -> "Budget":
-        """The one budget of a router: money where the table has prices, else
-        selection, unless another is stated.
-        """
-        return self.charged(case, scores)[0]
-
-    def charged(
-        self,
-        case: "EvaluationData",
-        scores: "Mapping[str, Scores]",
-        *,
-        every: bool = False,
-    ) -> "list[Budget]":
-        """Budgets that charge as these options say."""
-        return self.of(
-            case, scores, every=every, rails=self.rails, skipping=self.skipping
-        )
 
 
 @Parameter(name="*")
@@ -326,32 +291,29 @@ class Printing:
     form: Annotated[
         Literal["text", "json"], Parameter(name="--format", group=OUTPUT)
     ] = "text"
-    json: Json = False
 
     @property
     def is_json(self) -> bool:
         """Whether JSON is printed instead of text."""
-        return self.json or self.form == "json"
+        return self.form == "json"
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Workers:
-    """How many workers share the units, and where they run.
+    """How many processes share the units.
 
     Attributes:
-        workers: Number of workers.
-        backend: Processes of this machine (loky), or a cluster (ray).
+        workers: Number of processes.
     """
 
     workers: Annotated[int, whole(1, 1_024, group=WORKERS)] = 1
-    backend: Annotated[Backend, Parameter(group=WORKERS)] = "loky"
 
     def start(self) -> "AbstractContextManager[Map]":
         """The map over units, to be used in a `with` statement."""
         from deepval.basics.workers import mapping
 
-        return mapping(self.workers, self.backend)
+        return mapping(self.workers)
 
 
 # The groups where no option of them is stated.
@@ -359,21 +321,23 @@ PRINTING_DEFAULTS = Printing()
 WORKERS_DEFAULTS = Workers()
 SUBJECT_DEFAULTS = SubjectOptions()
 DRAWS_DEFAULTS = DrawOptions()
-BUDGETS_DEFAULTS = Budgets()
 CHARGED_DEFAULTS = ChargedBudgets()
 
 
 OTHER_NAMES = {
     "calibration": "--calibrate",
-    "curve_points": "--curve",
+    "memory": "DEEPVAL_MEMORY",
     "models": "--modes",
-    "weights": "--weight",
 }
-"""Options that have another name than the argument that they set."""
+"""Options, or variables, that have another name than the argument that they set."""
+IN_PYTHON = ("curve_points", "terms", "weights")
+"""Arguments that only Python has."""
 
 
 def option_of(name: str, value: object = None) -> str:
     """The option that sets an argument of the library, for `errors.arguments_as`."""
+    if name in IN_PYTHON:
+        return f"{name} in Python"
     option = OTHER_NAMES.get(name, "--" + name.replace("_", "-"))
     if value is None:
         return option
@@ -481,19 +445,6 @@ def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
             f"of {', '.join(allowed)}; found {text!r}{suggestion(text, allowed)}"
         )
     return text
-
-
-def format_name(form: str | None, *, json: bool, usual: str) -> str:
-    """The output format that --format or --json asks for, otherwise the usual one; two
-    formats are refused.
-    """
-    if form is None:
-        return "json" if json else usual
-    if json and form != "json":
-        raise InputError(
-            f"--json and --format {form} are two formats: give one of them."
-        )
-    return form
 
 
 def share(text: str, option: str) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 from deepval.basics.errors import InputError
 from deepval.basics.files import reading
 
-OUTPUTS = ("--out", "--junit", "--figure", "--figures", "--page", "--work", "--cache")
+OUTPUTS = ("--out", "--figure", "--figures", "--page", "--work", "--cache")
 """Options that name output files or folders; every other path may be an input."""
 WRITTEN = {
     "demo": ("report.html", "results.md"),

@@ -147,7 +147,7 @@ def _judgement(source: Path, files: Mapping[str, Path], **floors: Any) -> Result
     case = read_evaluation_data(source)
     scores = case.scores(files, needed=False)
     units, held_out_note = case.judged_units(None, scores)
-    budgets = options.Budgets().of(case, scores)
+    budgets = options.CHARGED_DEFAULTS.of(case, scores)
     named = {name: str(path) for name, path in files.items()}
     result = judge(
         case,

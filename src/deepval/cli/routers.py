@@ -74,7 +74,6 @@ def threshold(
     budget: Annotated[
         options.BudgetKind | None, Parameter(group=options.BUDGETS)
     ] = None,
-    rails: options.Rails = None,
     skipping: options.Skipping = False,
     base: Annotated[str | None, Parameter(group=options.BUDGETS)] = None,
     draws: options.DrawOptions = options.DRAWS_DEFAULTS,
@@ -119,7 +118,8 @@ def threshold(
     from deepval.judge.report.tables.certificate import certificate_table
     from deepval.judge.routing import file_text
 
-    charged = _charged(alpha, budget, rails, skipping=skipping)
+    stated = () if budget is None else (budget,)
+    budgets = options.ChargedBudgets((alpha,), stated, skipping)
     if out is not None:
         check_writable(out)
     _check_bound(bound, harm)
@@ -135,7 +135,7 @@ def threshold(
         case = subject.case(values)
         is_written = write_table(
             case,
-            charged.first(case, {}),
+            budgets.of(case, {})[0],
             groups,
             calibration=case.units(
                 options.unit_list(calibrate, case.roles), usual="validation"
@@ -148,7 +148,7 @@ def threshold(
         return DENIED * (not is_written)
     case, scored = _calibrated(subject, values, scores)
     ((name, own),) = scored.items()
-    level = charged.first(case, scored)
+    level = budgets.of(case, scored)[0]
     calibration = case.units(
         options.unit_list(calibrate, case.roles), usual="validation"
     )
@@ -229,18 +229,6 @@ def _check_bound(bound: str | None, harm: str | None) -> None:
         )
 
 
-def _charged(
-    alpha: float,
-    budget: options.BudgetKind | None,
-    rails: options.RailsName | None,
-    *,
-    skipping: bool,
-) -> options.ChargedBudgets:
-    """The one budget of a router, and how it charges."""
-    stated = () if budget is None else (budget,)
-    return options.ChargedBudgets((alpha,), stated, rails, skipping)
-
-
 def _calibrated(
     subject: CalibratedSubject, values: Path, scores: tuple[str, ...]
 ) -> "tuple[EvaluationData, dict[str, Scores]]":
@@ -288,7 +276,7 @@ def shadow(
     /,
     *,
     scores: options.ScoreFiles = (),
-    subject: options.SubjectOptions = options.SUBJECT_DEFAULTS,
+    units: Annotated[str | None, Parameter(group=options.SUBJECT)] = None,
     share: Annotated[
         float, Parameter(validator=options.Between(0, 1), group=options.BUDGETS)
     ] = 0.03,
@@ -309,6 +297,8 @@ def shadow(
     Example: deepval shadow values.csv -s mine.csv --share 0.03 --out plan.json
 
     Args:
+        units: Units of the earlier table: a,b,c or a file with one per line; for a cell
+            also test, validation, train, fit or all.
         share: Share of the inputs to run both modes on.
         alpha: Share of escalated inputs at which to judge.
         escalating: The system escalates --alpha by this score: both modes run there.
@@ -331,12 +321,12 @@ def shadow(
             f"{out}: the name must end in "
             f".csv or .json; found {out.suffix or 'no ending'!r}."
         )
-    case = subject.case(values)
+    case = options.SUBJECT_DEFAULTS.case(values)
     scored = case.scores(options.score_files(scores))
-    units, _ = case.judged_units(options.unit_list(subject.units, case.roles), scored)
-    table = case.table if units is None else case.table.restrict(units)
+    judged, _ = case.judged_units(options.unit_list(units, case.roles), scored)
+    table = case.table if judged is None else case.table.restrict(judged)
     (own,) = _only(scored, "A shadow plan belongs to one score").values()
-    past = on_part(table, own, case.table, subject.missing)
+    past = on_part(table, own, case.table, "error")
     raw, names = (
         None if coming is None else columns.read(coming),
         ("score", "loss")[: 1 + by_loss],

@@ -10,7 +10,7 @@ way k = floor(N*share + 1e-9), and an allocator is infeasible iff C_S > alpha*C_
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Literal, cast, get_args
@@ -163,6 +163,24 @@ def measured(
 def conventions(rails: Convention = RAILS[0]) -> dict[str, Convention]:
     """What each kind of measured budget counts."""
     return {"latency": "ms", "energy": rails, "money": DOLLARS}
+
+
+def energy_convention(
+    costs: Costs | None, input_costs: Container[str] = ()
+) -> Convention:
+    """What an energy budget counts: the module where every mode has its energy, else
+    the rails that every mode has.
+
+    Args:
+        costs: Costs of modes.
+        input_costs: Conventions in which a table has costs of each input.
+    """
+    for convention in RAILS:
+        if convention in input_costs:
+            return convention
+        if costs is not None and costs.has_all(convention):
+            return convention
+    return RAILS[0]
 
 
 def budget_list(source: Any, table: ValueTable | None = None) -> list[Budget]:

@@ -27,7 +27,13 @@ from deepval.basics.files.canonical import (
     json_canonical,
     json_content,
 )
-from deepval.judge.allowances import DOLLARS, Budget, MissingCosts, conventions
+from deepval.judge.allowances import (
+    DOLLARS,
+    Budget,
+    MissingCosts,
+    conventions,
+    energy_convention,
+)
 from deepval.judge.draws import seeds_by_units
 from deepval.judge.evaluation import evaluate
 from deepval.judge.results import Result
@@ -359,13 +365,12 @@ class EvaluationData:
         }
         return chosen or stored
 
-    def kinds(
-        self,
-        scores: Mapping[str, Scores],
-        convention: Convention,
-        *,
-        every: bool = False,
-    ) -> list[str]:
+    @property
+    def energy_convention(self) -> Convention:
+        """What an energy budget on these data counts."""
+        return energy_convention(self.table.costs, self.table.input_costs)
+
+    def kinds(self, scores: Mapping[str, Scores], *, every: bool = False) -> list[str]:
         """Kinds of budgets that the costs allow: they charge one or more allocators, or
         all if `every`.
 
@@ -375,7 +380,7 @@ class EvaluationData:
         costs, per_input, measured = (
             self.table.costs,
             self.table.input_costs,
-            conventions(convention),
+            conventions(self.energy_convention),
         )
         if costs is None:
             # Prices in the table mean that money is what counts.
@@ -383,11 +388,10 @@ class EvaluationData:
                 return ["money"]
             paid = [kind for kind, unit in measured.items() if unit in per_input]
             return ["selection", *paid]
-        modes = list(costs.modes.values())
         possible = [
             kind
             for kind, unit in measured.items()
-            if unit in per_input or (modes and all(unit in entry for entry in modes))
+            if unit in per_input or costs.has_all(unit)
         ]
         unpriced = {
             kind: [

@@ -129,7 +129,6 @@ class Choices:
         labels: Labels to fit each recipe on.
         controls: Number of random scores to judge beside the allocators.
         stored_scores: Whether a command includes the scores in the folders of cells.
-        with_diagnostics: Whether diagnostics are judged.
         folds: Number of folds, if allocators are fitted and policies calibrated out of
             fold; else 0.
         units: Units of the folds, by role or by name.
@@ -146,7 +145,6 @@ class Choices:
     labels: Mapping[str, Sequence[Label]] = field(default_factory=lambda: RELABELLED)
     controls: int = 0
     stored_scores: bool = False
-    with_diagnostics: bool = True
     folds: int = 0
     units: str | Sequence[str] = "all"
 
@@ -537,8 +535,10 @@ def _results(at: Cell, _watch: Watch) -> Result:
     case = case_of(at.cell)
     scores = case.scores({})
     budgets = [
-        Selection(a) if kind == "selection" else measured(kind, a, rails=RAILS[0])
-        for kind in case.kinds(scores, RAILS[0])
+        Selection(a)
+        if kind == "selection"
+        else measured(kind, a, rails=case.energy_convention)
+        for kind in case.kinds(scores)
         for a in LEVELS
     ]
     return at.judgement(
@@ -552,9 +552,7 @@ def _results(at: Cell, _watch: Watch) -> Result:
     )
 
 
-def _diagnostic_results(at: Cell, _watch: Watch) -> Result | None:
-    if not at.choices.with_diagnostics:
-        return None
+def _diagnostic_results(at: Cell, _watch: Watch) -> Result:
     # A command notes its look at the test units when it judges the scores beside these.
     ledger = {} if at.is_reproduced else {"command": None}
     return at.judgement(
@@ -811,8 +809,7 @@ class Part:
         meaning: What it is.
         make: Makes it from a cell.
         groups: Option groups that a command needs for it: draws, charges (measured
-            budgets), data (to read the data
-        set).
+            budgets).
         options: Single options that a command needs for it, by the field of `Choices`
             that they set.
         saved: Help text of the argument that names cells, if saved results are accepted
@@ -887,15 +884,6 @@ STORED = PartOption(
     Option("Include the scores stored with each cell.", ("--scores",)),
     default=False,
 )
-DIAGNOSTICS = PartOption(
-    bool,
-    Option(
-        "Judge the diagnostics of cells too, in their own section.",
-        ("--diagnostics/--no-diagnostics",),
-    ),
-    default=True,
-)
-
 JUDGED = (
     "Results (.json) that `deepval evaluate` saved, or cells: these are judged on "
     "their test units by their scores."
@@ -920,7 +908,6 @@ PARTS: dict[str, Part] = {
     "located": Part(
         "its specification with the folder of its data",
         lambda at, _: at.spec,
-        ("data",),
         ready=True,
     ),
     "costs": Part(
@@ -972,7 +959,6 @@ PARTS: dict[str, Part] = {
         "the judgement of diagnostics",
         _diagnostic_results,
         ("draws",),
-        {"with_diagnostics": DIAGNOSTICS},
         verb="diagnostics",
     ),
     "diagnostic_names": Part(

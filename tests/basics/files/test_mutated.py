@@ -161,7 +161,10 @@ def test_a_nuplan_log_without_boxes_has_no_tracks(tmp_path):
     assert [drive.log.tracks for drive in data.read_drives(data.unit_ids()[0])] == [()]
 
 
-def test_an_empty_scores_file_is_refused_when_it_is_read_piece_by_piece(tmp_path):
+def test_an_empty_scores_file_is_refused_when_it_is_read_piece_by_piece(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("DEEPVAL_MEMORY", "0")
     losses = {
         "unit": ["a", "b"],
         "input": ["x", "y"],
@@ -178,8 +181,6 @@ def test_an_empty_scores_file_is_refused_when_it_is_read_piece_by_piece(tmp_path
         tmp_path / "values.parquet",
         "-s",
         tmp_path / "mine.parquet",
-        "--memory",
-        0,
     )
     assert done.code == 2
     assert "at least one row is needed; found none" in done.err

@@ -32,14 +32,6 @@ def two():
         yield running
 
 
-def test_a_cluster_needs_two_workers():
-    with (
-        pytest.raises(InputError, match="use workers=2 or more, or leave backend="),
-        mapping(1, "ray"),
-    ):
-        pass
-
-
 def test_units_of_lost_workers_are_computed_again(two, tmp_path):
     with pytest.warns(InputWarning, match="A worker was lost"):
         results = list(two(partial(killed_once, str(tmp_path)), ITEMS))

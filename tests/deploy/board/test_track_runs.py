@@ -149,15 +149,7 @@ def test_the_listed_commands_run_in_a_shell_and_build_the_same_cells(ran, tmp_pa
     # Patterns of a shell match cells only; the cell of chosen scenarios can be read
     # again from its folder of data.
     assert "idm-scalar" in shell("deepval analyse signs cells/*/*", tmp_path)
-    cache = "deepval-work/detections/nuplan-yolov8s"
-    modes = " ".join(
-        f"--mode {mode}={cache}/{mode}" for mode in ("yolov8s-320", "yolov8s-640")
-    )
-    seen = shell(
-        "deepval analyse observations cells/nuplan-*/* --root "
-        f"'my data/nuplan' {modes}",
-        tmp_path,
-    )
+    seen = shell("deepval analyse observations cells/nuplan-*/*", tmp_path)
     assert "idm-scalar" in seen
 
 

@@ -200,7 +200,7 @@ def test_a_cell_s_file_given_by_its_path_is_checked(pair, tmp_path):
     scores.write_text("input,score\n" + "".join(f"{i},{s!r}\n" for i, s in rows))
     values, result = place / "values.parquet", place / "result.json"
     judge = ("evaluate", values, "-s", scores, "--draws", "20")
-    assert run(*judge, "--terms", place / "terms.parquet", "--out", result).code == 0
+    assert run(*judge, "--out", result).code == 0
     (tmp_path / "link.parquet").symlink_to(values)
     whole = {
         name: (place / name).read_bytes()
@@ -216,7 +216,8 @@ def test_a_cell_s_file_given_by_its_path_is_checked(pair, tmp_path):
     values.write_bytes(whole["values.parquet"])
 
     altered_cell(place, "terms.parquet")
-    assert sentence in refused(*judge, "--terms", place / "terms.parquet")
+    with pytest.raises(InputError, match=sentence):
+        deepval.evaluate(values, {"speed": scores}, terms=place / "terms.parquet")
     (place / "costs.toml").write_bytes(whole["costs.toml"].replace(b"ms = ", b"ms = 1"))
     assert f"{place / 'costs.toml'}: {sentence}" in refused(
         *judge, "--costs", place / "costs.toml"

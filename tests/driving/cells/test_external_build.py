@@ -359,8 +359,6 @@ def test_nuplan_goes_from_pictures_to_a_page(tmp_path):
         "analyse",
         "gallery",
         folder,
-        "--root",
-        data,
         "--figure",
         tmp_path / "gallery.png",
         "--json",

@@ -2,13 +2,10 @@
 not belong.
 """
 
-import json
-
 import numpy as np
 import pytest
 
 import deepval
-from commands import run
 from deepval.judge.results import Inputs
 from worlds import judge
 
@@ -126,35 +123,29 @@ def test_what_does_not_belong_is_refused(options, sentence):
         judged(**options)
 
 
-def test_the_command_says_the_same(tmp_path):
+def test_files_give_the_same(tmp_path, monkeypatch):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    monkeypatch.chdir(tmp_path)
     losses = table().losses
-    pq.write_table(pa.table(columns()), tmp_path / "terms.parquet")
     values = {
         "unit": UNIT,
         "input": IDS,
         "loss_c": losses[:, 0],
         "loss_f": losses[:, 1],
     }
-    pq.write_table(pa.table(values), tmp_path / "values.parquet")
-    pq.write_table(pa.table({"input": IDS, "score": SCORE}), tmp_path / "mine.parquet")
-    words = ["evaluate", "values.parquet", "-s", "mine.parquet", "--json"]
-    words += [
-        "--terms",
-        "terms.parquet",
-        "--alpha",
-        "0.5",
-        "--draws",
-        "20",
-        "--thresholds",
-    ]
-    done = run(*words, "--weight", "late=3", cwd=tmp_path)
-    same = judged(terms=columns(), weights={"late": 3.0}, thresholds=True)
-    assert json.loads(done.out) == same.to_dict()
-    bad = run(*words, "--weight", "late", cwd=tmp_path)
-    assert (bad.code, bad.err) == (
-        2,
-        "deepval: --weight must be NAME=NUMBER; found 'late'.\n",
+    pq.write_table(pa.table(columns()), "terms.parquet")
+    pq.write_table(pa.table(values), "values.parquet")
+    pq.write_table(pa.table({"input": IDS, "score": SCORE}), "mine.parquet")
+    result = deepval.evaluate(
+        "values.parquet",
+        {"mine": "mine.parquet"},
+        0.5,
+        draws=20,
+        terms="terms.parquet",
+        weights={"late": 3.0},
+        thresholds=True,
     )
+    same = judged(terms=columns(), weights={"late": 3.0}, thresholds=True)
+    assert result.to_dict() == same.to_dict()

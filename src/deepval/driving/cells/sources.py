@@ -8,16 +8,18 @@ file, to the folder of the data.
 
 import csv
 import io
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from deepval.basics import plugins
 from deepval.basics.errors import InputError, InputWarning, UnsuitableError, quote
 from deepval.basics.files import reading
-from deepval.basics.files.canonical import read_json, read_toml
+from deepval.basics.files.canonical import json_text, read_json, read_toml
+from deepval.basics.files.writing import write_atomically
 from deepval.basics.plugins import Code
 from deepval.driving.cells.folder import BuiltCell
 from deepval.driving.cells.spec import (
@@ -208,13 +210,103 @@ class PlannerPaths(NamedTuple):
     masks: Path
 
 
+PLACES = "read-from.json"
+"""File beside a cell's own that says where its data were; it is not of the cell's
+id.
+"""
+
+
+@dataclass(frozen=True)
+class DataPlaces:
+    """Where the data of a cell are on this machine.
+
+    Attributes:
+        root: Folder of the data set; None where it has none.
+        modes: File of each mode's detections; modes without a file are left out.
+        maps: Folder of lane maps, where the cell was built with one.
+        weights: Weights of the learned planner.
+        masks: Masks that belong to the weights.
+    """
+
+    root: Path | None = None
+    modes: Mapping[str, Path] = field(default_factory=dict)
+    maps: Path | None = None
+    weights: Path | None = None
+    masks: Path | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> "DataPlaces":
+        """The places that the file in a cell's folder states; none without a file."""
+        if not reading.is_file(folder / PLACES):
+            return cls()
+        content = read_json(folder / PLACES)
+
+        def path(text: Any) -> Path | None:
+            return None if text is None else reading.resolve(folder / str(text))
+
+        try:
+            modes = {
+                str(name): reading.resolve(folder / str(text))
+                for name, text in content["modes"].items()
+            }
+            return cls(
+                root=path(content["root"]),
+                modes=modes,
+                maps=path(content["maps"]),
+                weights=path(content["weights"]),
+                masks=path(content["masks"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{folder / PLACES}: must say where the cell's data are, and does not: "
+                "build the cell again."
+            ) from error
+
+    def write(self, folder: Path) -> None:
+        """Write the places into a cell's folder, relative to it: cells and data may
+        move together.
+        """
+
+        def text(path: Path | None) -> str | None:
+            if path is None:
+                return None
+            target = reading.resolve(path)
+            home = reading.resolve(folder)
+            if target.drive != home.drive:
+                return target.as_posix()
+            return Path(os.path.relpath(target, home)).as_posix()
+
+        content = {
+            "root": text(self.root),
+            "modes": {name: text(path) for name, path in self.modes.items()},
+            "maps": text(self.maps),
+            "weights": text(self.weights),
+            "masks": text(self.masks),
+        }
+        write_atomically(folder / PLACES, json_text(content))
+
+    @property
+    def missing(self) -> Path | None:
+        """The first of data set, maps and detections that is no longer there."""
+        for path in (self.root, self.maps, *self.modes.values()):
+            if path is not None and not reading.exists(path):
+                return path
+        return None
+
+    @property
+    def planner(self) -> PlannerPaths | None:
+        """The learned planner, where both of its files are there."""
+        if self.weights is None or self.masks is None:
+            return None
+        if not (reading.exists(self.weights) and reading.exists(self.masks)):
+            return None
+        return PlannerPaths(self.weights, self.masks)
+
+
 def located(
     cell: BuiltCell,
     *,
-    root: Path | None = None,
-    files: Mapping[str, Path] | None = None,
-    maps: Path | None = None,
-    planner: PlannerPaths | None = None,
+    places: DataPlaces | None = None,
     code: Sequence[str] = (),
 ) -> CellSpec:
     """The cell's specification with its data set and modes at hand; InputError where
@@ -222,10 +314,7 @@ def located(
 
     Args:
         cell: The cell.
-        root: Folder of the data set; the synthetic world needs none.
-        files: File of each mode's detections; modes without a file need none.
-        maps: Folder of lane maps, where the cell was built with one.
-        planner: Weights and masks of a learned planner that is to plan again.
+        places: Where the data are; by default where they were when the cell was built.
         code: Words of the user's own code that may be loaded. A data set of the user's
             own cannot be read without its word.
 
@@ -233,11 +322,12 @@ def located(
     still read the data.
     """
     spec = cell.spec
+    places = places or DataPlaces.read(cell.folder)
     if needs_files(cell):
-        material = _from_files(cell, root, files or {}, maps, code)
+        material = _from_files(cell, places, code)
     else:
         material = _synthetic(spec)
-    rule = _system_again(cell, planner, code)
+    rule = _system_again(cell, places.planner, code)
     # Only the data are asked for here: the name of a system may be the user's own.
     (local,) = specs(material, geometries=[spec.geometry], persistence=spec.persistence)
     local = replace(
@@ -316,16 +406,10 @@ def _synthetic(spec: CellSpec) -> Material:
     )
 
 
-def _from_files(
-    cell: BuiltCell,
-    root: Path | None,
-    files: Mapping[str, Path],
-    maps: Path | None,
-    words: Sequence[str],
-) -> Material:
+def _from_files(cell: BuiltCell, places: DataPlaces, words: Sequence[str]) -> Material:
     spec = cell.spec
-    source = _dataset_again(cell, root, maps, words)
-    named = [_mode_file(cell, mode, files) for mode in spec.modes]
+    source = _dataset_again(cell, places, words)
+    named = [_mode_file(cell, mode, places) for mode in spec.modes]
     source = source.for_units(
         [name for item in spec.choices.values() for name in item.get("scenes", ())]
         or None
@@ -333,8 +417,14 @@ def _from_files(
     return replace(from_files(source, named, units=spec.units), left_out=spec.left_out)
 
 
+BUILD_AGAIN = (
+    "name its data set and modes in `deepval build` again, which leaves the cell as it "
+    "is and notes where they are"
+)
+
+
 def _dataset_again(
-    cell: BuiltCell, root: Path | None, maps: Path | None, words: Sequence[str]
+    cell: BuiltCell, places: DataPlaces, words: Sequence[str]
 ) -> Dataset:
     """The cell's data set, opened again."""
     code = cell.code.get("dataset")
@@ -345,26 +435,27 @@ def _dataset_again(
                 f"{cell.folder}: its data set is your own code, which is read again "
                 f"when you confirm it: give --code {code.word}."
             )
-        return open_own(own, root)
-    if root is None:
+        return open_own(own, places.root)
+    if places.root is None or places.missing is not None:
+        where = places.missing or cell.folder / PLACES
         raise InputError(
-            f"{cell.folder}: its data set must be read again: "
-            "give its folder with --root."
+            f"{cell.folder}: its data must be read again, and there is no {where}: "
+            f"{BUILD_AGAIN}."
         )
-    options = {} if maps is None else {"maps": maps}
-    return open_dataset(cell.spec.dataset, root, **options)
+    options = {} if places.maps is None else {"maps": places.maps}
+    return open_dataset(cell.spec.dataset, places.root, **options)
 
 
-def _mode_file(cell: BuiltCell, mode: ModeSpec, files: Mapping[str, Path]) -> ModeFile:
+def _mode_file(cell: BuiltCell, mode: ModeSpec, places: DataPlaces) -> ModeFile:
     built_in = mode.made.get("source") == BUILT_IN
-    if not built_in and mode.name not in files:
+    if not built_in and mode.name not in places.modes:
         raise InputError(
-            f"{cell.folder}: its modes must be read again: give the file of "
-            f"{mode.name} with --mode {mode.name}=FILE."
+            f"{cell.folder}: its modes must be read again, and {PLACES} has no file of "
+            f"{mode.name}: {BUILD_AGAIN}."
         )
     return ModeFile(
         name=mode.name,
-        path=None if built_in else files[mode.name],
+        path=None if built_in else places.modes[mode.name],
         threshold=mode.threshold,
         scores=mode.made.get("scores"),
         classes=mode.classes,

@@ -375,8 +375,6 @@ def _budget_words(budget: BudgetKey, *, has_prices: bool) -> list[str]:
     if is_usual:
         return []
     words = [f"--budget {budget.kind}"]
-    if budget.convention in ("mj_gpu", "mj_all"):
-        words.append(f"--rails {budget.convention}")
     if budget.accounting == "skipping":
         words.append("--skipping")
     return words

@@ -1,13 +1,10 @@
-"""Comparisons of a candidate with a baseline -> a gate that passes or fails, in words
-and as JUnit XML.
-"""
+"""Comparisons of a candidate with a baseline -> a gate that passes or fails."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
-from xml.etree import ElementTree
 
-from deepval.basics.errors import InputError, argument, one_line
+from deepval.basics.errors import InputError, argument
 from deepval.judge.pooled import PooledComparison
 from deepval.judge.report.tables.comparison import (
     AnyComparison,
@@ -71,38 +68,6 @@ class Gate:
             outcome = "not worse" if self.name == "worse" else "better"
         at = ", ".join(where)
         return f"{first.candidate} is {outcome} than {first.baseline} at {at}."
-
-    def junit(self) -> str:
-        """The outcome as JUnit XML, one test case per budget."""
-        skipped = [
-            row for row in self.rows if row.verdict is None and not self._fails(row)
-        ]
-        counts = {
-            "tests": str(len(self.rows)),
-            "failures": str(len(self.failures)),
-            "skipped": str(len(skipped)),
-            "errors": "0",
-        }
-        root = ElementTree.Element("testsuites", counts)
-        suite = ElementTree.SubElement(
-            root, "testsuite", {"name": "deepval compare"} | counts
-        )
-        for row in self.rows:
-            text = one_line(_figures(row))
-            name = one_line(f"{row.candidate} against {row.baseline}")
-            case = ElementTree.SubElement(
-                suite, "testcase", {"classname": name, "name": _budget(row)}
-            )
-            if self._fails(row):
-                part = ElementTree.SubElement(case, "failure", {"message": text})
-            elif row.verdict is None:
-                part = ElementTree.SubElement(case, "skipped", {"message": text})
-            else:
-                part = ElementTree.SubElement(case, "system-out")
-            part.text = text
-        ElementTree.indent(root)
-        xml = ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
-        return xml + "\n"
 
 
 def _budget(row: AnyComparison) -> str:

@@ -72,6 +72,11 @@ class Costs(Printable):
     served: Mapping[str, str]
     source: str = "the costs given"
 
+    def has_all(self, convention: str) -> bool:
+        """Whether every mode has a cost under a convention."""
+        entries = self.modes.values()
+        return bool(entries) and all(convention in entry for entry in entries)
+
     def __post_init__(self) -> None:
         for kind in ("mode", "allocator"):
             table = getattr(self, f"{kind}s")

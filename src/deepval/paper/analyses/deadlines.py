@@ -133,9 +133,6 @@ Keep = Annotated[
         read=_check,
     ),
 ]
-Switch = Annotated[
-    float, Option("Time in ms to change modes and back.", ("--switch",), (0.0, 1e6))
-]
 
 
 def rows(
@@ -146,7 +143,7 @@ def rows(
     units: str | Sequence[str] = "fit",
     periods: Sequence[float] = PERIODS_MS,
     keep: Keep = "rate",
-    switch_ms: Switch = 0.0,
+    switch_ms: float = 0.0,
     budgets: Sequence[Budget] | None = None,
     draws: DrawCount = 1000,
     seed: int = 0,

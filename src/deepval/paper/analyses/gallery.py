@@ -369,10 +369,7 @@ GALLERY = Analysis(
     shows="Show the most harmed and most helped frames",
     see="analyses.md#gallery",
     paper="galleries, concept figure",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode a=a.parquet "
-        "--mode b=b.parquet --figure gallery.png"
-    ),
+    example=("cells/braking-monocular --figure gallery.png"),
     by="cell",
     needs_data=True,
     details=(

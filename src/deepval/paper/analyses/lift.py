@@ -132,10 +132,7 @@ LIFT = Analysis(
     shows="Show the error of lifted ranges",
     see="definitions.md#lift-bias",
     paper="lift bias",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
-        "--mode RRC=RRC.parquet"
-    ),
+    example=("cells/braking-monocular"),
     needs_data=True,
     details=(
         "Lifted range minus reference range, by mode and band of ranges; also with "

@@ -327,7 +327,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     if missing:
         notes.append(
             "Boxes, recovered misses and reactions need the data of "
-            f"{', '.join(missing)}: give --root and --mode NAME=FILE."
+            f"{', '.join(missing)}, which are not where they were."
         )
     order = (
         "cell",
@@ -348,10 +348,7 @@ MECHANISM = Analysis(
     shows="Show which detections help and which harm",
     see="analyses.md#harm-mechanism",
     paper="harm mechanism",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
-        "--mode RRC=RRC.parquet"
-    ),
+    example=("cells/braking-monocular"),
     by="cell",
     details=(
         "Changes of false positives, misses and boxes on helped, harmed and "

@@ -173,10 +173,7 @@ OBSERVATIONS = Analysis(
     shows="Show what every mode detects",
     see="definitions.md#observations",
     paper="statistics of the observation builder",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
-        "--mode RRC=RRC.parquet"
-    ),
+    example=("cells/braking-monocular"),
     needs_data=True,
     details=(
         "Objects in view, detected ones and false positives per frame, recall by "

@@ -135,9 +135,7 @@ def _applies(cell: BuiltCell) -> bool:
 def rows(
     cells: Sequence[Cell],
     *,
-    with_pairs: Annotated[
-        bool, Option("Judge the 25 pairs of thresholds.", ("--pairs/--no-pairs",))
-    ] = True,
+    with_pairs: bool = True,
     with_tuned: Annotated[
         bool, Option("Tune each mode to its own loss (slow).", ("--tuned/--no-tuned",))
     ] = True,
@@ -402,10 +400,7 @@ OPERATING_POINTS = Analysis(
     shows="Show harm at other detection thresholds",
     see="definitions.md#operating-points",
     paper="operating points",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
-        "--mode RRC=RRC.parquet"
-    ),
+    example=("cells/braking-monocular"),
     by="cell",
     long=True,
     needs_data=True,

@@ -188,10 +188,7 @@ PERSISTENCE = Analysis(
     shows="Show harm with a three-frame persistence filter",
     see="definitions.md#persistence",
     paper="persistence filter",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
-        "--mode RRC=RRC.parquet"
-    ),
+    example=("cells/braking-monocular"),
     by="cell",
     needs_data=True,
     details=(

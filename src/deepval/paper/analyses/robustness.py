@@ -316,10 +316,7 @@ ROBUSTNESS = Analysis(
     name="robustness",
     shows="Show signals over sixteen configurations",
     paper="robustness",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
-        "--mode RRC=RRC.parquet"
-    ),
+    example=("cells/braking-monocular"),
     judges=True,
     by="pair",
     details=(

@@ -11,9 +11,7 @@ that change plans need the data.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Annotated
 
-from deepval.basics import checks
 from deepval.basics.errors import InputError
 from deepval.driving.cells.spec import CellSpec
 from deepval.driving.cells.unit import constant_of, variant_tables, with_changes
@@ -21,7 +19,7 @@ from deepval.driving.systems import SYSTEMS
 from deepval.judge.report.text_tables import Table, lines_of, number
 from deepval.judge.tables.terms import align, with_losses
 from deepval.judge.tables.values import ValueTable
-from deepval.paper.analysis import Analysis, Option
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CELL, HARM, INPUTS, harm, no_harm
 from deepval.paper.study import Cell, DrawCount, Units
 from deepval.paper.tidy import Column, Row, only, printed, share
@@ -94,34 +92,10 @@ class _Variant:
     """The loss term that the constant weighs, where it changes no plan."""
 
 
-def _vary(texts: Sequence[str]) -> dict[str, list[float]] | None:
-    """Values by constant, from NAME=A,B."""
-    constants: dict[str, list[float]] = {}
-    for text in texts:
-        name, _, values = text.partition("=")
-        if not name or not values or name in constants:
-            raise InputError(
-                "--vary must be NAME=A,B,... with numbers, once "
-                f"for each NAME; found {text!r}."
-            )
-        constants[name] = [
-            checks.number_in(value, "--vary NAME=A,B,...")
-            for value in values.split(",")
-        ]
-    return constants or None
-
-
 def rows(
     cells: Sequence[Cell],
     *,
-    vary: Annotated[
-        Mapping[str, Sequence[float]] | None,
-        Option(
-            "NAME=A,B,...: values of a constant of the systems, "
-            "instead of the paper's.",
-            read=_vary,
-        ),
-    ] = None,
+    vary: Mapping[str, Sequence[float]] | None = None,
     units: Units = "all",
     draws: DrawCount = 1000,
     seed: int = 0,
@@ -239,8 +213,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     ]
     if lacking:
         notes.append(
-            f"What changes plans needs the data of {', '.join(lacking)}: give --root "
-            "and --mode NAME=FILE."
+            f"What changes plans needs the data of {', '.join(lacking)}, which "
+            "are not where they were."
         )
     order = (
         "cell",
@@ -291,10 +265,7 @@ SENSITIVITY = Analysis(
     name="sensitivity",
     shows="Show harm under other loss weights and corridors",
     paper="loss and corridor sensitivity",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
-        "--mode RRC=RRC.parquet"
-    ),
+    example=("cells/braking-monocular"),
     by="cell",
     details=(
         "Harm under other weights of the loss and other corridor widths, one at a "

@@ -139,10 +139,7 @@ VIABILITY = Analysis(
     shows="Compare each mode with predictors that see nothing",
     see="definitions.md#trivial-predictors",
     paper="viability check",
-    example=(
-        "cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet "
-        "--mode RRC=RRC.parquet"
-    ),
+    example=("cells/braking-monocular"),
     by="cell",
     needs_data=True,
     details=(

@@ -94,7 +94,7 @@ function recombined(result, weights) {
     const prize = prizes.get(budgetKey(row));
     const fresh = { ...row, stale: true, cheap_loss: total.loss, oracle_gain: row.oracle === "oracle-ladder" ? null : prize };
     if (!found) {
-      const why = row.gain === null ? row.reason : "not made again in the page: run the command";
+      const why = row.gain === null ? row.reason : "not made again in the page: run the Python";
       return { ...fresh, gain: null, benefit: null, harm: null, gain_share: null, ndg: null, versus_random: null, versus_random_loss: null, reason: why };
     }
     const { gain, benefit } = found;

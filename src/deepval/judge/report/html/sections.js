@@ -97,7 +97,8 @@ function dataLine(cell, view, row) {
 function nextCommand(cell, answer) {
   const { answers, effect } = cell.result;
   const words = cell.next[effect ? 0 : answers.indexOf(answer)];
-  return words ? commandLines(words) : null;
+  // Words are put into lines, and none is broken.
+  return words ? wrapped(words.filter(Boolean), 44).join(" \\\n  ") : null;
 }
 
 // A figure stays with its unit.

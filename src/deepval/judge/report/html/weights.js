@@ -1,39 +1,47 @@
-// Sliders for the weights of the loss, and the command that judges them with intervals.
+// Sliders for the weights of the loss, and the Python that judges them with intervals.
 
-const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+// JSON text of numbers, names and lists is Python, too.
+const python = (value) => JSON.stringify(value);
 
-// Words are put into lines, and none is broken.
-const commandLines = (words, room = 44) => wrapped(words.filter(Boolean), room).join(" \\\n  ");
+function budgetOf(row, costs) {
+  const maker = { selection: "Selection", latency: "Latency", energy: "Energy", money: "Money" }[row.kind];
+  const words = [row.alpha];
+  if (row.kind !== "selection") {
+    words.push(costs ? python("costs.toml") : "None", `accounting=${python(row.accounting)}`);
+    if (row.kind === "energy") words.push(`convention=${python(row.convention)}`);
+  }
+  return `deepval.${maker}(${words.join(", ")})`;
+}
 
 function commandOf(result, weights) {
   const { provenance, inputs, rows } = result;
-  const unique = (values) => [...new Set(values)];
-  const words = ["deepval", "evaluate", "values.parquet", "--terms", "terms.parquet"];
-  for (const name of inputs.free) words.push("--weight", `${name}=${weights[name]}`);
-  for (const name of Object.keys(provenance.scores)) words.push("-s", /[=/\\]/.test(name) ? `${name.replaceAll("=", "-")}=scores.csv` : `scores/${name}.csv`);
-  if (provenance.costs) words.push("--costs", "costs.toml");
-  for (const kind of unique(rows.map((row) => row.kind))) words.push("--budget", kind);
-  for (const alpha of unique(rows.map((row) => row.alpha))) words.push("--alpha", String(alpha));
-  const rails = rows.find((row) => row.kind === "energy");
-  if (rails && rails.convention !== "mj") words.push("--rails", rails.convention);
-  if (rows.some((row) => row.accounting === "skipping")) words.push("--skipping");
-  if (Object.values(provenance.scores).some((item) => item.coverage < 1)) words.push("--missing", "worst");
-  words.push("--units", provenance.units.join(","));
-  if (provenance.calibration_units) words.push("--calibrate", provenance.calibration_units.join(","));
-  if (result.curves.length) words.push("--curve", String(result.curves[0].alpha.length));
-  if (rows.some((row) => known(row.versus_random_simultaneous_lo))) words.push("--simultaneous");
-  const { method, number: n, seed } = provenance.draws;
-  words.push("--draws", method === "exact" ? "exact" : String(n));
-  if (known(seed)) words.push("--seed", String(seed));
-  words.push("--out", "reweighted.json");
-  return commandLines(words.map(quoted), 76);
+  const fileOf = (name) => (/[=/\\]/.test(name) ? "scores.csv" : `scores/${name}.csv`);
+  const scores = Object.fromEntries(Object.keys(provenance.scores).map((name) => [name, fileOf(name)]));
+  const budgets = [...new Set(rows.map((row) => budgetOf(row, provenance.costs)))];
+  const { method, number, seed } = provenance.draws;
+  const lines = [
+    python("values.parquet"),
+    python(scores),
+    `[${budgets.join(",\n     ")}]`,
+    `terms=${python("terms.parquet")}`,
+    `weights=${python(Object.fromEntries(inputs.free.map((name) => [name, weights[name]])))}`,
+    `units=${python(provenance.units)}`,
+    `draws=${python(method === "exact" ? "exact" : number)}`,
+  ];
+  if (known(seed)) lines.push(`seed=${seed}`);
+  if (provenance.calibration_units) lines.push(`calibration=${python(provenance.calibration_units)}`);
+  if (rows.some((row) => row.kind !== "selection")) lines.push('missing_costs="list"');
+  if (Object.values(provenance.scores).some((item) => item.coverage < 1)) lines.push('missing="worst"');
+  if (result.curves.length) lines.push(`curve_points=${result.curves[0].alpha.length}`);
+  if (rows.some((row) => known(row.versus_random_simultaneous_lo))) lines.push("simultaneous_intervals=True");
+  return `import deepval\nresult = deepval.evaluate(\n    ${lines.join(",\n    ")},\n)\nresult.save("reweighted.json")`;
 }
 
 const sameWeights = (one, other) => Object.keys(one).every((name) => one[name] === other[name]);
 
 function weightsSection(cell, state, changed) {
   const { inputs } = cell.result;
-  const lead = "Actions do not depend on these weights, so point values follow the sliders. Intervals and verdicts turn grey: the command below makes new ones.";
+  const lead = "Actions do not depend on these weights, so point values follow the sliders. Intervals and verdicts turn grey: the Python below makes new ones.";
   const title = "Try other loss weights";
   if (!inputs) return null;
   const fixedNames = Object.keys(inputs.weights).filter((name) => !inputs.free.includes(name));
@@ -66,7 +74,7 @@ function weightsSection(cell, state, changed) {
   const reset = h("button", { type: "button", id: "reset-weights", onclick: () => { Object.assign(weights, inputs.weights); changed(); } }, "Back to the judged weights");
   const copy = h("button", { type: "button", onclick: () => { if (navigator.clipboard) navigator.clipboard.writeText(command.textContent).catch(() => {}); } }, "Copy");
   const section = block("weights", title, lead, h("div", { class: "sliders" }, controls.map((control) => control.node)), h("div", { class: "row" }, reset), status,
-    folded("The command for these weights", h("p", { class: "lead" }, "Run it in the folder of the cell, which has the score files."), command, h("div", { class: "row" }, copy)), closed);
+    folded("The Python for these weights", h("p", { class: "lead" }, "Run it in the folder of the cell, which has the score files."), command, h("div", { class: "row" }, copy)), closed);
   section.refresh = () => {
     controls.forEach((control) => control.show());
     command.textContent = commandOf(cell.result, weights);
