@@ -104,3 +104,16 @@ def test_an_unknown_table_is_refused():
     with pytest.raises(InputError, match="did you mean 'ceiling'"):
         analyses_of("cieling")
     assert run("table", "hardware").out.count("YOLOv8s") == 4
+
+
+@pytest.mark.filterwarnings("ignore:.*nothing to learn:deepval.InputWarning")
+def test_the_papers_allocators_have_one_name(tmp_path):
+    cell = build_cells(tmp_path)
+    cell = cell / "braking-monocular"
+    fitted = run("fit", cell, "-a", "paper")
+    assert fitted.code == 0, fitted.err
+    scored = run("score", cell, "paper", "--units", "all")
+    assert scored.code == 0, scored.err
+    names = {path.stem for path in (cell / "scores").iterdir()}
+    assert len(names) == 9  # with random, which every judgement has, ten
+    assert run("score", cell, "paper", "-o", tmp_path / "a.csv").code == 2

@@ -437,16 +437,6 @@ LISTS = (
     ("GBM, V", "router-gbm-value"),
     ("GBM, V>0", "router-gbm-binary"),
 )
-PAPERS_TEN = (
-    "random",
-    "ego-speed",
-    "uncertainty",
-    "criticality",
-    "gate-ridge",
-    "gate-gbm",
-    *(name for _, name in LISTS),
-)
-"""The ten allocators of the paper's main table."""
 
 
 def _held_out(
