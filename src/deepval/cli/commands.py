@@ -124,6 +124,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "On a whole track: deepval analyse signs kitti-public --data data "
             "--work work",
         ),
+        "table": (
+            "table:table",
+            "Print a table of the paper with the figures of cells.",
+        ),
         "reproduce": (
             "official:reproduce",
             "Run the paper's analyses and compare with its results.",

@@ -5,6 +5,7 @@ ONNX graph, its scores, its costs.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -16,9 +17,12 @@ from deepval.basics.files import reading
 from deepval.basics.files.canonical import ALLOCATORS
 from deepval.basics.files.writing import check_writable, write_atomically
 from deepval.cli import options, terminal
-from deepval.cli.terminal import say
+from deepval.cli.terminal import say, say_note
 from deepval.deploy import fitting
 from deepval.deploy.allocators import (
+    PAPER,
+    PAPERS_RECIPES,
+    PAPERS_SIGNALS,
     RECIPES,
     Allocator,
     EstimatorRecipe,
@@ -293,7 +297,8 @@ def fit(
         allocator: gate-ridge, gate-gbm, gate-gbm-memory, gate-multi-fidelity,
             router-mlp-value, router-mlp-binary, router-gbm-value, router-gbm-binary,
             router-two-head, router-recall, router-voi, router-pixel; all: those that
-            need no extra; your own: FILE.py:NAME. Repeatable.
+            need no extra; paper: the six of the paper's main table; your own:
+            FILE.py:NAME. Repeatable.
         out: File for the fitted allocator, or folder for several. Default:
             CELL/allocators/NAME.json.
         features: Features of your own estimator (.csv, .parquet): input and numbers.
@@ -312,7 +317,7 @@ def fit(
             "--like takes target, units and seed from "
             f"its file: leave out {' and '.join(ignored)}."
         )
-    many = len(allocator) > 1 or ALL in allocator
+    many = len(allocator) > 1 or not {ALL, PAPER}.isdisjoint(allocator)
     if out is not None:
         check_writable(out, folder=many)
     built = read_cell(cell)
@@ -400,14 +405,11 @@ def _recipes(
     cell: BuiltCell, names: Sequence[str], features: Path | None
 ) -> list[str | Recipe]:
     """Recipes without repetition, own ones as objects; `all` means those that suit the
-    cell and need no extra.
+    cell and need no extra, `paper` the paper's.
     """
+    groups = {ALL: fitting.recipes_for(cell), PAPER: PAPERS_RECIPES}
     recipes: dict[str, str | Recipe] = {}
-    for name in (
-        name
-        for text in names
-        for name in (fitting.recipes_for(cell) if text == ALL else [text])
-    ):
+    for name in chain.from_iterable(groups.get(text, [text]) for text in names):
         own = None if name in RECIPES else own_allocator(name)
         if isinstance(own, Allocator):
             raise InputError(
@@ -446,9 +448,10 @@ def score(
     units: str = "validation,test",
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
-    """Inputs without a score are left out, and their number is printed. An allocator
-    that was fitted on validation units does not score them itself: the same recipe,
-    fitted on the training units alone, does.
+    """Inputs without a score are left out, and their number is printed. `paper` stands
+    for the allocators of the paper's main table. An allocator that was fitted on
+    validation units does not score them itself: the same recipe, fitted on the training
+    units alone, does.
 
     Example: deepval score cells/braking-monocular gate-gbm
 
@@ -456,6 +459,14 @@ def score(
         out: Scores file (.csv, .parquet). Default: CELL/scores/NAME.csv.
         units: Units to score: test, validation, train, fit, all, a,b,c or a file.
     """
+    if allocator == PAPER:
+        if out is not None:
+            raise InputError(
+                "--out is one file, and the paper's allocators fill several: leave it "
+                "out."
+            )
+        _score_papers(cell, units, printing)
+        return
     if out is not None:
         _check_scores_file(out)
     own = own_allocator(allocator)
@@ -466,6 +477,20 @@ def score(
     )
     name = _called(allocator) if own is None else own.name
     _write_scores(scored, out, cell / SCORES / f"{name}.csv", printing)
+
+
+def _score_papers(cell: Path, units: str, printing: options.Printing) -> None:
+    """Score by each of the paper's allocators; one that this cell lacks is noted."""
+    faults = []
+    for name in (*PAPERS_SIGNALS, *PAPERS_RECIPES):
+        try:
+            score(cell, name, units=units, printing=printing)
+        except InputError as error:
+            faults.append(f"{name}: {error}")
+    if len(faults) == len(PAPERS_SIGNALS) + len(PAPERS_RECIPES):
+        raise InputError(faults[0])
+    for fault in faults:
+        say_note(fault)
 
 
 def _check_scores_file(out: Path) -> None:

@@ -77,7 +77,7 @@ def reproduce(
     from deepval.paper.study import BOARD
     from deepval.paper.study_report import FILES, write_report
 
-    _check_data(data)
+    check_data(data)
     check_writable(work, folder=True)
     check_writable(out, folder=True)
     if costs is not None:
@@ -147,7 +147,7 @@ def _expected(expected: RunEstimate, workers: int) -> str:
     )
 
 
-def _check_data(data: Path | None) -> None:
+def check_data(data: Path | None) -> None:
     """Raise where --data is no folder."""
     if data is not None and not reading.is_folder(data):
         raise InputError(
@@ -171,7 +171,7 @@ def cells(
     Args:
         track: Tracks: core, external, kitti-public, synthetic. Default: all.
     """
-    _check_data(data)
+    check_data(data)
     listed = [
         (item, *_available(item, data, work))
         for item in tracks.read_tracks(track or None)

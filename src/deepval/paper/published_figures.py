@@ -310,8 +310,8 @@ def _here(
         ]
         keys = [key for label in labels if (key := (collection, label)) in places]
         place = _place(row, [places[key] for key in keys])
-        value = _value(figure.field, row)
-        if place is None or value is None or not _holds(figure.where, row):
+        value = value_of(figure.field, row)
+        if place is None or value is None or not holds(figure.where, row):
             continue
         if (place.geometry, place.system) == (figure.geometry, figure.system):
             bounds = (row.get(f"{figure.field}_lo"), row.get(f"{figure.field}_hi"))
@@ -366,7 +366,7 @@ def _pooled(
         rows = [
             row
             for row in records.get(figure.analysis, {}).get(dataset, ())
-            if _holds(figure.where, row)
+            if holds(figure.where, row)
         ]
         if not rows:
             continue
@@ -375,7 +375,7 @@ def _pooled(
         place = Place(dataset, "", "", "")
         if figure.over == "pooled":
             for row in rows:
-                value = _value(figure.field, row)
+                value = value_of(figure.field, row)
                 if not row.get("cell") and value is not None:
                     bounds = (
                         row.get(f"{figure.field}_lo", row.get("lo")),
@@ -384,18 +384,19 @@ def _pooled(
                     name = f"all cells of {dataset}"
                     yield _Here(name, place, value, *bounds, rests_on)
         elif figure.over == "share":
-            share = sum(_holds(figure.field, row) for row in rows) / len(rows)
+            share = sum(holds(figure.field, row) for row in rows) / len(rows)
             name = f"{len(rows)} rows of {dataset}"
             yield _Here(name, place, share, None, None, rests_on)
         else:
-            every = [_value(figure.field, row) for row in rows]
+            every = [value_of(figure.field, row) for row in rows]
             values = [value for value in every if value is not None]
             if values:
                 name = f"{len(values)} rows of {dataset}"
                 yield _Here(name, place, median(values), None, None, rests_on)
 
 
-def _value(field: str, row: Mapping[str, Any]) -> float | None:
+def value_of(field: str, row: Mapping[str, Any]) -> float | None:
+    """The number of a field, or of the ratio of two as a/b; None if undefined."""
     over, _, below = field.partition("/")
     value = row.get(over)
     if below:
@@ -403,7 +404,8 @@ def _value(field: str, row: Mapping[str, Any]) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _holds(where: str, row: Mapping[str, Any]) -> bool:
+def holds(where: str, row: Mapping[str, Any]) -> bool:
+    """Whether all name=value pairs, joined by ;, hold in a row."""
     for part in filter(None, where.split(";")):
         name, _, text = part.partition("=")
         unlike, name = name.endswith("!"), name.removesuffix("!")

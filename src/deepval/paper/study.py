@@ -20,6 +20,9 @@ import numpy as np
 
 from deepval.basics.arrays import Bool, Float, Shaped
 from deepval.basics.errors import InputError, InputWarning
+from deepval.basics.files import reading
+from deepval.basics.files.canonical import SCORES as SCORES_FOLDER
+from deepval.basics.files.writing import write_atomically
 from deepval.basics.progress import Watch, unwatched
 from deepval.deploy import fitting
 from deepval.deploy.allocators import (
@@ -56,6 +59,7 @@ from deepval.judge.cases import (
 from deepval.judge.draws import Draws, make_draws
 from deepval.judge.ratios import ratio
 from deepval.judge.results import MEASURED, Result
+from deepval.judge.tables.columns import csv_text
 from deepval.judge.tables.costs import CONVENTIONS, Convention, Costs, read_costs
 from deepval.judge.tables.keys import positions
 from deepval.judge.tables.scores import Scores, align
@@ -505,9 +509,32 @@ def _scores(at: Cell, role: Role) -> dict[str, Scored]:
         )
     recipes = recipes_of(at) if role == "fit" else _recipes_with_latency(at)
     settings = {"recipes": recipes, "units": role}
-    return at.stored_scores(
+    scored = at.stored_scores(
         "scores", settings, lambda: fitting.scored_by_all(at.cell, recipes, units=role)
     )
+    if role == "fit":
+        _write_scores(at, scored)
+    return scored
+
+
+def _write_scores(at: Cell, scored: Mapping[str, Scored]) -> None:
+    """Put scores where every command finds them: in a cell that the run has built.
+
+    Those of test units alone: the others were fitted on.
+    """
+    assert at.folder is not None
+    assert at.work is not None
+    if not at.folder.resolve().is_relative_to(at.work.resolve()):
+        return
+    table = loss_table(at.cell, "test")
+    for name, item in scored.items():
+        file = at.folder / SCORES_FOLDER / f"{name}.csv"
+        to_judge = np.isin(item.input, table.input)
+        if to_judge.any() and not reading.is_file(file):
+            columns = {
+                column: values[to_judge] for column, values in item.columns().items()
+            }
+            write_atomically(file, csv_text(columns), make_folder=True)
 
 
 def _diagnostics(at: Cell, _watch: Watch) -> dict[str, Scored]:

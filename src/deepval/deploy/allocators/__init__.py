@@ -38,6 +38,9 @@ from deepval.deploy.allocators.voi import SimulatedValueRecipe
 __all__ = [
     "EVERYTHING",
     "FEATURE_SETS",
+    "PAPER",
+    "PAPERS_RECIPES",
+    "PAPERS_SIGNALS",
     "RECIPES",
     "Allocator",
     "EstimatorRecipe",
@@ -90,6 +93,18 @@ BUILT_IN = tuple(RECIPES)
 
 EVERYTHING = "all"
 """Stands for every signal and every recipe that applies to a cell."""
+PAPER = "paper"
+"""Stands for the allocators of the paper's main table."""
+PAPERS_SIGNALS = ("ego-speed", "uncertainty", "criticality")
+PAPERS_RECIPES = (
+    "gate-ridge",
+    "gate-gbm",
+    "router-mlp-value",
+    "router-mlp-binary",
+    "router-gbm-value",
+    "router-gbm-binary",
+)
+"""With `random`, which every judgement has, these are the paper's ten."""
 
 
 def recipe_by_name(name: str) -> Recipe:
