@@ -38,7 +38,6 @@ def table(
         options.Format | None, Parameter(name="--format", group=options.OUTPUT)
     ] = None,
     out: options.Out = None,
-    json: options.Json = False,
 ) -> None:
     """Its rows and columns are those of the paper, in the paper's order; rows of other
     cells follow. What `deepval reproduce` stored in the work folder is read, and only
@@ -61,14 +60,13 @@ def table(
         out: File to write instead of printing.
     """
     analyses = analyses_of(name)
-    options.format_name(form, json=json, usual="text")
     check_data(data)
     for path in (work, *(() if out is None else (out,))):
         check_writable(path, folder=path == work)
     if costs is not None:
         read_costs(costs)
     suffix = "" if out is None else out.suffix
-    chosen = form or ("json" if json else SUFFIXES.get(suffix, "text"))
+    chosen = form or SUFFIXES.get(suffix, "text")
     own_names = check_recipes(own)
     if name == HARDWARE:
         _write(_text([hardware_table(costs or BOARD)], chosen, out), out)

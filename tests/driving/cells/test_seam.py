@@ -313,7 +313,7 @@ REFUSED = [
     ),
     (
         ("threshold", f"cells/{NAME}/values.parquet"),
-        "at least one scores file must be given to judge; found none: give -s",
+        "at least one scores file must be given to judge; found none.",
     ),
     (
         ("evaluate", f"cells/{NAME}", "-s", "egospeed"),
