@@ -19,6 +19,8 @@ from deepval.basics.errors import InputError, UnsuitableError
 from deepval.deploy.allocators import RECIPES
 from deepval.driving.cells.folder import read_cell
 from deepval.driving.cells.sources import located, read_specification
+from deepval.driving.datasets import DATASETS
+from drives import TwoLogs
 
 UNITS = ",".join(f"scene-{number:02}" for number in range(10))
 SYSTEM = """
@@ -605,3 +607,64 @@ def test_no_file_causes_code_to_be_loaded(cells, tmp_path):
     with pytest.raises(InputError, match=r"give --code trap\.py:Data"):
         read_specification(tmp_path / "spec.toml")
     assert "trap" not in sys.modules
+
+
+def test_an_analysis_leaves_out_the_cells_on_which_it_cannot_work(tmp_path):
+    write("alarm.py", SYSTEM.format(name="Alarm"))
+    systems = ("--system", "alarm.py:Alarm", "--system", "braking")
+    call("build", "--units", UNITS, *systems, "--out", "cells")
+    forget("alarm")
+    alarm, braking = "cells/alarm-Alarm-monocular", "cells/braking-monocular"
+    alone = call("analyse", "viability", braking, "--json")
+    done = run("analyse", "viability", alarm, braking, "--json", notes=True)
+    assert (done.code, done.out) == (0, alone)
+    assert done.err.count("alarm-Alarm-monocular") == 1
+    assert "give --code alarm.py:Alarm" in done.err
+    assert "alarm" not in sys.modules
+
+
+def test_a_reproduction_runs_own_code_that_the_user_names(tmp_path):
+    write("alarm.py", SYSTEM.format(name="Alarm"))
+    call("build", "--units", UNITS, "--system", "alarm.py:Alarm", "--out", "cells")
+    forget("alarm")
+    words = ("reproduce", "cells", "--work", "work", "--analysis", "mechanism")
+
+    def outcome(*more):
+        content = json.loads(call(*words, "--workers", 1, "--json", *more))
+        refused = [line for by_set in content["refused"].values() for line in by_set]
+        return len(content["analyses"]["mechanism"]["synthetic"]), refused
+
+    rows, refused = outcome()
+    assert (rows, len(refused)) == (0, 1)
+    assert "alarm" not in sys.modules
+    assert outcome("--code", "alarm.py:Alarm") == (3, [])
+    assert "found 'other.py:Alarm'" in refusal(*words, "--code", "other.py:Alarm")
+    forget("alarm")
+    in_workers = run_process(*words, "--code", "alarm.py:Alarm", "--json")
+    assert '"refused": {}' in in_workers.out
+
+
+COAST = """
+from dataclasses import dataclass
+import numpy as np
+from deepval.driving.planners.observation import Planner, Trajectory
+
+@dataclass(frozen=True)
+class Coast(Planner):
+    def plan(self, situation, agents):
+        times_s = np.arange(9) * 0.5
+        pose = situation.ego.pose + times_s[:, None] * np.array([5.0, 0.0, 0.0])
+        return Trajectory(times_s, pose, np.full(9, 5.0))
+
+not_a_planner = 7
+"""
+
+
+def test_a_planner_of_one_s_own_drives(monkeypatch):
+    monkeypatch.setitem(DATASETS, "two-logs", TwoLogs)
+    write("coast.py", COAST)
+    words = ("drive", "--dataset", "two-logs", "--root", ".", "--seconds", 2)
+    rows = json.loads(call(*words, "--planner", "coast.py:Coast", "--json"))
+    assert [row["way_m"] for row in rows] == [pytest.approx(10.0)] * 2
+    assert "must be a planner" in refusal(*words, "--planner", "coast.py:not_a_planner")
+    assert "must define 'Coats'" in refusal(*words, "--planner", "coast.py:Coats")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from cyclopts import App, Group, Parameter
 
-from deepval.basics.errors import InputError, InputWarning, few
+from deepval.basics.errors import InputError, InputWarning, UnsuitableError, few
 from deepval.basics.files import reading
 from deepval.basics.files.writing import check_writable, write_atomically
 from deepval.cli import options
@@ -49,7 +49,7 @@ from deepval.paper.analysis import (
     Option,
     analysis,
 )
-from deepval.paper.run import rows_of
+from deepval.paper.run import CellRows, rows_of
 from deepval.paper.stored_files import storing_fits
 from deepval.paper.study import PARTS, Cell, Choices
 
@@ -150,19 +150,23 @@ def _by_name(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
 
 def _located(
     sources: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool
-) -> dict[str, CellSpec]:
-    """Specifications of the cells whose data can be read again: of all where they are
-    needed, else of those whose data are at hand.
+) -> tuple[dict[str, CellSpec], dict[str, str]]:
+    """Specifications of the cells whose data can be read again (of all where they are
+    needed, else of those whose data are at hand), and why others cannot.
     """
     check_confirmed(built.values(), sources.code)
-    specs = {}
+    specs: dict[str, CellSpec] = {}
+    unlocated: dict[str, str] = {}
     for name, cell in built.items():
         spec = sources.specs.get(str(cell.folder))
         if spec is None and (all_needed or _is_at_hand(cell, sources.code)):
-            spec = located(cell, code=sources.code)
+            try:
+                spec = located(cell, code=sources.code)
+            except UnsuitableError as error:
+                unlocated[name] = str(error)
         if spec is not None:
             specs[name] = spec
-    return specs
+    return specs, unlocated
 
 
 def _is_at_hand(cell: BuiltCell, words: Sequence[str]) -> bool:
@@ -242,6 +246,7 @@ class Shown:
         declared: Analysis,
         rows: Sequence[Any],
         provenance: Mapping[str, Mapping[str, Any]],
+        left_out: Mapping[str, str],
         **settings: Any,
     ) -> None:
         """Print or write the rows; CSV and JSON have every field unrounded, and JSON id
@@ -250,7 +255,10 @@ class Shown:
         if self.chosen == "csv":
             text = forms.records_csv(declared.flat(rows))
         elif self.chosen == "json":
-            text = as_json(_content(declared, rows, provenance))
+            content = _content(declared, rows, provenance)
+            if left_out and isinstance(content, dict):
+                content["left_out"] = left_out
+            text = as_json(content)
         else:
             roles = {
                 str(part.get("role", settings.get("units", "test")))
@@ -498,10 +506,11 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
             "-s has scores of values files, and cells were named: leave it out, or "
             "name values files."
         )
+    left_out: dict[str, str] = {}
     if of_files:
         rows, provenance = _table_rows(declared, settings, values)
     else:
-        rows, provenance = _rows(declared, choices, settings, values)
+        (rows, left_out), provenance = _rows(declared, choices, settings, values)
     if declared.empty is not None and not rows:
         raise InputError(declared.empty)
     if figure is not None:
@@ -510,7 +519,7 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
         assert declared.figure is not None
         draw = declared.figure
         write_figure(figure, lambda: draw(rows))
-    output.write(declared, rows, provenance, **settings)
+    output.write(declared, rows, provenance, left_out, **settings)
 
 
 def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
@@ -537,7 +546,7 @@ def _rows(
     choices: Choices,
     settings: dict[str, Any],
     values: dict[str, Any],
-) -> tuple[list[Any], Mapping[str, Mapping[str, Any]]]:
+) -> tuple[CellRows, Mapping[str, Mapping[str, Any]]]:
     """The rows, and the provenance of every cell or saved result by its name in
     them.
     """
@@ -548,9 +557,10 @@ def _rows(
         saved, built = sources.results_and_cells()
     else:
         built = sources.by_path() if declared.names == "path" else sources.named()
-    specs = {}
+    specs: dict[str, CellSpec] = {}
+    unlocated: dict[str, str] = {}
     if "located" in declared.asks:
-        specs = _located(sources, built, all_needed=declared.needs_data)
+        specs, unlocated = _located(sources, built, all_needed=declared.needs_data)
     seeds = shared_seeds(built, choices.seed)
     cells = [
         Cell(
@@ -564,6 +574,7 @@ def _rows(
             built=cell,
             choices=choices,
             watch=watch,
+            unlocated=unlocated.get(name, ""),
         )
         for name, cell in built.items()
     ]
@@ -571,7 +582,7 @@ def _rows(
     storing = storing_fits(sources.work) if sources.specs else nullcontext()
     with storing, nullcontext() if workers is None else workers.start() as map_fits:
         passed = {} if map_fits is None else {"map_fits": map_fits}
-        rows = rows_of(
+        done = rows_of(
             declared,
             cells,
             settings,
@@ -584,7 +595,12 @@ def _rows(
         name: {key: result.provenance[key] for key in ("cell", "split", "role")}
         for name, result in saved.items()
     }
-    return rows, stated | {name: cell.provenance for name, cell in built.items()}
+    stated |= {
+        name: cell.provenance
+        for name, cell in built.items()
+        if name not in done.left_out
+    }
+    return done, stated
 
 
 def _table_rows(

@@ -55,6 +55,7 @@ from deepval.driving.planners.idm import Idm
 from deepval.driving.planners.observation import Planner
 from deepval.driving.planners.pdm_closed import PdmClosed
 from deepval.driving.planners.tracking import AX, STEP_S
+from deepval.driving.systems import own_planner
 from deepval.driving.views import CheapMode, View
 from deepval.driving.world.objects import Objects
 from deepval.judge.draws import make_draws
@@ -88,7 +89,7 @@ class LogOptions:
     """How logged scenes are driven.
 
     Attributes:
-        planner: Logged scenes: idm or pdm-closed.
+        planner: Logged scenes: idm, pdm-closed, or FILE.py:NAME of your own.
         start: Keyframes to start from: 0 or 0,10,20; all: with a second to drive.
         threshold: Lowest score of detections.
         geometry: How detections become objects. Default: tracks.
@@ -121,8 +122,10 @@ class LogOptions:
         seconds: float,
     ) -> "LogTask":
         """The drives that are asked for; the units `others` are read as well."""
-        name = options.one_of(self.planner or "", tuple(PLANNERS), "--planner")
-        planner = PLANNERS[name]()
+        planner = own_planner(self.planner or "")
+        if planner is None:
+            name = options.one_of(self.planner or "", tuple(PLANNERS), "--planner")
+            planner = PLANNERS[name]()
         if files.root is None:
             raise InputError(
                 "--root must be given: the folder of the data set's files."

@@ -49,6 +49,7 @@ def reproduce(
     costs: str | None = None,
     analysis: tuple[str, ...] = (),
     allocator: Annotated[tuple[str, ...], Parameter(alias="-a")] = (),
+    code: tuple[str, ...] = (),
     workers: EveryCore = EVERY_CORE,
     printing: options.Printing = options.PRINTING_DEFAULTS,
 ) -> None:
@@ -68,6 +69,8 @@ def reproduce(
         costs: Costs for cells without costs: a .toml file or a profile.
         analysis: Name of an analysis to run. Repeatable. Default: all.
         allocator: Recipe to fit. Repeatable. Default: all.
+        code: FILE.py:NAME of your own code that cells were built with or that
+            specifications name, to run it. Repeatable.
     """
     from deepval.deploy.allocators import RECIPES
     from deepval.judge.cases import openings
@@ -94,6 +97,7 @@ def reproduce(
             costs=costs or BOARD,
             recipes=allocator or None,
             analyses=analysis or None,
+            code=code,
             map_units=map_units,
             watch=terminal.watch,
             step=step,

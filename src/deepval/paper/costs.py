@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from deepval.basics.errors import InputError
+from deepval.basics.errors import UnsuitableError
 from deepval.judge.results import Result
 from deepval.judge.tables.costs import Costs
 from deepval.judge.tables.values import ValueTable
@@ -25,7 +25,7 @@ class ModeCosts(NamedTuple):
 def needed_costs(name: str, table: ValueTable, what: str) -> Costs:
     """The costs of a table; `what` names the quantity that needs them."""
     if table.costs is None:
-        raise InputError(
+        raise UnsuitableError(
             f"{name}: {what} needs the costs of modes and allocators; "
             "there are none: give --costs."
         )

@@ -11,17 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from deepval.basics.errors import (
     InputError,
     InputWarning,
+    UnsuitableError,
+    few,
     is_of_machine,
     reports_absence,
     reports_machine,
 )
 from deepval.basics.files import reading
 from deepval.basics.files.canonical import digest_of, plain, sha256
+from deepval.basics.plugins import typed_word
 from deepval.basics.progress import Watch, unwatched
 from deepval.basics.workers import Map
 from deepval.deploy.board.cell_builds import (
@@ -40,10 +43,16 @@ from deepval.deploy.board.store import (
 )
 from deepval.deploy.board.track_data import RunEstimate, Step
 from deepval.driving.cells.folder import BuiltCell, read_cell
-from deepval.driving.cells.sources import BuildGroup, located, needs_files
+from deepval.driving.cells.sources import (
+    BuildGroup,
+    check_confirmed,
+    located,
+    needs_files,
+)
 from deepval.driving.cells.spec import CellSpec
 from deepval.driving.cells.unit import cache_units
 from deepval.judge.cases import note
+from deepval.judge.results import lists_by_key
 from deepval.judge.tables.costs import costs_bytes
 from deepval.judge.tables.scores import Scores
 from deepval.judge.tables.split import units_of
@@ -112,6 +121,7 @@ def run(
     costs: str = BOARD,
     recipes: tuple[str, ...] | None = None,
     analyses: Sequence[str] | None = None,
+    code: Sequence[str] = (),
     map_units: Map = map,
     watch: Watch = unwatched,
     step: Step | None = None,
@@ -127,6 +137,8 @@ def run(
         costs: Costs of modes and allocators, for cells that have none.
         recipes: Recipes to fit; None for all that apply to a cell.
         analyses: Names of analyses; None for all.
+        code: Words of the user's own code that cells were built with or that
+            specifications name.
         map_units: How cells and analyses are mapped.
         watch: Progress reporting.
         step: Progress reporting of detectors.
@@ -136,6 +148,7 @@ def run(
         names,
         data=data,
         work=work,
+        code=code,
         map_units=map_units,
         watch=watch,
         step=step,
@@ -164,7 +177,8 @@ def run(
         for group in sources.groups
         for spec in group.specs
     ]
-    cells = _run_cells(folders, work, costs=costs, recipes=recipes)
+    cells = _run_cells(folders, work, costs=costs, recipes=recipes, code=code)
+    check_confirmed([at.cell for at in cells], code)
     chosen = [
         analysis(name) for name in ANALYSES if analyses is None or name in analyses
     ]
@@ -202,6 +216,25 @@ def run(
     )
 
 
+class CellRows(NamedTuple):
+    """The rows of an analysis, and why it left out some cells, by the name of the
+    cell.
+    """
+
+    rows: list[Any]
+    left_out: dict[str, str]
+
+    @property
+    def reasons(self) -> list[str]:
+        """A sentence for each reason."""
+        return _sentences(self.left_out)
+
+
+def _sentences(left_out: Mapping[str, str]) -> list[str]:
+    by_reason = lists_by_key((reason, name) for name, reason in left_out.items())
+    return [f"{few(names)}: {reason}" for reason, names in by_reason.items()]
+
+
 def rows_of(
     declared: Analysis,
     cells: Sequence[Cell],
@@ -211,10 +244,11 @@ def rows_of(
     saved: Mapping[str, Any] | None = None,
     watch: Watch = unwatched,
     **passed: Any,
-) -> list[Any]:
+) -> CellRows:
     """The rows of an analysis on some cells, from their parts.
 
-    If the analysis judges by itself, the ledgers count it.
+    A cell on which the analysis cannot work is left out with a warning. If the analysis
+    judges by itself, the ledgers count it.
 
     Args:
         declared: The analysis.
@@ -224,12 +258,29 @@ def rows_of(
         saved: Results by name, used instead of cells.
         watch: Progress reporting.
         passed: More arguments of `rows`, such as `map_fits`.
+
+    Raises:
+        InputError: The analysis works on none of the cells.
     """
     every = [*_saved_cells(declared, saved or {}, watch), *cells]
-    rows = declared.run(every, **settings, **passed)
+    arguments = {**settings, **passed}
+    left_out: dict[str, str] = {}
+    try:
+        rows = declared.run(every, **arguments)
+    except UnsuitableError as error:
+        left_out = _unsuitable(declared, every, arguments, error)
+        suitable = [at for at in every if at.name not in left_out]
+        if not suitable:
+            reasons = [text.removesuffix(".") for text in _sentences(left_out)]
+            raise InputError(f"{'; '.join(reasons)}.") from error
+        for sentence in _sentences(left_out):
+            warnings.warn(InputWarning(f"Left out, {sentence}"), stacklevel=2)
+        rows = declared.run(suitable, **arguments)
     asked = [name for name in declared.asks if name in SCORES]
     if declared.judges:
         for at in cells:
+            if at.name in left_out:
+                continue
             own = at.part(asked[0]) if asked else {}
             named = (
                 own.items()
@@ -243,7 +294,41 @@ def rows_of(
                 units=units_of(at.cell.split, settings.get("units", "test")),
                 scores=aligned,
             )
-    return rows
+    return CellRows(rows, left_out)
+
+
+def _unsuitable(
+    declared: Analysis,
+    cells: Sequence[Cell],
+    arguments: Mapping[str, Any],
+    error: UnsuitableError,
+) -> dict[str, str]:
+    """Why an analysis does not work on some of the cells, by name; raises the error of
+    all of them where it is of none alone.
+    """
+    if len(cells) == 1:
+        return {cells[0].name: _reason(cells[0], error)}
+    # The error does not name its cell: units and systems know nothing of cells. So each
+    # cell is tried alone; what fails for another reason alone, such as for lack of a
+    # second cell, fails again with the others.
+    reasons = {}
+    for at in cells:
+        with warnings.catch_warnings(), suppress(InputError):
+            warnings.simplefilter("ignore", InputWarning)
+            try:
+                declared.run([at], **arguments)
+            except UnsuitableError as own:
+                reasons[at.name] = _reason(at, own)
+    if not reasons:
+        raise error
+    return reasons
+
+
+def _reason(at: Cell, error: UnsuitableError) -> str:
+    """The sentence of an error without the name of its cell: cells of one reason are
+    listed before it.
+    """
+    return str(error).removeprefix(f"{at.name}: ")
 
 
 def _saved_cells(
@@ -281,6 +366,7 @@ def _run_cells(
     *,
     costs: str,
     recipes: tuple[str, ...] | None,
+    code: Sequence[str],
 ) -> list[Cell]:
     """The cells, labelled by modes, system and geometry, with a hash where these are
     not unique in a data set.
@@ -299,7 +385,15 @@ def _run_cells(
         for (dataset, label), cell in zip(short, built, strict=True)
     ]
     return [
-        Cell(label, collection, folder, _located_spec(cell, spec), work, costs, recipes)
+        Cell(
+            label,
+            collection,
+            folder,
+            _located_spec(cell, spec, code),
+            work,
+            costs,
+            recipes,
+        )
         for label, collection, cell, (folder, spec) in zip(
             labels, collections, built, folders, strict=True
         )
@@ -330,8 +424,17 @@ def _label(cell: BuiltCell) -> str:
     return f"{modes} {cell.spec.system} {cell.spec.geometry}"
 
 
-def _located_spec(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
-    return located(cell) if spec is None and not needs_files(cell) else spec
+def _located_spec(
+    cell: BuiltCell, spec: CellSpec | None, code: Sequence[str]
+) -> CellSpec | None:
+    if spec is not None:
+        return spec
+    own = cell.code.get("dataset")
+    if own is not None and typed_word(own.word, code) is None:
+        return None
+    if own is None and needs_files(cell):
+        return None
+    return located(cell, code=code)
 
 
 def _jobs(declared: Analysis, cells: Sequence[Cell], idle: dict[str, str]) -> list[Job]:
@@ -463,6 +566,10 @@ def _rests_on(job: Job) -> dict[str, Any]:
     }
     if "located" in parts:
         content["located"] = [at.spec is not None for at in job.cells]
+        # Own code plans only if it was named for this run.
+        content["acting"] = [
+            at.spec is not None and at.spec.rule is not None for at in job.cells
+        ]
     if to_make:
         content["recipes"] = job.cells[0].recipes
     if any(PARTS[part].has_costs for part in parts):
@@ -528,7 +635,7 @@ def _answer(job: Job) -> dict[str, bytes]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
             with job.cells[0].storing_fits():
-                rows = rows_of(
+                done = rows_of(
                     declared,
                     job.cells,
                     _settings(job),
@@ -538,14 +645,20 @@ def _answer(job: Job) -> dict[str, bytes]:
         if is_of_machine(error):
             raise
         return {REFUSED: str(error).encode()}
-    return {ROWS: declared.to_bytes(rows)}
+    files = {ROWS: declared.to_bytes(done.rows)}
+    if done.left_out:
+        files[REFUSED] = "\n".join(done.reasons).encode()
+    return files
 
 
 def _read(declared: Analysis, folder: Path) -> AnalysisOutcome:
-    refused = folder / REFUSED
-    if reading.is_file(refused):
-        return AnalysisOutcome((), (reading.text(refused),))
-    return AnalysisOutcome(tuple(declared.from_bytes(reading.content(folder / ROWS))))
+    rows: Iterable[Any] = ()
+    refused: list[str] = []
+    if reading.is_file(folder / ROWS):
+        rows = declared.from_bytes(reading.content(folder / ROWS))
+    if reading.is_file(folder / REFUSED):
+        refused = reading.text(folder / REFUSED).splitlines()
+    return AnalysisOutcome(tuple(rows), tuple(refused))
 
 
 def _join(one: AnalysisOutcome, other: AnalysisOutcome) -> AnalysisOutcome:

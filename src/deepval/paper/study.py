@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.basics.arrays import Bool, Float, Shaped
-from deepval.basics.errors import InputError, InputWarning
+from deepval.basics.errors import InputError, InputWarning, UnsuitableError
 from deepval.basics.files import reading
 from deepval.basics.files.canonical import SCORES as SCORES_FOLDER
 from deepval.basics.files.writing import write_atomically
@@ -254,6 +254,7 @@ class Cell:
         choices: What its parts are made with.
         watch: Progress reporting.
         parts: The parts that exist, such as a saved result.
+        unlocated: Why its data cannot be read, if that was tried.
     """
 
     name: str
@@ -268,6 +269,7 @@ class Cell:
     choices: Choices = field(default_factory=Choices)
     watch: Watch = field(default=unwatched, repr=False, compare=False)
     parts: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    unlocated: str = ""
 
     def __getstate__(self) -> dict[str, Any]:
         # Parts are stored in files; another process reads them there.
@@ -318,8 +320,9 @@ class Cell:
     @property
     def located(self) -> CellSpec:
         """Its specification with the folder of its data, which it must have."""
-        assert self.spec is not None, f"{self.name}: needs_data must be declared"
-        return self.spec
+        spec = self.part("located")
+        assert spec is not None, f"{self.name}: needs_data must be declared"
+        return spec
 
     def needed_costs(self, what: str) -> Costs:
         """Costs of modes and allocators; `what` names the quantity that needs them."""
@@ -474,10 +477,16 @@ def costs_of(at: Cell) -> Costs | None:
     )
 
 
+def _located(at: Cell, _watch: Watch) -> CellSpec | None:
+    if at.unlocated:
+        raise UnsuitableError(at.unlocated)
+    return at.spec
+
+
 def _needed_costs(at: Cell) -> Costs:
     costs = costs_of(at)
     if costs is None:
-        raise InputError(
+        raise UnsuitableError(
             f"{at.name}: a measured budget needs costs, and the "
             "cell has none: give --costs."
         )
@@ -609,7 +618,7 @@ def _charge(at: Cell, scores: Mapping[str, Any]) -> dict[str, Any]:
     }
     omitted = [allocator for allocator in scores if allocator not in with_cost]
     if not with_cost and not at.is_reproduced:
-        raise InputError(
+        raise UnsuitableError(
             f"{at.name}: an allocator is charged its {' and '.join(units)}, and the "
             f"costs have none of {', '.join(omitted) or 'any'}: give --costs that do."
         )
@@ -934,7 +943,7 @@ PARTS: dict[str, Part] = {
     "cells": Part("the cell", lambda at, _: at.cell, ready=True),
     "located": Part(
         "its specification with the folder of its data",
-        lambda at, _: at.spec,
+        _located,
         ready=True,
     ),
     "costs": Part(

@@ -432,13 +432,13 @@ def _dataset_again(
         own = plugins.confirmed(code, words, "datasets")
         if own is None:
             raise UnsuitableError(
-                f"{cell.folder}: its data set is your own code, which is read again "
-                f"when you confirm it: give --code {code.word}."
+                f"the data set {cell.spec.dataset} is your own code, which is read "
+                f"again when you confirm it: give --code {code.word}."
             )
         return open_own(own, places.root)
     if places.root is None or places.missing is not None:
         where = places.missing or cell.folder / PLACES
-        raise InputError(
+        raise UnsuitableError(
             f"{cell.folder}: its data must be read again, and there is no {where}: "
             f"{BUILD_AGAIN}."
         )

@@ -300,18 +300,18 @@ class CellSpec:
         """
         if self.rule is None and self.learned is not None:
             raise UnsuitableError(
-                f"{self.name}: the learned planner needs its files to plan again: "
-                "give --weights and --masks."
+                "the learned planner needs its files to plan again: give --weights "
+                "and --masks."
             )
         if self.rule is None and "system" in self.code:
             raise UnsuitableError(
-                f"{self.name}: its system is your own code, which plans again when "
+                f"the system {self.system} is your own code, which plans again when "
                 f"you confirm it: give --code {self.code['system'].word}."
             )
         if self.rule is None:
             raise UnsuitableError(
-                f"{self.name}: this version does not know the system {self.system}: "
-                "build the cell with it."
+                f"this version does not know the system {self.system}: build the "
+                "cell with one that it knows."
             )
         return self.rule
 

@@ -44,6 +44,22 @@ def own_system(word: str) -> NamedSystem | None:
     return None if own is None else named_own(own)
 
 
+def own_planner(word: str) -> Planner | None:
+    """The planner that a typed word names, as code or as an installed package's name;
+    None for any other word.
+    """
+    own = plugins.find(word, "systems")
+    if own is None:
+        return None
+    value = plugins.create(word, own.value)
+    return plugins.checked(
+        word,
+        value,
+        Planner,
+        "a planner (deepval.driving.planners.observation.Planner)",
+    )
+
+
 def named_own(own: OwnCode) -> NamedSystem:
     """The downstream system of the user's own code, under its field `name` if it has
     one, else under FILE-NAME; a planner drives, and the safety loss judges it.

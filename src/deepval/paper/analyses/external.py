@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from deepval.basics.arrays import Bool, Float
-from deepval.basics.errors import InputError
+from deepval.basics.errors import InputError, UnsuitableError
 from deepval.basics.files.canonical import digest_of
 from deepval.basics.progress import Watch, unwatched
 from deepval.driving.cells.build import Cell as MemoryCell
@@ -346,9 +346,9 @@ def viability_row(cell: PlannerCell, loss: str) -> Row:
     at the present speed.
     """
     if not cell.trivial:
-        raise InputError(
-            f"{cell.name}: a cell of a planner must keep the losses of constant "
-            "velocity; it was built before this version: build it again."
+        raise UnsuitableError(
+            "a cell of a planner must keep the losses of constant velocity; it was "
+            "built before this version: build it again."
         )
     trivial = float(loss_named(loss, cell.trivial).mean())
     means = dict(
@@ -380,10 +380,10 @@ def planner_cell(cell: BuiltCell | MemoryCell, name: str | None = None) -> Plann
         stored = cell.evidence.columns
     label = name or label
     if set(terms) != set(PARTS):
-        raise InputError(
-            f"{label}: must be a cell of a published planner, whose loss has the "
-            f"terms {', '.join(PARTS)}; this one has {', '.join(terms)}: build one "
-            "with --system pdm-closed-safety or idm-safety."
+        raise UnsuitableError(
+            "the system must be a published planner, whose loss has the terms "
+            f"{', '.join(PARTS)}: build a cell with --system pdm-closed-safety or "
+            "idm-safety."
         )
     trivial = {
         part: stored[f"{TRIVIAL}{part}"]

@@ -10,7 +10,7 @@ rigid transform.
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
-from deepval.basics.errors import InputError
+from deepval.basics.errors import UnsuitableError
 from deepval.driving.cells.unit import input_frames, unit_data
 from deepval.driving.perception.placing import lift_bias
 from deepval.judge.results import known
@@ -93,9 +93,9 @@ def rows(
                 for item in seen
             }
             if not all(item.has_boxes for item in used.values()):
-                raise InputError(
-                    f"{cell.name}: the lift is of image boxes, and mode {mode} has "
-                    "none: choose other modes."
+                raise UnsuitableError(
+                    f"the lift is of image boxes, and mode {mode} has none: choose "
+                    "other modes."
                 )
             scenes = [item.scene for item in seen]
             truths = [item.truth for item in seen]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.basics.errors import InputError
+from deepval.basics.errors import UnsuitableError
 from deepval.basics.progress import Watch
 from deepval.driving.cells.spec import CellSpec
 from deepval.driving.cells.unit import input_frames, unit_data, variant_tables
@@ -109,9 +109,9 @@ def _filtered(
         seen = unit_data(ends, unit)
         for end, mode in enumerate(ends.order):
             if not seen.used[mode].has_boxes:
-                raise InputError(
-                    f"{ends.name}: the persistence filter compares image boxes, and "
-                    f"mode {mode} has none: choose other modes."
+                raise UnsuitableError(
+                    f"the persistence filter compares image boxes, and mode {mode} has "
+                    "none: choose other modes."
                 )
             counted = input_frames(ends, seen.scene)[seen.used[mode].frame]
             used[end] += int(counted.sum())

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from deepval.basics.errors import InputError
+from deepval.basics.errors import UnsuitableError
 from deepval.driving.cells.spec import CellSpec
 from deepval.driving.cells.unit import constant_of, variant_tables, with_changes
-from deepval.driving.systems import SYSTEMS
 from deepval.judge.report.text_tables import Table, lines_of, number
 from deepval.judge.tables.terms import align, with_losses
 from deepval.judge.tables.values import ValueTable
@@ -112,7 +111,7 @@ def rows(
     """
     for cell in cells:
         inputs = cell.inputs(units, draws, seed)
-        variants = list(_variants(cell.cell.spec, vary))
+        variants = list(_variants(cell.part("located") or cell.cell.spec, vary))
         tables = _tables(cell, inputs.table, variants)
         for variant in variants:
             # Without its data, what changes plans cannot be judged.
@@ -134,20 +133,16 @@ def _variants(
     spec: CellSpec, vary: Mapping[str, Sequence[float]] | None
 ) -> Iterator[_Variant]:
     """Every value of every constant to be varied on a cell, its own among them."""
-    if spec.rule is None:
-        raise InputError(
-            f"{spec.name}: constants of {', '.join(SYSTEMS)} can be varied; "
-            f"{spec.system} has a loss of one term and none to vary."
-        )
+    system = spec.acting
     groups = (
         VARIED.get(spec.system)
         if vary is None
         else {ASKED: {name: tuple(v) for name, v in vary.items()}}
     )
     if groups is None:
-        raise InputError(
-            f"{spec.name}: the paper varies constants of {' and '.join(VARIED)}, not "
-            f"of {spec.system}: name some with --vary."
+        raise UnsuitableError(
+            f"the paper varies constants of {' and '.join(VARIED)}, not of "
+            f"{spec.system}: name some with --vary."
         )
     as_built = with_changes(spec, spec.set_constants())
     for group, constants in groups.items():
@@ -155,7 +150,7 @@ def _variants(
             own = float(constant_of(as_built, constant))
             term = (
                 constant.removesuffix("_weight")
-                if constant in spec.rule.loss_fields
+                if constant in system.loss_fields
                 else None
             )
             for value in sorted({*map(float, values), own}):

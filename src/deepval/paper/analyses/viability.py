@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from deepval.basics.arrays import Float
-from deepval.basics.errors import InputError
+from deepval.basics.errors import UnsuitableError
 from deepval.driving.cells.unit import unit_data
 from deepval.driving.systems.outcomes import trivial_losses
 from deepval.judge.intervals import interval_over
@@ -106,9 +106,9 @@ def _trivial(cell: Cell, table: ValueTable) -> dict[str, Float[np.ndarray, "inpu
     ]
     parts = [trivial_losses(rule, item.scene, item.truth) for item in seen]
     if not parts[0]:
-        raise InputError(
-            f"{spec.system} has no short list of plans, so none "
-            "to take as a trivial predictor."
+        raise UnsuitableError(
+            f"{spec.system} has no short list of plans, so none to take as a trivial "
+            "predictor: a system of your own may define 'choices' or 'trivial'."
         )
     index = positions(table.input, np.concatenate([item.scene.inputs for item in seen]))
     return {
