@@ -10,6 +10,7 @@ from deepval.driving.cells import build, sources, view_files
 from deepval.driving.cells.explorer import extremes, frames, frames_file, pictures
 from deepval.driving.cells.unit import objects_by_mode, unit_data
 from deepval.driving.datasets.synthetic import WorldSettings
+from deepval.driving.frames import decisive
 from deepval.driving.systems import SYSTEMS, Driving, RecedingHorizon
 from deepval.driving.systems.outcomes import branches, unit_outcomes
 from driving import objects, scene
@@ -108,15 +109,9 @@ def test_the_decisive_object_of_a_planner_is_one_without_which_it_would_act_othe
         np.full((1, 2), np.nan),
         RecedingHorizon(),
     )
-    assert (
-        planner.decisive(road((60, 64, 8, 9), (15, 19, -4, 4)), now, previous=before)
-        == 1
-    )
+    assert decisive(planner, road((60, 64, 8, 9), (15, 19, -4, 4)), now, before) == 1
     # Two walls of the same kind: neither is needed, the nearest is enough.
-    assert (
-        planner.decisive(road((15, 19, -4, 4), (15, 19, -4, 4)), now, previous=before)
-        == 0
-    )
+    assert decisive(planner, road((15, 19, -4, 4), (15, 19, -4, 4)), now, before) == 0
 
 
 def test_pictures_are_drawn_again_or_read_from_the_folder_alone(made, tmp_path):

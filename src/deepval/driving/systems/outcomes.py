@@ -10,6 +10,7 @@ import numpy as np
 
 from deepval.basics.arrays import Bool, Float, Int, Shaped
 from deepval.basics.errors import InputError
+from deepval.driving.frames import columns, trivial_plans
 from deepval.driving.systems.system import (
     System,
     constants,
@@ -114,7 +115,7 @@ def unit_outcomes(
         system.terms(plans, scene, truth, previous=branches.before)
         for plans in branches.plans.values()
     ]
-    columns = [system.columns(plans) for plans in branches.plans.values()]
+    plan_columns = [columns(system, plans) for plans in branches.plans.values()]
     loss_terms = _side_by_side(terms, inputs)
     return Outcomes(
         system=system,
@@ -124,7 +125,7 @@ def unit_outcomes(
         order=np.flatnonzero(inputs),
         loss=weighted_loss(loss_terms, system.weights),
         terms=loss_terms,
-        columns=_side_by_side(columns, inputs),
+        columns=_side_by_side(plan_columns, inputs),
     )
 
 
@@ -235,24 +236,8 @@ def trivial_losses(
     starts = _starts(len(scene), None)
     return {
         name: _chain_loss(system, scene, truth, plans, starts)
-        for name, plans in _trivial(system, scene).items()
+        for name, plans in trivial_plans(system, scene).items()
     }
-
-
-def _trivial(
-    system: System, scene: Scene
-) -> dict[str, Float[np.ndarray, "time *plan"]]:
-    """Every trivial predictor's plans on a scene, by name."""
-    choices = [] if system.choices is None else system.choices
-    fixed = {
-        _name(choice): np.broadcast_to(choice, (len(scene), *choice.shape)).copy()
-        for choice in choices
-    }
-    return fixed | system.trivial(scene)
-
-
-def _name(choice: Float[np.ndarray, "*plan"]) -> str:
-    return f"always {', '.join(f'{part:g}' for part in choice.ravel())}"
 
 
 def _check_span(name: str, objects: Objects, scene: Scene) -> None:
