@@ -4,6 +4,7 @@ their terms.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -22,14 +23,15 @@ from deepval.driving.world.objects import Objects
 from deepval.driving.world.scene import Scene
 from deepval.driving.world.truth import Truth
 from deepval.judge.tables.terms import weighted_loss
+from deepval.judge.tables.values import ValueTable
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The losses of each mode on each input: `loss` is the weighted sum of `terms`;
-    cheap comes first.
+    """The loss terms of each mode on each input, cheap first: from the plans of a unit
+    until the table of a cell.
 
-    `columns` are the columns that the system derives from its plans, by name and mode.
+    `columns` are the columns that describe the plans, by name and mode.
     """
 
     system: System
@@ -37,9 +39,13 @@ class Outcomes:
     unit: Shaped[np.ndarray, "input"]
     input: Shaped[np.ndarray, "input"]
     order: Int[np.ndarray, "input"]
-    loss: Float[np.ndarray, "input mode"]
     terms: Mapping[str, Float[np.ndarray, "input mode"]]
     columns: Mapping[str, Float[np.ndarray, "input mode"]]
+
+    @cached_property
+    def loss(self) -> Float[np.ndarray, "input mode"]:
+        """The weighted sum of the terms."""
+        return weighted_loss(self.terms, self.system.weights)
 
     @property
     def losses(self) -> dict[str, Float[np.ndarray, "input"]]:
@@ -50,6 +56,17 @@ class Outcomes:
     def values(self) -> Float[np.ndarray, "input"]:
         """Decision value of the last mode: loss(cheap) - loss(full)."""
         return self.loss[:, 0] - self.loss[:, -1]
+
+    def table(self, attributes: Mapping[str, np.ndarray] | None = None) -> ValueTable:
+        """The losses as a table to judge on."""
+        table = ValueTable.from_columns(
+            unit=self.unit,
+            input=self.input,
+            losses=self.losses,
+            order=self.order,
+            attributes=attributes,
+        )
+        return replace(table, tolerance=self.system.tolerance)
 
 
 class Branches(NamedTuple):
@@ -116,15 +133,13 @@ def unit_outcomes(
         for plans in branches.plans.values()
     ]
     plan_columns = [columns(system, plans) for plans in branches.plans.values()]
-    loss_terms = _side_by_side(terms, inputs)
     return Outcomes(
         system=system,
         modes=tuple(branches.plans),
         unit=np.full(int(inputs.sum()), scene.unit),
         input=scene.inputs[inputs],
         order=np.flatnonzero(inputs),
-        loss=weighted_loss(loss_terms, system.weights),
-        terms=loss_terms,
+        terms=_side_by_side(terms, inputs),
         columns=_side_by_side(plan_columns, inputs),
     )
 
@@ -142,11 +157,12 @@ def join_outcomes(parts: Sequence[Outcomes]) -> Outcomes:
             for key in getattr(first, name)
         }
 
-    flat = {name: column(name) for name in ("unit", "input", "order", "loss")}
     return Outcomes(
         first.system,
         first.modes,
-        **flat,
+        unit=column("unit"),
+        input=column("input"),
+        order=column("order"),
         terms=by_key("terms"),
         columns=by_key("columns"),
     )
@@ -222,9 +238,7 @@ def reweight(outcomes: Outcomes, variant: System) -> Outcomes:
         )
     # The terms are stored unweighted, so the loss is the same sum in the same order as
     # in a fresh build.
-    return replace(
-        outcomes, system=variant, loss=weighted_loss(outcomes.terms, variant.weights)
-    )
+    return replace(outcomes, system=variant)
 
 
 def trivial_losses(
