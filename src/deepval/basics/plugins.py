@@ -132,6 +132,26 @@ def confirmed(code: Code, words: Iterable[str], group: str) -> OwnCode | None:
     return own
 
 
+def refuse_namesake(recorded: Code | None, code: Code, place: Path) -> None:
+    """Raise where code would replace what another file of the same name made at a
+    place; the same file may have changed since.
+    """
+    if recorded is None or recorded.sha256 == code.sha256:
+        return
+    if _source(recorded.word) != _source(code.word):
+        raise InputError(
+            f"{place}: must not be replaced by what another file made; it is of "
+            f"{recorded.word}, not of {code.word}: give another --out, rename one "
+            "file, or remove the old result."
+        )
+
+
+def _source(word: str) -> str:
+    """What a word of code names it in: the whole path of a file, or a module's name."""
+    source = word.rpartition(":")[0]
+    return str(reading.resolve(source)) if source.endswith(".py") else source
+
+
 def typed_word(word: str, words: Iterable[str]) -> str | None:
     """The word that the user typed for code that a file names, wherever its file lies;
     None where there is none.
