@@ -535,6 +535,20 @@ def forget(name):
     del sys.modules[name]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (("def terms", "def term"), "odd.py:Odd: must define terms"),
+        (("[:, None]", "[1:, None]"), "a plan for each of 40 frames; found 39"),
+        (("* 1.0}", "* 1.0 + np.zeros((2, 1))}"), "'needless' must be a number for"),
+    ],
+)
+def test_an_unfinished_system_is_refused_in_one_sentence(tmp_path, wrong, named):
+    write("odd.py", SYSTEM.format(name="Odd").replace(*wrong))
+    assert named in refusal("build", "--system", "odd.py:Odd", "--out", "cells")
+    assert not (tmp_path / "cells").exists()
+
+
 def test_a_failing_system_names_its_line_and_leaves_nothing(tmp_path):
     write(
         "failing.py",

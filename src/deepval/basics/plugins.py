@@ -13,6 +13,7 @@ import inspect
 import re
 import sys
 import traceback
+from abc import ABCMeta
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
@@ -284,6 +285,9 @@ def create(word: str, value: Any, *arguments: Any) -> Any:
         not inspect.isroutine(value) or required_parameters(value) != len(arguments)
     ):
         return value
+    if isinstance(value, ABCMeta) and value.__abstractmethods__:
+        lacking = ", ".join(sorted(value.__abstractmethods__))
+        raise InputError(f"{word}: must define {lacking}; it does not.")
     try:
         inspect.signature(value).bind(*arguments)
     except (TypeError, ValueError) as error:

@@ -267,7 +267,13 @@ def _side_by_side(
     inputs: Bool[np.ndarray, "time"],
 ) -> dict[str, Float[np.ndarray, "input mode"]]:
     """Columns by name with one value per mode, of the frames that are inputs."""
-    return {
-        name: np.stack([column[name] for column in columns], axis=1)[inputs]
-        for name in columns[0]
-    }
+    tables = {}
+    for name in columns[0]:
+        table = np.stack([column[name] for column in columns], axis=-1)
+        if table.shape != (len(inputs), len(columns)):
+            raise InputError(
+                f"a system's {name!r} must be a number for each of {len(inputs)} "
+                f"frames; found an array of {table.shape[:-1]}."
+            )
+        tables[name] = table[inputs]
+    return tables

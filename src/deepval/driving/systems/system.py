@@ -77,6 +77,11 @@ class System(ABC):
         """
         (cheap, seen), *others = perceived.items()
         plans = {cheap: self.plan(seen, scene, starts=starts)}
+        if len(plans[cheap]) != len(scene):
+            raise InputError(
+                f"a system must have a plan for each of {len(scene)} frames; found "
+                f"{len(plans[cheap])}."
+            )
         before = previous_plans(
             plans[cheap], first_only(len(scene)) if starts is None else starts
         )
