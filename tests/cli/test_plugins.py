@@ -415,6 +415,45 @@ def _named(name):
     return "away.py:Away"
 
 
+def test_another_file_of_the_same_name_replaces_no_cell(tmp_path):
+    units = ",".join(f"scene-0{number}" for number in range(4))
+    for folder, reach in (("a", "20.0"), ("b", "30.0")):
+        Path(folder).mkdir()
+        write(f"{folder}/mine.py", SYSTEM.format(name="S").replace("20.0", reach))
+    build = ("build", "--units", units, "--out", "cells", "--system")
+    call(*build, "a/mine.py:S")
+    files = [path for path in Path("cells").rglob("*") if path.is_file()]
+    before = {path: path.read_bytes() for path in files}
+    told = refusal(*build, "b/mine.py:S")
+    assert "a/mine.py:S" in told
+    assert "b/mine.py:S" in told
+    assert {path: path.read_bytes() for path in files} == before
+    # the same file may change, and may be named in another way
+    write("a/mine.py", SYSTEM.format(name="S").replace("20.0", "25.0"))
+    assert "inputs affected" in call(*build, f"{tmp_path}/a/mine.py:S")
+
+
+def test_a_fitted_file_states_the_own_code_that_its_recipe_is_of(cells, tmp_path):
+    recipe = (
+        "from deepval.deploy.allocators import RowRecipe\n"
+        "from deepval.deploy.allocators.models import Ridge\n"
+        "gate = RowRecipe('gate-mine', 'cheap', 'value', Ridge({}))\n"
+    )
+    for folder, strength in (("a", "1.0"), ("b", "2.0")):
+        Path(folder).mkdir()
+        write(f"{folder}/gates.py", recipe.format(strength))
+    call("fit", cells, "-a", "a/gates.py:gate", "--out", "gate.json")
+    training = json.loads(Path("gate.json").read_text())["training"]
+    digest = hashlib.sha256(Path("a/gates.py").read_bytes()).hexdigest()
+    assert training["code"] == {"word": "a/gates.py:gate", "sha256": digest}
+    before = Path("gate.json").read_bytes()
+    told = refusal("fit", cells, "-a", "b/gates.py:gate", "--out", "gate.json")
+    assert "a/gates.py:gate" in told
+    assert Path("gate.json").read_bytes() == before
+    call("fit", cells, "-a", "gate-ridge", "--out", "ours.json")
+    assert "code" not in json.loads(Path("ours.json").read_text())["training"]
+
+
 def test_modes_with_another_name_are_read_again(tmp_path):
     call(*logged(tmp_path, "idm-safety"))
     cell = read_cell(tmp_path / "cells" / "idm-safety-tracks")
@@ -496,6 +535,20 @@ def forget(name):
     """Unload a module of own code, as if another command began."""
     del plugins._LOADED[name]
     del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (("def terms", "def term"), "odd.py:Odd: must define terms"),
+        (("[:, None]", "[1:, None]"), "a plan for each of 40 frames; found 39"),
+        (("* 1.0}", "* 1.0 + np.zeros((2, 1))}"), "'needless' must be a number for"),
+    ],
+)
+def test_an_unfinished_system_is_refused_in_one_sentence(tmp_path, wrong, named):
+    write("odd.py", SYSTEM.format(name="Odd").replace(*wrong))
+    assert named in refusal("build", "--system", "odd.py:Odd", "--out", "cells")
+    assert not (tmp_path / "cells").exists()
 
 
 def test_a_failing_system_names_its_line_and_leaves_nothing(tmp_path):

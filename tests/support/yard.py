@@ -41,7 +41,7 @@ class Yard(Dataset):
 @dataclass(frozen=True)
 class Follow(System):
     gap_m: float = 2.0
-    weights = {"displacement": 1.0}  # noqa: RUF012
+    displacement_weight: float = 1.0
 
     def plan(self, perceived, scene, *, starts=None, previous=None):
         free_m = np.full(len(scene), np.inf)

@@ -13,6 +13,7 @@ import inspect
 import re
 import sys
 import traceback
+from abc import ABCMeta
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
@@ -130,6 +131,26 @@ def confirmed(code: Code, words: Iterable[str], group: str) -> OwnCode | None:
             "then: build again, or name the old file."
         )
     return own
+
+
+def refuse_namesake(recorded: Code | None, code: Code, place: Path) -> None:
+    """Raise where code would replace what another file of the same name made at a
+    place; the same file may have changed since.
+    """
+    if recorded is None or recorded.sha256 == code.sha256:
+        return
+    if _source(recorded.word) != _source(code.word):
+        raise InputError(
+            f"{place}: must not be replaced by what another file made; it is of "
+            f"{recorded.word}, not of {code.word}: give another --out, rename one "
+            "file, or remove the old result."
+        )
+
+
+def _source(word: str) -> str:
+    """What a word of code names it in: the whole path of a file, or a module's name."""
+    source = word.rpartition(":")[0]
+    return str(reading.resolve(source)) if source.endswith(".py") else source
 
 
 def typed_word(word: str, words: Iterable[str]) -> str | None:
@@ -264,6 +285,9 @@ def create(word: str, value: Any, *arguments: Any) -> Any:
         not inspect.isroutine(value) or required_parameters(value) != len(arguments)
     ):
         return value
+    if isinstance(value, ABCMeta) and value.__abstractmethods__:
+        lacking = ", ".join(sorted(value.__abstractmethods__))
+        raise InputError(f"{word}: must define {lacking}; it does not.")
     try:
         inspect.signature(value).bind(*arguments)
     except (TypeError, ValueError) as error:

@@ -33,6 +33,7 @@ from deepval.deploy.allocators import (
     own_allocator,
     read_allocator,
     recipe_by_name,
+    refuse_namesake,
 )
 from deepval.deploy.allocators.allocator import SIGNALS
 from deepval.deploy.allocators.feature_sets import OwnFeatures
@@ -338,11 +339,17 @@ def fit(
         _fit_estimator(built, items, work, out, printing)
         return
 
+    def file_of(name: str) -> Path:
+        if out is None:
+            return fitting.fitted_file(cell, name)
+        return out / f"{name}.json" if many else out
+
+    for item in items:
+        name = item if isinstance(item, str) else item.name
+        refuse_namesake(file_of(name), name)
     written = []
     for fitted in _fit_all(items, work, workers, cell.name):
-        file = out or fitting.fitted_file(cell, fitted.name)
-        if many and out is not None:
-            file = out / f"{fitted.name}.json"
+        file = file_of(fitted.name)
         write_atomically(file, fitted.to_json(), make_folder=out is None or many)
         written.append((file, fitted))
     if printing.is_json:

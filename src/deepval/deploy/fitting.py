@@ -28,6 +28,7 @@ from deepval.basics.files.reading import check_form
 from deepval.basics.progress import Watch, unwatched
 from deepval.basics.workers import Map
 from deepval.deploy.allocators import (
+    OWN_CODE,
     RECIPES,
     Allocator,
     Examples,
@@ -162,7 +163,15 @@ def _fit_to_target(
         learned, classify = target_labels.values, TARGETS[target].classifies
     fitted_on = tuple(map(str, table.unit_ids))
     training = Training(
-        cell.id, recipe.name, target, fitted_on, len(table), seed, cell.table.modes, {}
+        cell.id,
+        recipe.name,
+        target,
+        fitted_on,
+        len(table),
+        seed,
+        cell.table.modes,
+        {},
+        OWN_CODE.get(recipe.name),
     )
 
     def fit() -> FittedAllocator:

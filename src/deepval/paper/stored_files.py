@@ -8,7 +8,7 @@ it.
 import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -173,7 +173,7 @@ def _stored_fit(
         "cell": identity(cell),
         "code": code_digest(CODE),
         "recipe": repr(recipe),
-        "training": plain(asdict(training)),
+        "training": plain(training.content()),
     }
     folder = store_result(
         work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()}

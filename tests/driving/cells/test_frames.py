@@ -10,9 +10,11 @@ from deepval.driving.cells import build, sources, view_files
 from deepval.driving.cells.explorer import extremes, frames, frames_file, pictures
 from deepval.driving.cells.unit import objects_by_mode, unit_data
 from deepval.driving.datasets.synthetic import WorldSettings
+from deepval.driving.frames import corridor_m, decisive, path_m, words
 from deepval.driving.systems import SYSTEMS, Driving, RecedingHorizon
 from deepval.driving.systems.outcomes import branches, unit_outcomes
 from driving import objects, scene
+from yard import Follow
 
 MAPLESS = tuple(
     name for name, system in SYSTEMS.items() if not isinstance(system, Driving)
@@ -108,15 +110,23 @@ def test_the_decisive_object_of_a_planner_is_one_without_which_it_would_act_othe
         np.full((1, 2), np.nan),
         RecedingHorizon(),
     )
-    assert (
-        planner.decisive(road((60, 64, 8, 9), (15, 19, -4, 4)), now, previous=before)
-        == 1
-    )
+    assert decisive(planner, road((60, 64, 8, 9), (15, 19, -4, 4)), now, before) == 1
     # Two walls of the same kind: neither is needed, the nearest is enough.
-    assert (
-        planner.decisive(road((15, 19, -4, 4), (15, 19, -4, 4)), now, previous=before)
-        == 0
-    )
+    assert decisive(planner, road((15, 19, -4, 4), (15, 19, -4, 4)), now, before) == 0
+
+
+def test_every_system_is_described_without_a_word_of_its_own_and_by_a_registered_one():
+    follow, now = Follow(), scene(1, speed_mps=10.0)
+    plan = follow.plan(road((6, 9, -1, 1)), now)[0]
+    # four positions (x, y), 4 m ahead at most: 6 m less the gap of 2 m
+    assert words(follow, plan) == "4, 0, 4, 0, 4, 0, 4, 0"
+    assert corridor_m(follow) is path_m(follow, plan, 10.0) is None
+
+    class Talker(Follow):
+        pass
+
+    words.register(Talker)(lambda system, plan: "follow")
+    assert words(Talker(), plan) == "follow"
 
 
 def test_pictures_are_drawn_again_or_read_from_the_folder_alone(made, tmp_path):

@@ -17,6 +17,7 @@ from deepval.driving.cells.folder import read_cell, write
 from deepval.driving.cells.sources import ModeFile, from_files
 from deepval.driving.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.driving.datasets import DATASETS
+from deepval.driving.frames import path_m, trivial_plans, words
 from deepval.driving.planners.neural.plan_metrics import STEPS
 from deepval.driving.planners.neural.planner import MANIFEST, TRAINED_HERE
 from deepval.driving.systems.learned import LEARNED, learned_planners
@@ -72,8 +73,8 @@ def test_a_plan_is_judged_by_where_the_vehicle_went(files):
         0
     ] == pytest.approx(off[-1])
     assert not ade.judged(scene, replace(truth, future=None)).any()
-    assert ade.words(plans[0]).startswith(f"{plans[0, -1, 0]:.1f} m ahead in 4 s, ")
-    assert len(ade.path_m(plans[0], 5.0)) == 1 + STEPS
+    assert words(ade, plans[0]).startswith(f"{plans[0, -1, 0]:.1f} m ahead in 4 s, ")
+    assert len(path_m(ade, plans[0], 5.0)) == 1 + STEPS
 
 
 def test_a_system_is_its_files_by_their_hashes_and_not_by_their_place(files, tmp_path):
@@ -165,7 +166,7 @@ def test_a_cell_s_command_is_whole(files):
 
 def test_straight_on_at_the_present_speed_is_the_trivial_predictor(files):
     (rule,) = learned_planners(["planner-ade"], **files)
-    (name,) = rule.trivial(Roads().read_unit("road-0")[0])
+    (name,) = trivial_plans(rule, Roads().read_unit("road-0")[0])
     assert name == "constant velocity"
     (cell,) = cells(material(), geometries=["cuboids"], systems=[rule])
     found = viability(cell.outcomes, *zip(*map(Roads().read_unit, UNITS), strict=True))

@@ -8,11 +8,14 @@ picture to a score, write a FittedAllocator and its Recipe in one file, and add 
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from deepval.basics import plugins
 from deepval.basics.errors import InputError, quote, suggestion
+from deepval.basics.files import reading
 from deepval.deploy.allocators.allocator import (
     SIGNALS,
     Allocator,
@@ -38,6 +41,7 @@ from deepval.deploy.allocators.voi import SimulatedValueRecipe
 __all__ = [
     "EVERYTHING",
     "FEATURE_SETS",
+    "OWN_CODE",
     "PAPER",
     "PAPERS_RECIPES",
     "PAPERS_SIGNALS",
@@ -58,6 +62,7 @@ __all__ = [
     "own_allocator",
     "read_allocator",
     "recipe_by_name",
+    "refuse_namesake",
     "typed_names",
 ]
 
@@ -89,6 +94,8 @@ RECIPES: dict[str, Recipe] = {
 code.
 """
 BUILT_IN = tuple(RECIPES)
+OWN_CODE: dict[str, plugins.Code] = {}
+"""Name -> the code of every recipe of the user's own that a command added."""
 
 
 EVERYTHING = "all"
@@ -224,6 +231,7 @@ def own_allocator(word: str) -> Allocator | Recipe | None:
         )
     if isinstance(value, Recipe):
         RECIPES[value.name] = value
+        OWN_CODE[value.name] = own.code
     return value
 
 
@@ -242,7 +250,7 @@ def read_allocator(path: Path | str) -> FittedAllocator:
         raise InputError(
             f"{path}: 'front' must be one of {', '.join(kinds)}; found "
             f"{content.get('front')!r}. If your own code fitted it, name that code "
-            f"({plugins.FORM}) instead of the file."
+            f"({_word_of(content)}) instead of the file."
         )
     check_hash(content, str(path))
     try:
@@ -254,3 +262,27 @@ def read_allocator(path: Path | str) -> FittedAllocator:
             f"{path}: must contain {kinds[name].holds}; reading "
             f"it failed with {error!r}."
         ) from error
+
+
+def _word_of(content: Mapping[str, Any]) -> str:
+    """The word of the own code that fitted an allocator, by its file; the form of such
+    words where the file states none.
+    """
+    code = None
+    with suppress(InputError, KeyError):
+        code = Training.of(content).code
+    return plugins.FORM if code is None else code.word
+
+
+def refuse_namesake(file: Path, recipe: str) -> None:
+    """Raise where a file holds an allocator that other code of the user's fitted under
+    the same name.
+    """
+    code = OWN_CODE.get(recipe)
+    if code is None or not reading.is_file(file):
+        return
+    recorded = None
+    # whatever else the file is, the fit replaces it
+    with suppress(InputError, KeyError):
+        recorded = Training.of(file_content(file)).code
+    plugins.refuse_namesake(recorded, code, file)

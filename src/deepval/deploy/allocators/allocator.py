@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isnan, nan
 from numbers import Real
 from pathlib import Path
@@ -380,6 +380,7 @@ class Training:
         seed: Seed of the fit's random numbers.
         modes: Names of the cell's modes, cheap first.
         settings: The learner's settings.
+        code: The user's own code that the recipe is of; None for deepval's recipes.
     """
 
     cell: str
@@ -390,6 +391,14 @@ class Training:
     seed: int
     modes: tuple[str, ...]
     settings: Mapping[str, Any]
+    code: plugins.Code | None = None
+
+    def content(self) -> dict[str, Any]:
+        """The training as a file states it: without code where it is deepval's."""
+        content = asdict(self)
+        if self.code is None:
+            del content["code"]
+        return content
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Training":

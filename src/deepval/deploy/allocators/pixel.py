@@ -273,7 +273,7 @@ class PixelRouter(FittedAllocator):
 
     def content(self) -> dict[str, Any]:
         """Training, and the network in base64."""
-        content = {"name": NAME, "training": asdict(self.training), "front": FRONT}
+        content = {"name": NAME, "training": self.training.content(), "front": FRONT}
         return content | {"onnx": b64encode(self.model).decode("ascii")}
 
     @classmethod

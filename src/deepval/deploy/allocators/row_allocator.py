@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
@@ -195,7 +195,7 @@ class Learned(FittedAllocator):
         return {
             "name": self.name,
             "rule": self.rule,
-            "training": asdict(self.training),
+            "training": self.training.content(),
             "front": self.feature_set.name,
             "columns": list(self.feature_set.columns),
             "heads": [head.to_dict() for head in self.heads],

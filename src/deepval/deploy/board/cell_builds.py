@@ -171,6 +171,8 @@ def rebuild(
         map_units: How units are mapped.
         watch: Reports progress.
     """
+    for spec in missing:
+        _refuse_namesakes(spec, folder_of(spec))
     finished = nullcontext() if pictures else unit_folder(root, missing)
     with finished as units:
         for cell in built(
@@ -184,6 +186,18 @@ def rebuild(
             write(cell, folder, costs=costs, pictures=pictures)
             note_builder(cell, folder)
             yield cell
+
+
+def _refuse_namesakes(spec: CellSpec, folder: Path) -> None:
+    """Raise where a folder holds a cell that other code of the user's built under the
+    same name.
+    """
+    recorded: Mapping[str, plugins.Code] = {}
+    # whatever else is in the folder, the build replaces it
+    with suppress(InputError):
+        recorded = read_cell(folder).code
+    for kind, code in spec.code.items():
+        plugins.refuse_namesake(recorded.get(kind), code, folder)
 
 
 def note_builder(cell: Cell, folder: Path) -> None:

@@ -9,7 +9,7 @@ mapped.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from deepval.basics.workers import Map
 from deepval.driving.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.driving.cells.stored_parts import (
     FinishedUnit,
-    Observed,
     SharedPart,
     UnitFiles,
     UnitPart,
@@ -47,7 +46,6 @@ from deepval.driving.perception.reported.losses import LOSSES, fit_calibration
 from deepval.driving.systems import System
 from deepval.driving.systems.outcomes import Outcomes, join_outcomes
 from deepval.driving.views import CheapMode, View
-from deepval.driving.world.objects import Outputs
 from deepval.judge.report.text_tables import quantity
 from deepval.judge.tables.keys import positions
 from deepval.judge.tables.values import ValueTable
@@ -188,28 +186,21 @@ class Cell:
 
     Attributes:
         spec: Everything that the cell depends on.
-        table: The losses to judge on.
-        outcomes: Plans and loss terms behind them.
-        shown: The most harmed and most helped frames, drawn, unit by unit.
+        parts: Its units: loss terms, drawn frames and objects.
         shared: Views and evidence, shared with other cells of the same data set and
             modes.
-        observed: The planner's objects from the cheap mode, unit by unit, where the
-            placing observes.
-        outputs: The objects of the most expensive mode and of the reference, unit by
-            unit.
-        told: Evidence of the cell's own system, per input of the table.
     """
 
     spec: CellSpec
-    table: ValueTable
-    outcomes: Outcomes
-    shown: Sequence[Mapping[str, dict[str, Any]]] = field(repr=False)
-    shared: Shared = field(repr=False)
-    observed: Sequence[Observed | None] = field(repr=False)
-    outputs: Sequence[Outputs] = field(repr=False)
-    told: Mapping[str, Float[np.ndarray, "input"]] = field(
-        default_factory=dict, repr=False
-    )
+    parts: Sequence[UnitPart]
+    shared: Shared
+
+    def __post_init__(self) -> None:
+        if not any(len(part.outcomes.input) for part in self.parts):
+            raise InputError(
+                f"{self.id}: no frame can be judged; all modes must "
+                "have been run on some frame."
+            )
 
     def __repr__(self) -> str:
         size = (
@@ -224,14 +215,36 @@ class Cell:
         return self.spec.id
 
     @cached_property
+    def outcomes(self) -> Outcomes:
+        """The loss terms, unit after unit."""
+        return join_outcomes([part.outcomes for part in self.parts])
+
+    @cached_property
+    def table(self) -> ValueTable:
+        """The losses to judge on."""
+        return self.outcomes.table(_common_columns([part.known for part in self.parts]))
+
+    @property
+    def shown(self) -> list[Mapping[str, dict[str, Any]]]:
+        """The most harmed and most helped frames, drawn, unit by unit."""
+        return [part.shown for part in self.parts]
+
+    @property
+    def system_evidence(self) -> dict[str, Float[np.ndarray, "input"]]:
+        """Evidence of the cell's own system, per input of the table."""
+        return _common_columns([part.evidence for part in self.parts])
+
+    @cached_property
     def views(self) -> tuple[View, ...]:
         """The data that an allocator may use, unit by unit: shared views, with objects
         where the placing observes.
         """
-        pairs = zip(self.shared.views, self.observed, strict=True)
-        return tuple(
-            view if seen is None else view.observing(*seen) for view, seen in pairs
-        )
+        views = []
+        for view, part in zip(self.shared.views, self.parts, strict=True):
+            if part.observed is not None:
+                view = view.observing(*part.observed)
+            views.append(view)
+        return tuple(views)
 
     @property
     def view_files(self) -> dict[str, bytes]:
@@ -248,7 +261,7 @@ class Cell:
         rows = positions(self.table.input, self.shared.inputs)
         return {
             name: column[rows] for name, column in self.shared.evidence.items()
-        } | dict(self.told)
+        } | self.system_evidence
 
 
 def cells(
@@ -301,37 +314,7 @@ def built(
     shared = Shared(requested[0], tuple(unit.shared for unit in units), calibrations)
     _check_coverage(shared.spec, shared.parts, strict=strict)
     for place, spec in enumerate(requested):
-        yield _cell(spec, [unit.own[place] for unit in units], shared)
-
-
-def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
-    outcomes = join_outcomes([part.outcomes for part in parts])
-    if not len(outcomes.input):
-        raise InputError(
-            f"{spec.id}: no frame can be judged; all modes must "
-            "have been run on some frame."
-        )
-    attributes = _common_columns([part.known for part in parts])
-    table = ValueTable.from_columns(
-        unit=outcomes.unit,
-        input=outcomes.input,
-        losses=outcomes.losses,
-        order=outcomes.order,
-        attributes=attributes,
-    )
-    table = replace(table, tolerance=outcomes.system.tolerance)
-    drawn, observed = [part.shown for part in parts], [part.observed for part in parts]
-    evidence = _common_columns([part.evidence for part in parts])
-    return Cell(
-        spec,
-        table,
-        outcomes,
-        drawn,
-        shared,
-        observed,
-        [part.outputs for part in parts],
-        evidence,
-    )
+        yield Cell(spec, [unit.own[place] for unit in units], shared)
 
 
 def _common_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

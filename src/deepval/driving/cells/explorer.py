@@ -23,6 +23,7 @@ from deepval.basics.files import reading
 from deepval.basics.files.canonical import json_packed, plain
 from deepval.driving.cells.spec import CellSpec
 from deepval.driving.datasets.synthetic import Synthetic, WorldSettings
+from deepval.driving.frames import corridor_m, decisive, path_m, poses, words
 from deepval.driving.geometry.camera import Camera, image_points_px
 from deepval.driving.geometry.vehicle import ground_poses
 from deepval.driving.perception.reported.detections import Detections
@@ -74,12 +75,12 @@ def planned(
     """The poses of a plan with their times, and the footprint at its end; null where
     the system plans no poses.
     """
-    poses = system.poses(plan)
-    if poses is None or scene.vehicle is None:
+    way = poses(system, plan)
+    if way is None or scene.vehicle is None:
         return {"poses": None, "footprint_m": None}
     return {
-        "poses": _rounded(poses),
-        "footprint_m": _rounded(scene.vehicle.corners_m(poses[-1, 1:])),
+        "poses": _rounded(way),
+        "footprint_m": _rounded(scene.vehicle.corners_m(way[-1, 1:])),
     }
 
 
@@ -295,6 +296,7 @@ def frames(
     """
     system = spec.rule
     assert system is not None
+    corridor = corridor_m(system)
     chosen = []
     for sign, direction in SIGNS.items():
         candidates = [unit[sign] for unit in drawn_frames if sign in unit]
@@ -309,7 +311,7 @@ def frames(
         "system": spec.system,
         "modes": list(spec.order),
         "weights": {name: float(weight) for name, weight in system.weights.items()},
-        "corridor_m": None if system.corridor_m is None else dict(system.corridor_m),
+        "corridor_m": None if corridor is None else dict(corridor),
         "brakes_from_mps2": system.brake_from_mps2
         if isinstance(system, Braking)
         else None,
@@ -341,21 +343,21 @@ def extremes(
         modes = {}
         for m, mode in enumerate(outcomes.modes):
             perceived, plan = objects[mode].at(t), branches.plans[mode][t]
-            path_m = system.path_m(plan, float(scene.ego_speed_mps[t]))
+            path = path_m(system, plan, float(scene.ego_speed_mps[t]))
             modes[mode] = {
                 "loss": float(outcomes.loss[row, m]),
                 "terms": {
                     term: float(part[row, m]) for term, part in outcomes.terms.items()
                 },
                 "action": plan.tolist(),
-                "does": system.words(plan),
-                "path_m": None if path_m is None else _rounded(path_m),
+                "does": words(system, plan),
+                "path_m": None if path is None else _rounded(path),
                 "objects_m": _rounded(
                     np.column_stack(
                         [perceived.near_m, perceived.far_m, perceived.lateral_m]
                     )
                 ),
-                "decisive": system.decisive(perceived, now, previous=previous),
+                "decisive": decisive(system, perceived, now, previous),
             }
             modes[mode] |= _motion(system, now, perceived)
             modes[mode] |= _boxes(spec, scene, truth, used[mode], objects[mode], t)
@@ -375,11 +377,11 @@ def extremes(
             "modes": modes,
             "reference": {
                 "action": reference_plan.tolist(),
-                "does": system.words(reference_plan),
+                "does": words(system, reference_plan),
                 "boxes": _rounded(truth.box_px[here]),
                 "classes": [str(name) for name in truth.cls[here]],
                 "corners_m": _rounded(truth.objects.corners_m[here]),
-                "decisive": system.decisive(reference, now, previous=previous),
+                "decisive": decisive(system, reference, now, previous),
             }
             | _motion(system, now, reference)
             | ({} if around is None else planned(system, reference_plan, now)),

@@ -78,7 +78,7 @@ def write(
         "evidence.parquet": parquet_bytes({"input": cell.table.input, **cell.evidence}),
         "split.json": cell.spec.roles.to_json().encode(),
         **cell.view_files,
-        **output_files(cell.outputs),
+        **output_files([part.outputs for part in cell.parts]),
     }
     if pictures:
         files |= cell.shared.picture_files

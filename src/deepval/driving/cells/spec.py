@@ -26,8 +26,13 @@ from deepval.driving.perception.reported.detection_rows import ModeReader
 from deepval.driving.perception.reported.detections import Detections, persistent
 from deepval.driving.planners.neural.planner import GET
 from deepval.driving.systems import LEARNED, SYSTEMS, NamedSystem, System
-from deepval.driving.systems.learned import MARKS
-from deepval.driving.systems.system import constants, settable, with_constants
+from deepval.driving.systems.learned import MARKS, LearnedPlanner
+from deepval.driving.systems.system import (
+    constants,
+    default_name,
+    settable,
+    with_constants,
+)
 from deepval.driving.world.scene import Scene
 from deepval.driving.world.truth import Truth
 from deepval.judge.tables.split import Split, split
@@ -273,11 +278,15 @@ class CellSpec:
             return (f"--system {self.learned}", "--weights WEIGHTS", "--masks MASKS")
         if "system" in self.code:
             return (f"--system {quoted(self.code['system'].word)}",)
-        return (
-            (f"--system {self.system}",)
-            if self.rule is None
-            else self.rule.asked(self.system)
-        )
+        if isinstance(self.rule, LearnedPlanner):
+            weights = quoted(str(self.rule.weights_file))
+            masks = quoted(str(self.rule.masks_file))
+            return (
+                f"--system {self.learned}",
+                f"--weights {weights}",
+                f"--masks {masks}",
+            )
+        return (f"--system {self.system}",)
 
     @property
     def learned(self) -> str | None:
@@ -452,7 +461,7 @@ def _named(item: str | System | NamedSystem) -> NamedSystem:
         return item
     if isinstance(item, str):
         return NamedSystem(item, _system(item))
-    return NamedSystem(item.called, item)
+    return NamedSystem(default_name(item), item)
 
 
 def _check_names(systems: Sequence[NamedSystem]) -> None:

@@ -133,7 +133,7 @@ class UnitFiles:
 
 SCENE = ("frame_ids", "time_s", "ego_speed_mps")
 REPORT = ("frame", "cls", "score", "box_px", "status")
-OUTCOMES = ("input", "order", "loss")
+ROWS = ("input", "order")
 OBJECTS = tuple(field.name for field in fields(Objects) if field.name != "frames")
 ENDS = ("weak", "strong")
 
@@ -149,7 +149,7 @@ def shared_arrays(part: SharedPart) -> dict[str, np.ndarray]:
     }
     graded = dict(zip(ENDS, part.graded or (), strict=False))
     return {
-        "told": _header_array(header),
+        "header": _header_array(header),
         "input": part.inputs,
         "covered": np.array([*part.covered.values()], dtype=float),
         **_prefixed("scene", {name: getattr(part.scene, name) for name in SCENE}),
@@ -197,10 +197,10 @@ def unit_arrays(part: UnitPart) -> dict[str, np.ndarray]:
     """The arrays of a cell's own part of a unit."""
     outcomes, observed = part.outcomes, part.observed
     return {
-        "told": _header_array(
+        "header": _header_array(
             {"shown": part.shown, "frames": part.outputs.full.frames}
         ),
-        **{name: getattr(outcomes, name) for name in OUTCOMES},
+        **{name: getattr(outcomes, name) for name in ROWS},
         **_prefixed("terms", outcomes.terms),
         **_prefixed("columns", outcomes.columns),
         **_prefixed("known", part.known),
@@ -223,7 +223,7 @@ def unit_of(arrays: Arrays, spec: CellSpec, unit: str) -> UnitPart:
         system=spec.acting,
         modes=spec.order,
         unit=np.full(len(arrays["input"]), unit),
-        **{name: arrays[name] for name in OUTCOMES},
+        **{name: arrays[name] for name in ROWS},
         terms=_unprefixed("terms", arrays),
         columns=_unprefixed("columns", arrays),
     )
@@ -257,4 +257,4 @@ def _header_array(header: Any) -> np.ndarray:
 
 
 def _header(arrays: Arrays) -> Any:
-    return json_content(arrays["told"].tobytes(), "a part of a unit")
+    return json_content(arrays["header"].tobytes(), "a part of a unit")

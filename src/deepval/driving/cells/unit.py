@@ -483,15 +483,7 @@ def variant_tables(
     ]
     tables = []
     for outcomes in map(join_outcomes, zip(*parts, strict=True)):
-        table = ValueTable.from_columns(
-            unit=outcomes.unit,
-            input=outcomes.input,
-            losses=outcomes.losses,
-            order=outcomes.order,
-        )
-        table = replace(
-            table.with_units(like.unit_ids), tolerance=outcomes.system.tolerance
-        )
+        table = outcomes.table().with_units(like.unit_ids)
         tables.append(table.keep(positions(table.input, like.input) >= 0))
     return tables
 

@@ -11,7 +11,7 @@ from deepval.driving.systems.driving import Driving
 from deepval.driving.systems.lateral import LateralCorridor
 from deepval.driving.systems.learned import LEARNED, LearnedPlanner
 from deepval.driving.systems.receding_horizon import RecedingHorizon
-from deepval.driving.systems.system import NamedSystem, System
+from deepval.driving.systems.system import NamedSystem, System, default_name
 
 SYSTEMS: dict[str, System] = {
     "braking": Braking(),
@@ -78,7 +78,8 @@ def named_own(own: OwnCode) -> NamedSystem:
             "(deepval.driving.planners.observation.Planner)",
         )
         # a class that says nothing is called by its own name, which others may have too
-        chosen = None if system.called == type(system).__name__ else system.called
+        name = default_name(system)
+        chosen = None if name == type(system).__name__ else name
     name = own.code.name if chosen is None else chosen
     if name in (*SYSTEMS, *LEARNED):
         raise InputError(

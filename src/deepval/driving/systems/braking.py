@@ -10,18 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from deepval.basics.arrays import Float
 from deepval.driving.planners.controllers import Actions, BrakingRule
 from deepval.driving.systems.system import (
     FrameFlags,
     FrameValues,
     System,
     constants,
-    smooth_path_m,
 )
-from deepval.driving.world.objects import Objects, object_deceleration_mps2
+from deepval.driving.world.objects import Objects
 from deepval.driving.world.scene import Scene
 from deepval.driving.world.truth import Truth
 
@@ -62,35 +58,3 @@ class Braking(BrakingRule, System):
     def rule(self) -> BrakingRule:
         """The rule without the reference."""
         return BrakingRule(**constants(self))
-
-    def words(self, plan: Float[np.ndarray, "act"]) -> str:
-        """Keep speed, brake, or brake hard."""
-        wanted = float(plan[0])
-        return (
-            "keep speed"
-            if not wanted
-            else f"brake{' hard' if wanted == self.hard_mps2 else ''}, {wanted:g} m/s²"
-        )
-
-    def path_m(
-        self, plan: Float[np.ndarray, "act"], speed_mps: float
-    ) -> Float[np.ndarray, "point 2"]:
-        """Straight on, slower."""
-        return smooth_path_m(speed_mps, acceleration_mps2=-float(plan[0]), shift_m=0.0)
-
-    @property
-    def corridor_m(self) -> Mapping[str, float]:
-        """The corridor in which objects are considered."""
-        return {"half_width": self.required.corridor_m, "far": self.required.farthest_m}
-
-    def decisive(
-        self, objects: Objects, scene: Scene, *, previous: Float[np.ndarray, "1 act"]
-    ) -> int | None:
-        """The object that requires the most deceleration, where that is enough to
-        brake.
-        """
-        demand = object_deceleration_mps2(
-            objects, scene.ego_speed_mps, settings=self.required
-        )
-        brakes = self.plan(objects, scene, previous=previous)[0, 0] > 0
-        return int(np.argmax(demand)) if brakes else None

@@ -36,18 +36,8 @@ AHEAD_S = np.arange(1, 9) * 0.5
 """Times at which a plan is judged."""
 CLOSE_S = 1e-3
 """Times that are nearer to each other than this are the same."""
-TRIED = 6
-"""Number of candidates for the decisive object: those that come nearest to the planned
-way.
-"""
-SAME_M = 1e-6
-"""Plans that differ by less are the same."""
 TRIVIAL = "constant_velocity_"
 """Prefix of the evidence columns that hold a term of the trivial predictor."""
-STANDING_MPS = 0.1
-STANDING_M = 0.5
-BENDING_RAD = np.radians(15)
-"""Bounds from which on a plan is described as a stop, a standstill or a bend."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +89,7 @@ class Driving(System):
                 for objects in perceived.values()
             ]
             try:
-                frame_plans = self._plans(situation, branches)
+                frame_plans = self.situation_plans(situation, branches)
             except InputError as error:
                 raise InputError(
                     f"unit {scene.unit}, frame {scene.frame_ids[t]}: {error}"
@@ -108,7 +98,7 @@ class Driving(System):
                 mode_plans[t] = plan
         return plans
 
-    def _plans(
+    def situation_plans(
         self, situation: Situation, branches: Sequence[Agents]
     ) -> list[Float[np.ndarray, "ahead 4"]]:
         """A plan for each observation of one situation."""
@@ -134,22 +124,10 @@ class Driving(System):
         return pose_terms(
             plans[..., :3],
             truth,
-            vehicle=_vehicle(scene),
+            vehicle=vehicle_of(scene),
             margin_m=self.margin_m,
             most_m=self.most_shortfall_m,
         )
-
-    def trivial(self, scene: Scene) -> dict[str, Plans]:
-        """Straight on at the present speed."""
-        speed_mps = np.broadcast_to(
-            scene.ego_speed_mps[:, None], (len(scene), len(AHEAD_S))
-        )
-        still = np.zeros_like(speed_mps)
-        return {
-            "constant velocity": np.stack(
-                [speed_mps * AHEAD_S, still, still, speed_mps], axis=-1
-            )
-        }
 
     def evidence(
         self, ends: Mapping[str, Objects], scene: Scene, truth: Truth
@@ -160,85 +138,19 @@ class Driving(System):
         They are stored because a cell's folder has no truth to judge a trivial
         predictor by. Terms are NaN in frames that are not judged, which are no inputs.
         """
-        (plans,) = self.trivial(scene).values()
+        plans = constant_velocity(scene)
         terms = self.terms(plans, scene, truth, previous=plans)
         trivial = {f"{TRIVIAL}{name}": term for name, term in terms.items()}
         return trivial | proposal_tips(self.planner, ends, scene, truth)
 
-    def columns(self, plans: Plans) -> FrameValues:
-        """Speed at the end, distance driven, and how far to the left it ends."""
-        return {
-            "end_speed_mps": plans[:, -1, 3],
-            "driven_m": np.array([_driven_m(plan) for plan in plans]),
-            "end_left_m": plans[:, -1, 1],
-        }
 
-    def words(self, plan: Float[np.ndarray, "ahead 4"]) -> str:
-        """Direction of the plan, and speed after four seconds."""
-        back_m, turn_rad, speed_mps, driven_m = (
-            -plan[-1, 0],
-            plan[-1, 2],
-            plan[-1, 3],
-            _driven_m(plan),
-        )
-        if speed_mps < -STANDING_MPS:
-            return f"emergency brake, {back_m:.1f} m back after {AHEAD_S[-1]:g} s"
-        if speed_mps < STANDING_MPS:
-            return (
-                "stands still"
-                if driven_m < STANDING_M
-                else f"stops after {driven_m:.0f} m"
-            )
-        side = "left" if turn_rad > 0 else "right"
-        way = "straight on" if abs(turn_rad) < BENDING_RAD else f"bends {side}"
-        return f"{way}, {speed_mps:.1f} m/s after {AHEAD_S[-1]:g} s"
-
-    def path_m(
-        self, plan: Float[np.ndarray, "ahead 4"], speed_mps: float
-    ) -> Float[np.ndarray, "point 2"]:
-        """Where the rear axle goes."""
-        return np.concatenate([np.zeros((1, 2)), plan[:, :2]])
-
-    def poses(self, plan: Float[np.ndarray, "ahead 4"]) -> Float[np.ndarray, "ahead 4"]:
-        """The planned poses of the rear axle with their times."""
-        return np.column_stack([AHEAD_S, plan[:, :3]])
-
-    def decisive(
-        self, objects: Objects, scene: Scene, *, previous: Float[np.ndarray, "1 *plan"]
-    ) -> int | None:
-        """The first of the few objects nearest to the planned way without which the
-        plan would be different.
-
-        If the plan needs no single object, it is the first that alone leads to the
-        plan. Nearness is measured to the way of the plan and to the way of the plan on
-        an empty road, with objects at constant velocity. No more objects are tried,
-        because each costs a plan or two.
-        """
-        situation = situation_at(scene, 0)
-        agents, index = agents_of(objects, situation.ego.pose), np.arange(len(objects))
-        plan, empty = self._plans(situation, [agents, agents.where(index < 0)])
-        if _same(plan, empty):
-            return None
-        near = np.argsort(
-            _nearness_m(objects, [plan, empty], _vehicle(scene)), kind="stable"
-        )[:TRIED]
-        without = self._plans(situation, [agents.where(index != i) for i in near])
-        needed = [
-            int(i)
-            for i, other in zip(near, without, strict=True)
-            if not _same(other, plan)
-        ]
-        if needed:
-            return needed[0]
-        alone = self._plans(situation, [agents.where(index == i) for i in near])
-        return next(
-            (
-                int(i)
-                for i, other in zip(near, alone, strict=True)
-                if _same(other, plan)
-            ),
-            None,
-        )
+def constant_velocity(scene: Scene) -> Plans:
+    """The trivial predictor: straight on at the present speed."""
+    speed_mps = np.broadcast_to(
+        scene.ego_speed_mps[:, None], (len(scene), len(AHEAD_S))
+    )
+    still = np.zeros_like(speed_mps)
+    return np.stack([speed_mps * AHEAD_S, still, still, speed_mps], axis=-1)
 
 
 def logged_future(truth: Truth) -> Future:
@@ -378,7 +290,8 @@ def _identical(one: tuple[Objects, ...], other: tuple[Objects, ...]) -> bool:
     )
 
 
-def _vehicle(scene: Scene) -> Vehicle:
+def vehicle_of(scene: Scene) -> Vehicle:
+    """The vehicle by whose footprint plans are judged."""
     if scene.vehicle is None:
         raise InputError(
             f"unit {scene.unit}: plans are judged by the vehicle's footprint; its "
@@ -413,31 +326,3 @@ def _key(agents: Agents) -> tuple[bytes, ...]:
             for part in (agents.kind, agents.pose, agents.size_m, agents.velocity_mps)
         ),
     )
-
-
-def _same(
-    one: Float[np.ndarray, "ahead 4"], other: Float[np.ndarray, "ahead 4"]
-) -> bool:
-    return bool(np.abs(one - other).max() < SAME_M)
-
-
-def _driven_m(plan: Float[np.ndarray, "ahead 4"]) -> float:
-    steps = np.diff(plan[:, :2], axis=0, prepend=np.zeros((1, 2)))
-    return float(np.linalg.norm(steps, axis=-1).sum())
-
-
-def _nearness_m(
-    objects: Objects, plans: Sequence[Float[np.ndarray, "ahead 4"]], vehicle: Vehicle
-) -> Float[np.ndarray, "obj"]:
-    """How near each object comes to the vehicle now and on its planned ways, if it
-    keeps its velocity.
-    """
-    times_s = np.concatenate([[0.0], AHEAD_S])
-    moved = np.nan_to_num(objects.velocity_mps, nan=0.0)[:, None] * times_s[:, None]
-    there_m = objects.corners_m[:, None] + moved[:, :, None]
-    ways = [
-        vehicle.corners_m(np.concatenate([np.zeros((1, 3)), plan[:, :3]]))
-        for plan in plans
-    ]
-    apart_m = [clearance_m(way[None], there_m).min(axis=1) for way in ways]
-    return np.minimum.reduce(apart_m)

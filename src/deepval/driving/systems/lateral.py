@@ -15,12 +15,9 @@ import numpy as np
 from deepval.basics.arrays import Bool, Float
 from deepval.driving.planners.controllers import Actions
 from deepval.driving.systems.system import (
-    FAR_M,
     FrameFlags,
     FrameValues,
     System,
-    sideways,
-    smooth_path_m,
 )
 from deepval.driving.world.objects import Objects
 from deepval.driving.world.scene import Scene
@@ -95,18 +92,3 @@ class LateralCorridor(System):
             "blocked": (taken & blocked).any(axis=1).astype(float),
             "shift": plans[:, 0] ** 2,
         }
-
-    def words(self, plan: Float[np.ndarray, "act"]) -> str:
-        """Straight on, or the distance and side of the shift."""
-        return sideways(float(plan[0]))
-
-    def path_m(
-        self, plan: Float[np.ndarray, "act"], speed_mps: float
-    ) -> Float[np.ndarray, "point 2"]:
-        """Onwards at the same speed, shifted to the side."""
-        return smooth_path_m(speed_mps, acceleration_mps2=0.0, shift_m=float(plan[0]))
-
-    @property
-    def corridor_m(self) -> Mapping[str, float]:
-        """The corridor before it is shifted."""
-        return {"half_width": self.half_width_m, "far": FAR_M}

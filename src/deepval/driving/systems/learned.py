@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from shlex import quote
 from typing import Literal
 
 import numpy as np
 
-from deepval.basics.arrays import Bool, Float, Int
+from deepval.basics.arrays import Bool, Float
 from deepval.basics.errors import InputError
 from deepval.driving.planners.neural.plan_metrics import AHEAD_S, displacements_m
 from deepval.driving.planners.neural.planner import (
@@ -29,7 +28,7 @@ from deepval.driving.planners.neural.planner import (
     load_planner,
     planner_files,
 )
-from deepval.driving.systems.system import FrameFlags, FrameValues, System, sideways
+from deepval.driving.systems.system import FrameFlags, FrameValues, System
 from deepval.driving.world.objects import Objects
 from deepval.driving.world.scene import Scene
 from deepval.driving.world.truth import Future, Truth
@@ -53,11 +52,6 @@ MARKS: dict[Origin, str] = {
     UNVERIFIED: "-unverified",
 }
 """Suffix of a system's name, by the origin of its files."""
-TRIED = 6
-"""Number of objects tried as the decisive one: those nearest to the planned way.
-
-Each costs two forward passes.
-"""
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ class LearnedPlanner(System):
     masks_file: Path = field(compare=False, repr=False)
 
     @property
-    def called(self) -> str:
+    def name(self) -> str:
         """Its name; unless the files are the published ones, with a mark that every
         table and page then shows.
         """
@@ -87,16 +81,6 @@ class LearnedPlanner(System):
             name
             for name, judged in LEARNED.items()
             if judged == (self.loss, self.target)
-        )
-
-    def asked(self, name: str) -> tuple[str, ...]:
-        """The options that select it on a command line: with the files on this
-        machine.
-        """
-        files = {"--weights": self.weights_file, "--masks": self.masks_file}
-        return (
-            f"--system {self._plain_name}",
-            *(f"{option} {quote(str(path))}" for option, path in files.items()),
         )
 
     @property
@@ -157,13 +141,6 @@ class LearnedPlanner(System):
             else off_m[:, -1]
         }
 
-    def trivial(self, scene: Scene) -> dict[str, Paths]:
-        """Straight on at the present speed."""
-        ahead_m = scene.ego_speed_mps[:, None] * AHEAD_S
-        return {
-            "constant velocity": np.stack([ahead_m, np.zeros_like(ahead_m)], axis=-1)
-        }
-
     def evidence(
         self, ends: Mapping[str, Objects], scene: Scene, truth: Truth
     ) -> FrameValues:
@@ -174,31 +151,6 @@ class LearnedPlanner(System):
                 scene, truth.objects, objects
             )
         return found
-
-    def tried(
-        self, objects: Objects, plan: Float[np.ndarray, "step 2"]
-    ) -> Int[np.ndarray, "obj"]:
-        """The few objects with a corner nearest to the planned way; more are not
-        tried.
-        """
-        way_m = self.path_m(plan, 0.0)
-        apart_m = np.linalg.norm(objects.corners_m[:, :, None] - way_m, axis=-1).min(
-            axis=(1, 2)
-        )
-        return np.argsort(apart_m, kind="stable")[:TRIED]
-
-    def words(self, plan: Float[np.ndarray, "step 2"]) -> str:
-        """Position of the vehicle at the end of the plan."""
-        return (
-            f"{plan[-1, 0]:.1f} m "
-            f"ahead in 4 s, {sideways(float(round(plan[-1, 1], 1)))}"
-        )
-
-    def path_m(
-        self, plan: Float[np.ndarray, "step 2"], speed_mps: float
-    ) -> Float[np.ndarray, "point 2"]:
-        """The plan itself, from the vehicle on."""
-        return np.concatenate([np.zeros((1, 2)), plan])
 
 
 def learned_planners(
@@ -217,6 +169,12 @@ def learned_planners(
         LearnedPlanner(*LEARNED[name], *hashes, files.weights, files.masks)
         for name in names
     ]
+
+
+def constant_velocity_m(scene: Scene) -> Paths:
+    """Straight on at the present speed."""
+    ahead_m = scene.ego_speed_mps[:, None] * AHEAD_S
+    return np.stack([ahead_m, np.zeros_like(ahead_m)], axis=-1)
 
 
 def has_future(future: Future) -> Bool[np.ndarray, "time"]:

@@ -4,12 +4,14 @@ their terms.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from deepval.basics.arrays import Bool, Float, Int, Shaped
 from deepval.basics.errors import InputError
+from deepval.driving.frames import columns, trivial_plans
 from deepval.driving.systems.system import (
     System,
     constants,
@@ -21,14 +23,15 @@ from deepval.driving.world.objects import Objects
 from deepval.driving.world.scene import Scene
 from deepval.driving.world.truth import Truth
 from deepval.judge.tables.terms import weighted_loss
+from deepval.judge.tables.values import ValueTable
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The losses of each mode on each input: `loss` is the weighted sum of `terms`;
-    cheap comes first.
+    """The loss terms of each mode on each input, cheap first: from the plans of a unit
+    until the table of a cell.
 
-    `columns` are the columns that the system derives from its plans, by name and mode.
+    `columns` are the columns that describe the plans, by name and mode.
     """
 
     system: System
@@ -36,9 +39,13 @@ class Outcomes:
     unit: Shaped[np.ndarray, "input"]
     input: Shaped[np.ndarray, "input"]
     order: Int[np.ndarray, "input"]
-    loss: Float[np.ndarray, "input mode"]
     terms: Mapping[str, Float[np.ndarray, "input mode"]]
     columns: Mapping[str, Float[np.ndarray, "input mode"]]
+
+    @cached_property
+    def loss(self) -> Float[np.ndarray, "input mode"]:
+        """The weighted sum of the terms."""
+        return weighted_loss(self.terms, self.system.weights)
 
     @property
     def losses(self) -> dict[str, Float[np.ndarray, "input"]]:
@@ -49,6 +56,17 @@ class Outcomes:
     def values(self) -> Float[np.ndarray, "input"]:
         """Decision value of the last mode: loss(cheap) - loss(full)."""
         return self.loss[:, 0] - self.loss[:, -1]
+
+    def table(self, attributes: Mapping[str, np.ndarray] | None = None) -> ValueTable:
+        """The losses as a table to judge on."""
+        table = ValueTable.from_columns(
+            unit=self.unit,
+            input=self.input,
+            losses=self.losses,
+            order=self.order,
+            attributes=attributes,
+        )
+        return replace(table, tolerance=self.system.tolerance)
 
 
 class Branches(NamedTuple):
@@ -114,17 +132,15 @@ def unit_outcomes(
         system.terms(plans, scene, truth, previous=branches.before)
         for plans in branches.plans.values()
     ]
-    columns = [system.columns(plans) for plans in branches.plans.values()]
-    loss_terms = _side_by_side(terms, inputs)
+    plan_columns = [columns(system, plans) for plans in branches.plans.values()]
     return Outcomes(
         system=system,
         modes=tuple(branches.plans),
         unit=np.full(int(inputs.sum()), scene.unit),
         input=scene.inputs[inputs],
         order=np.flatnonzero(inputs),
-        loss=weighted_loss(loss_terms, system.weights),
-        terms=loss_terms,
-        columns=_side_by_side(columns, inputs),
+        terms=_side_by_side(terms, inputs),
+        columns=_side_by_side(plan_columns, inputs),
     )
 
 
@@ -141,11 +157,12 @@ def join_outcomes(parts: Sequence[Outcomes]) -> Outcomes:
             for key in getattr(first, name)
         }
 
-    flat = {name: column(name) for name in ("unit", "input", "order", "loss")}
     return Outcomes(
         first.system,
         first.modes,
-        **flat,
+        unit=column("unit"),
+        input=column("input"),
+        order=column("order"),
         terms=by_key("terms"),
         columns=by_key("columns"),
     )
@@ -221,9 +238,7 @@ def reweight(outcomes: Outcomes, variant: System) -> Outcomes:
         )
     # The terms are stored unweighted, so the loss is the same sum in the same order as
     # in a fresh build.
-    return replace(
-        outcomes, system=variant, loss=weighted_loss(outcomes.terms, variant.weights)
-    )
+    return replace(outcomes, system=variant)
 
 
 def trivial_losses(
@@ -235,24 +250,8 @@ def trivial_losses(
     starts = _starts(len(scene), None)
     return {
         name: _chain_loss(system, scene, truth, plans, starts)
-        for name, plans in _trivial(system, scene).items()
+        for name, plans in trivial_plans(system, scene).items()
     }
-
-
-def _trivial(
-    system: System, scene: Scene
-) -> dict[str, Float[np.ndarray, "time *plan"]]:
-    """Every trivial predictor's plans on a scene, by name."""
-    choices = [] if system.choices is None else system.choices
-    fixed = {
-        _name(choice): np.broadcast_to(choice, (len(scene), *choice.shape)).copy()
-        for choice in choices
-    }
-    return fixed | system.trivial(scene)
-
-
-def _name(choice: Float[np.ndarray, "*plan"]) -> str:
-    return f"always {', '.join(f'{part:g}' for part in choice.ravel())}"
 
 
 def _check_span(name: str, objects: Objects, scene: Scene) -> None:
@@ -268,7 +267,13 @@ def _side_by_side(
     inputs: Bool[np.ndarray, "time"],
 ) -> dict[str, Float[np.ndarray, "input mode"]]:
     """Columns by name with one value per mode, of the frames that are inputs."""
-    return {
-        name: np.stack([column[name] for column in columns], axis=1)[inputs]
-        for name in columns[0]
-    }
+    tables = {}
+    for name in columns[0]:
+        table = np.stack([column[name] for column in columns], axis=-1)
+        if table.shape != (len(inputs), len(columns)):
+            raise InputError(
+                f"a system's {name!r} must be a number for each of {len(inputs)} "
+                f"frames; found an array of {table.shape[:-1]}."
+            )
+        tables[name] = table[inputs]
+    return tables

@@ -9,7 +9,6 @@ most 2. The planning cost is the same formula on perceived objects; ties go to t
 smaller |a|, then the smaller |d|, then the smaller d.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,14 +22,11 @@ from deepval.driving.planners.controllers import (
     worst_clearances_m,
 )
 from deepval.driving.systems.system import (
-    FAR_M,
     FrameFlags,
     FrameValues,
     System,
     constants,
     first_only,
-    sideways,
-    smooth_path_m,
 )
 from deepval.driving.world.objects import Objects
 from deepval.driving.world.scene import Scene
@@ -79,29 +75,6 @@ class RecedingHorizon(RecedingHorizonRule, System):
     def rule(self) -> RecedingHorizonRule:
         """The rule without the reference."""
         return RecedingHorizonRule(**constants(self))
-
-    def words(self, plan: Float[np.ndarray, "act"]) -> str:
-        """Braking, and the distance and side of the offset."""
-        wanted = float(plan[0])
-        return ", ".join(
-            [
-                f"brake, {-wanted:.2g} m/s²" if wanted else "keep speed",
-                sideways(float(plan[1])),
-            ]
-        )
-
-    def path_m(
-        self, plan: Float[np.ndarray, "act"], speed_mps: float
-    ) -> Float[np.ndarray, "point 2"]:
-        """The chosen path."""
-        return smooth_path_m(
-            speed_mps, acceleration_mps2=float(plan[0]), shift_m=float(plan[1])
-        )
-
-    @property
-    def corridor_m(self) -> Mapping[str, float]:
-        """The width and length of the vehicle itself."""
-        return {"half_width": self.half_width_m, "far": FAR_M}
 
 
 def cheapest_chain(

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepval.basics.arrays import Bool, Float, Int
+from deepval.basics.arrays import Bool, Float
 from deepval.basics.errors import InputError, quote
 from deepval.basics.plugins import Code
-from deepval.driving.planners.controllers import Rule, loss_weights, travelled_m
+from deepval.driving.planners.controllers import Rule, loss_weights
 from deepval.driving.world.objects import Objects
 from deepval.driving.world.scene import Scene
 from deepval.driving.world.truth import Truth
@@ -35,7 +35,8 @@ class System(ABC):
 
     `loss_fields` names the fields that only weigh the loss: changing them changes no
     plan, so that losses can be recombined from the terms instead of planning again. The
-    methods that are not abstract fit most systems.
+    methods that are not abstract fit most systems. A field or property `name` is its
+    name in a cell. How plans are described and drawn is in `driving.frames`.
     """
 
     loss_fields: ClassVar[frozenset[str]] = frozenset()
@@ -76,6 +77,11 @@ class System(ABC):
         """
         (cheap, seen), *others = perceived.items()
         plans = {cheap: self.plan(seen, scene, starts=starts)}
+        if len(plans[cheap]) != len(scene):
+            raise InputError(
+                f"a system must have a plan for each of {len(scene)} frames; found "
+                f"{len(plans[cheap])}."
+            )
         before = previous_plans(
             plans[cheap], first_only(len(scene)) if starts is None else starts
         )
@@ -105,28 +111,6 @@ class System(ABC):
         """
         return None
 
-    @property
-    def called(self) -> str:
-        """Its default name in a cell: its field `name`, else the name of its class."""
-        return getattr(self, "name", type(self).__name__)
-
-    def asked(self, name: str) -> tuple[str, ...]:
-        """The options that select it on a command line, by its name in a cell."""
-        return (f"--system {name}",)
-
-    @property
-    def choices(self) -> Float[np.ndarray, "choice *plan"] | None:
-        """All possible plans, if they are few; to make the same one always is a trivial
-        predictor to beat.
-        """
-        return None
-
-    def trivial(self, scene: Scene) -> dict[str, Plans]:
-        """Plans of other trivial predictors to beat, by name, where they depend on the
-        scene.
-        """
-        return {}
-
     def judged(self, scene: Scene, truth: Truth) -> Bool[np.ndarray, "time"]:
         """Frames that the system can judge; the others are no inputs of its cells."""
         return np.ones(len(scene), dtype=bool)
@@ -141,74 +125,6 @@ class System(ABC):
         "full".
         """
         return {}
-
-    def columns(self, plans: Plans) -> FrameValues:
-        """The columns of plans in a cell, by name: every number of a short plan, none
-        of a long one.
-        """
-        flat = plans.reshape(len(plans), -1)
-        flat = flat if flat.shape[1] <= MOST_COLUMNS else flat[:, :0]
-        return {f"action{part}": flat[:, part] for part in range(flat.shape[1])}
-
-    def words(self, plan: Float[np.ndarray, "*plan"]) -> str:
-        """A plan in words."""
-        return ", ".join(f"{part:g}" for part in plan.ravel()[:MOST_COLUMNS])
-
-    def path_m(
-        self, plan: Float[np.ndarray, "*plan"], speed_mps: float
-    ) -> Float[np.ndarray, "point 2"] | None:
-        """Positions (x, y) in the ego frame in the next seconds; None where the plan
-        does not define them.
-        """
-        return None
-
-    def poses(
-        self, plan: Float[np.ndarray, "*plan"]
-    ) -> Float[np.ndarray, "point 4"] | None:
-        """Times and poses (s, x, y, heading) of the rear axle in the ego frame; None
-        where the plan has none.
-        """
-        return None
-
-    @property
-    def corridor_m(self) -> Mapping[str, float] | None:
-        """Half the width and the length of the corridor in which objects count; None
-        where there is none.
-        """
-        return None
-
-    def decisive(
-        self, objects: Objects, scene: Scene, *, previous: Float[np.ndarray, "1 *plan"]
-    ) -> int | None:
-        """The object of a single frame that determines the plan; None if the plan is
-        the same on an empty road.
-
-        It is the nearest object without which the plan would be different. If there is
-        none, because several objects lead to the same plan, it is the nearest object
-        that alone leads to the plan.
-        """
-        every = np.ones(len(objects), dtype=bool)
-        made = self.plan(objects, scene, previous=previous)
-
-        def same(keep: np.ndarray) -> bool:
-            return np.array_equal(
-                self.plan(objects.where(keep), scene, previous=previous), made
-            )
-
-        if same(~every):
-            return None
-        near = self.tried(objects, made[0])
-        needed = (i for i in near if not same(np.arange(len(objects)) != i))
-        enough = (i for i in near if same(np.arange(len(objects)) == i))
-        return next((int(i) for group in (needed, enough) for i in group), None)
-
-    def tried(
-        self, objects: Objects, plan: Float[np.ndarray, "*plan"]
-    ) -> Int[np.ndarray, "obj"]:
-        """Candidates for the decisive object of a single frame, in the order of trial:
-        all objects, nearest first.
-        """
-        return np.argsort(objects.near_m, kind="stable")
 
 
 @dataclass(frozen=True)
@@ -229,8 +145,11 @@ class NamedSystem:
 
 
 NAME = re.compile(r"[^\W\d_][\w.-]*")
-MOST_COLUMNS = 8
-"""Largest number of numbers of a plan that is stored and described in full."""
+
+
+def default_name(system: System) -> str:
+    """The name of a system in a cell: its `name`, else the name of its class."""
+    return getattr(system, "name", type(system).__name__)
 
 
 def first_only(frames: int) -> Bool[np.ndarray, "time"]:
@@ -324,30 +243,4 @@ def same_plans(system: System, variant: System) -> bool:
     one, other = constants(system), constants(variant)
     return all(
         one[name] == other[name] for name in one if name not in system.loss_fields
-    )
-
-
-AHEAD_S = np.linspace(0.0, 3.0, 13)
-"""Times at which a path is drawn."""
-FAR_M = 80.0
-"""Length to which a corridor is drawn if the system has no limit of its own."""
-
-
-def smooth_path_m(
-    speed_mps: float, *, acceleration_mps2: float, shift_m: float
-) -> Float[np.ndarray, "point 2"]:
-    """Positions (x, y) of the vehicle at the next times if it keeps the acceleration
-    and moves over by the shift.
-    """
-    u = AHEAD_S / AHEAD_S[-1]
-    x_m = travelled_m(np.full(len(u), speed_mps), acceleration_mps2, AHEAD_S)
-    return np.column_stack([x_m, shift_m * (3 * u**2 - 2 * u**3)])
-
-
-def sideways(shift_m: float) -> str:
-    """A shift in words."""
-    return (
-        f"{abs(shift_m):g} m to the {'left' if shift_m > 0 else 'right'}"
-        if shift_m
-        else "straight on"
     )

@@ -374,7 +374,8 @@ def planner_cell(cell: BuiltCell | MemoryCell, name: str | None = None) -> Plann
     system is no published planner.
     """
     if isinstance(cell, MemoryCell):
-        label, terms, stored = cell.id, dict(cell.outcomes.terms), cell.told
+        label, terms = cell.id, dict(cell.outcomes.terms)
+        stored = cell.system_evidence
     else:
         label, terms = str(cell.folder), dict(align(cell.table, cell.terms).parts)
         stored = cell.evidence.columns

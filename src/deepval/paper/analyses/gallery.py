@@ -19,6 +19,7 @@ from deepval.basics import checks
 from deepval.basics.files import reading
 from deepval.driving.cells.spec import CellSpec
 from deepval.driving.cells.unit import unit_plans
+from deepval.driving.frames import corridor_m, decisive, words
 from deepval.driving.geometry.camera import Camera, image_points_px
 from deepval.driving.perception.changes import changes
 from deepval.judge.report.figures import style
@@ -288,11 +289,11 @@ def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
     )
     path = scene.image_paths[t] if scene.image_paths else None
     parts: dict[str, Any] = {
-        "does": tuple(system.words(plan.plans.plans[mode][t]) for mode in ends),
+        "does": tuple(words(system, plan.plans.plans[mode][t]) for mode in ends),
         "change": "none",
         "cheap_px": cheap_px,
         "full_px": full_px,
-        "corridor_px": _corridor_px(system.corridor_m, scene.camera),
+        "corridor_px": _corridor_px(corridor_m(system), scene.camera),
         "size_px": None
         if None in (size := (scene.camera.width_px, scene.camera.height_px))
         else size,
@@ -303,7 +304,7 @@ def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
     # The object that decides the full mode's action; if none does, the one that decides
     # the cheap mode's.
     for mode in ends[::-1]:
-        decides = system.decisive(plan.objects[mode].at(t), now, previous=previous)
+        decides = decisive(system, plan.objects[mode].at(t), now, previous)
         if decides is not None:
             i = np.flatnonzero(plan.objects[mode].frame == t)[decides]
             own = seen.used[mode]
@@ -312,8 +313,8 @@ def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
             if behind >= 0:
                 full = mode == ends[-1]
                 other = seen.used[ends[0] if full else ends[-1]]
-                words = changes(own, other, scene, seen.truth, full=full)
-                parts["change"] = str(words[behind])
+                kinds = changes(own, other, scene, seen.truth, full=full)
+                parts["change"] = str(kinds[behind])
                 partner = seen.matching(mode).partner[behind]
                 (parts["box_px"],) = _boxes(own.box_px[[behind]])
                 (parts["reference_px"],) = (
