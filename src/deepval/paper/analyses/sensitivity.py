@@ -142,7 +142,7 @@ def _variants(
     if groups is None:
         raise UnsuitableError(
             f"the paper varies constants of {' and '.join(VARIED)}, not of "
-            f"{spec.system}: name some with --vary."
+            f"{spec.system}: `vary` of the Python call names others."
         )
     as_built = with_changes(spec, spec.set_constants())
     for group, constants in groups.items():

@@ -1,4 +1,4 @@
-// A result and other loss weights -> the same point values that `deepval evaluate --weight` gives. Intervals stay stale.
+// A result and other loss weights -> the same point values that judging these weights gives. Intervals stay stale.
 
 // The page carries terms as changes: of the cheap mode from zero, of the others from the cheap mode.
 function unpacked(inputs) {
