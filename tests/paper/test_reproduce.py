@@ -5,6 +5,7 @@ where something changed.
 import errno
 import json
 import os
+import re
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -81,7 +82,8 @@ def made(monkeypatch):
 
 
 def report(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_every_analysis_has_rows_tables_and_a_chart(whole):
@@ -325,9 +327,10 @@ def test_the_command_writes_the_report(
             f"{at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test "
             "units on record"
         ) in told
-    assert {"report.html", "report.md", "report.json"} == {
-        path.name for path in tmp_path.iterdir()
-    }
+    page = (tmp_path / "report.md").read_text(encoding="utf-8")
+    linked = re.findall(r"analyses/[a-z-]+\\?\.md", page)
+    assert linked
+    assert all((tmp_path / name.replace("\\", "")).is_file() for name in linked)
 
 
 def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):

@@ -18,7 +18,13 @@ from deepval.judge.report.text_tables import Table
 from deepval.judge.tables.costs import read_costs
 from deepval.paper.run import run
 from deepval.paper.study import BOARD
-from deepval.paper.tables import HARDWARE, analyses_of, hardware_table, paper_tables
+from deepval.paper.tables import (
+    HARDWARE,
+    analyses_of,
+    hardware_table,
+    paper_tables,
+    table_records,
+)
 
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 
@@ -102,7 +108,7 @@ def _write(text: str, out: Path | None) -> None:
 
 def _text(tables: list[Table], form: str, out: Path | None) -> str:
     if form in ("csv", "json"):
-        records = _records(tables)
+        records = table_records(tables)
         if form == "csv":
             return forms.records_csv(records)
         return terminal.as_json(records)
@@ -113,24 +119,3 @@ def _text(tables: list[Table], form: str, out: Path | None) -> str:
     if out is not None:
         return render_tables(tables, width=terminal.ENDLESS)
     return render_tables(tables, **terminal.look())
-
-
-def _records(tables: list[Table]) -> list[dict[str, str | float]]:
-    """Rows by heading; a table that goes on in others has its rows once."""
-    records: dict[str, dict[str, str | float]] = {}
-    for table in tables:
-        for row in table.rows:
-            texts = [cell.text for cell in row]
-            # What names a row: its first texts, which all parts of a table share.
-            key = texts[0] if len(tables) > 1 else "\n".join(texts)
-            entries = zip(table.header, map(_number, texts), strict=True)
-            records.setdefault(key, {}).update(entries)
-    return list(records.values())
-
-
-def _number(text: str) -> str | float:
-    """A text that is a number as that number; other texts as they are."""
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return text

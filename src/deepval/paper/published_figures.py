@@ -21,7 +21,7 @@ from deepval.judge.cases import JudgedCell
 from deepval.judge.concordance import affected
 from deepval.judge.report.text_tables import quantity
 from deepval.judge.results import lists_by_key
-from deepval.paper.analysis import analysis
+from deepval.paper.analysis import ANALYSES, analysis
 from deepval.paper.run import Run
 from deepval.paper.study import loss_table
 
@@ -257,6 +257,18 @@ def affected_in(cells: Sequence[JudgedCell], units: str) -> Affected:
         inputs.update(table.input[changed].tolist())
         places.update(table.unit_ids[table.unit[changed]].tolist())
     return Affected(len(inputs), len(places))
+
+
+def records_of(run: Run) -> Records:
+    """The rows as dicts, by analysis and collection."""
+    return {
+        name: {
+            dataset: analysis(name).stored(outcome.rows) if outcome.rows else []
+            for dataset, outcome in run.outcomes[name].items()
+        }
+        for name in ANALYSES
+        if name in run.outcomes
+    }
 
 
 def compare_with_paper(run: Run, records: Records) -> BesidePaper:

@@ -3,12 +3,15 @@ every table.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from deepval.basics.files.canonical import json_text, plain
 from deepval.basics.files.writing import write_atomically
 from deepval.deploy.board.tracks import LOCAL_NOTE, tracked_cell
+from deepval.judge.report.forms import records_csv, table_latex
 from deepval.judge.report.study import (
     Passage,
     Section,
@@ -29,8 +32,17 @@ from deepval.paper.published_figures import (
     BesidePaper,
     Records,
     compare_with_paper,
+    records_of,
 )
 from deepval.paper.run import Run
+from deepval.paper.tables import (
+    HARDWARE,
+    TABLES,
+    NoFiguresError,
+    analyses_of,
+    paper_tables,
+    table_records,
+)
 from deepval.version import __version__
 
 LEADS = {
@@ -48,30 +60,89 @@ LEADS = {
     "Cost": "With allocators charged for what they take.",
 }
 FILES = ("report.html", "report.md", "report.json")
+BESIDE = "Beside the paper"
 
 
 def write_report(run: Run, out: Path) -> dict[str, Any]:
-    """Write the three files into a folder and return the content of the JSON file."""
+    """Write a run's report into a folder and return the content of its JSON file.
+
+    The page has everything; the Markdown has the paper's tables, and links to a file
+    for each analysis and to the figures beside the paper's.
+    """
     records = records_of(run)
     beside = compare_with_paper(run, records)
     study = study_of(run, beside)
     content = _content(run, records, beside)
-    texts = (as_html(study), as_markdown(study), json_text(content))
+    texts = (as_html(study), as_markdown(_short(study)), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
+        write_atomically(out / name, text, make_folder=True)
+    for name, text in {**_table_files(run), **_analysis_files(study)}.items():
         write_atomically(out / name, text, make_folder=True)
     return content
 
 
-def records_of(run: Run) -> Records:
-    """The rows as dicts, by analysis and collection."""
-    return {
-        name: {
-            dataset: analysis(name).stored(outcome.rows) if outcome.rows else []
-            for dataset, outcome in run.outcomes[name].items()
-        }
-        for name in ANALYSES
-        if name in run.outcomes
-    }
+def _short(study: Study) -> Study:
+    """The study with its longer parts as links to files."""
+    parts = [part for part in study.parts if part.title not in (*GROUPS, BESIDE)]
+    further = Section(
+        "Further tables",
+        "In files of their own, with every interval; each of the paper's tables is "
+        "also in the folder tables, as CSV and LaTeX.",
+        (Passage(items=tuple(_analysis_files(study))),),
+    )
+    return replace(study, parts=(*parts, further))
+
+
+def _analysis_files(study: Study) -> dict[str, str]:
+    """Markdown of every part of a study that is not about the paper's tables."""
+    files = {}
+    for part in study.parts:
+        if part.title in (*GROUPS, BESIDE):
+            title = part.title.lower().replace(" ", "-")
+            alone = Study(part.title, part.lead, (), (part,))
+            files[f"analyses/{title}.md"] = as_markdown(alone)
+    return files
+
+
+def _table_files(run: Run) -> dict[str, str]:
+    """Every table of the paper as CSV and LaTeX."""
+    files = {}
+    for name, tables in _papers_tables(run).items():
+        files[f"tables/{name}.csv"] = records_csv(table_records(tables))
+        files[f"tables/{name}.tex"] = "\n\n".join(map(table_latex, tables)) + "\n"
+    return files
+
+
+def _papers_tables(run: Run) -> dict[str, list[Table]]:
+    """The paper's tables that a cell here has figures of, by name."""
+    found = {}
+    for name in TABLES:
+        if name != HARDWARE and any(part in run.outcomes for part in analyses_of(name)):
+            with suppress(NoFiguresError):
+                found[name] = paper_tables(name, run)
+    return found
+
+
+def _papers_section(run: Run) -> Section:
+    """The paper's tables with the figures of this run beside the paper's."""
+    blocks = [
+        Passage(name, tables=tuple(paper_tables(name, run, beside=True)))
+        for name in _papers_tables(run)
+    ]
+    without = [name for name in TABLES if name not in _papers_tables(run)]
+    if without:
+        blocks.append(
+            Passage(
+                "Not here",
+                (f"Tables without a figure of these cells: {', '.join(without)}.",),
+            )
+        )
+    return Section(
+        "The paper's tables",
+        f"Rows and columns as in {SOURCE}; each entry is the figure here, with its "
+        "95 % interval where it has one, and behind the bar the paper's.",
+        tuple(blocks),
+    )
 
 
 def _content(run: Run, records: Records, beside: BesidePaper) -> dict[str, Any]:
@@ -149,7 +220,7 @@ def study_of(run: Run, beside: BesidePaper) -> Study:
         for name, by_dataset in run.outcomes.items()
         if any(entry.rows for entry in by_dataset.values())
     ]
-    parts = [_beside_paper(beside), _ran(run)]
+    parts = [_papers_section(run), _ran(run), _beside_paper(beside)]
     parts += [
         part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None
     ]
@@ -243,7 +314,7 @@ def _beside_paper(beside: BesidePaper) -> Section:
         )
         words = f"Without a like cell or analysis here: {'; '.join(tables_without)}."
         blocks.append(Passage("What of the paper has no like here", (words,)))
-    return Section("Beside the paper", lead, tuple(blocks))
+    return Section(BESIDE, lead, tuple(blocks))
 
 
 def _figures(table: str, rows: Sequence[Beside]) -> Table:

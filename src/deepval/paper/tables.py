@@ -35,9 +35,14 @@ from deepval.paper.layouts import (
     lines_of,
     pair_of,
 )
-from deepval.paper.published_figures import INPUTS, holds, published, value_of
+from deepval.paper.published_figures import (
+    INPUTS,
+    holds,
+    published,
+    records_of,
+    value_of,
+)
 from deepval.paper.run import Run
-from deepval.paper.study_report import records_of
 
 Record = Mapping[str, Any]
 OVERHEAD, HARDWARE = "overhead", "hardware"
@@ -73,6 +78,10 @@ OVERHEADS = (
     ("Gate, GBM, one call per input", "gate-gbm"),
     ("Pixel router", "router-pixel"),
 )
+
+
+class NoFiguresError(InputError):
+    """No cell of a run has a figure of a table."""
 
 
 def analyses_of(name: str) -> tuple[str, ...]:
@@ -200,7 +209,7 @@ def _filled(
                 )
             )
     if not tables:
-        raise InputError(
+        raise NoFiguresError(
             f"Table {layout.name} needs cells that it has figures of; the "
             f"{len(found.run.cells)} cells here give none{_refusals(found.run)}."
         )
@@ -395,7 +404,7 @@ def _overhead(run: Run, own: Sequence[str]) -> Table:
             texts = (heading, _cost_range(every), *shares)
             body.append(tuple(map(TableCell, texts)))
     if not body:
-        raise InputError(
+        raise NoFiguresError(
             "Table overhead needs allocators with a cost under a latency budget; the "
             f"cells here have none{_refusals(run)}."
         )
@@ -450,3 +459,24 @@ def hardware_table(name: str) -> Table:
 
 def _energy(value: float | None) -> str:
     return MISSING if value is None else f"{value:.3g}"
+
+
+def table_records(tables: Sequence[Table]) -> list[dict[str, str | float]]:
+    """Rows by heading; a table that goes on in others has its rows once."""
+    records: dict[str, dict[str, str | float]] = {}
+    for table in tables:
+        for row in table.rows:
+            texts = [cell.text for cell in row]
+            # What names a row: its first texts, which all parts of a table share.
+            key = texts[0] if len(tables) > 1 else "\n".join(texts)
+            entries = zip(table.header, map(_number, texts), strict=True)
+            records.setdefault(key, {}).update(entries)
+    return list(records.values())
+
+
+def _number(text: str) -> str | float:
+    """A text that is a number as that number; other texts as they are."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return text
