@@ -25,9 +25,26 @@ Name = Literal["routing", "driving", "gate"]
 
 REQUESTS = 400
 TENANTS = (
-    *("acme", "borealis", "cobalt", "delta", "emporium", "fjord", "granite"),
-    *("harbor", "iris", "juniper", "kestrel", "lumen", "meridian", "northwind"),
-    *("orchard", "pinnacle", "quarry", "riverside", "summit", "tundra"),
+    "acme",
+    "borealis",
+    "cobalt",
+    "delta",
+    "emporium",
+    "fjord",
+    "granite",
+    "harbor",
+    "iris",
+    "juniper",
+    "kestrel",
+    "lumen",
+    "meridian",
+    "northwind",
+    "orchard",
+    "pinnacle",
+    "quarry",
+    "riverside",
+    "summit",
+    "tundra",
 )
 MODELS = ("small", "medium", "large")
 TASKS = ("extract", "summarise", "code", "reason")
@@ -229,8 +246,8 @@ def example(
     for file, text in files.items():
         write_atomically(out / file, text, make_folder=True)
 
-    *others, last = (str(out / file) for file in files)
-    say(f"{', '.join(others)} and {last}: {chosen.content} (invented).")
+    names = ", ".join(str(out / file) for file in files)
+    say(f"{names}: {chosen.content} (invented).")
     for question, command in chosen.commands.items():
         words = []
         for word in command.split():
