@@ -1,4 +1,4 @@
-"""The demo's report.html -> the two pictures of the README: the head of the page, and a
+"""The demo's report.html -> two pictures of the pages: the head of the report, and a
 decisive frame.
 
     make demo && python tools/make_pictures.py demo/report.html docs/pictures

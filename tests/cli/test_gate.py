@@ -330,3 +330,40 @@ def test_inputs_of_the_action_are_never_run(files, tmp_path):
     assert not list(files.glob("*owned*"))
     # text of inputs is in no script
     assert "${{" not in step("compare") + step("install")
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"candidate": "--help"},
+        {"baseline": "--version"},
+        {"values": "-h\nvalues.csv"},
+        {"fail_if": "--help"},
+        {"alpha": "--help"},
+        {"costs": "--help"},
+        {"options": "--help"},
+    ],
+)
+def test_a_word_with_a_dash_does_not_pass_the_action(files, tmp_path, chosen):
+    words = action_inputs(tmp_path, "bad.csv", "good.csv")
+    done, output, summary = run_action(files, tmp_path, **words | chosen)
+    assert (done.returncode, output["outcome"]) == (2, "error")
+    assert summary.startswith("### deepval gate: error\n\n    deepval: ")
+
+
+def test_a_file_whose_name_begins_with_a_dash_is_judged(files, tmp_path):
+    candidate = files / "-bad.csv"
+    candidate.write_bytes((files / "bad.csv").read_bytes())
+    done, output, _ = run_action(
+        files, tmp_path, **action_inputs(tmp_path, "-bad.csv", "good.csv")
+    )
+    candidate.unlink()
+    assert (done.returncode, output["outcome"]) == (3, "failed")
+
+
+def test_a_line_end_in_an_input_adds_no_output(files, tmp_path):
+    comment = f"{tmp_path}/gate.md\noutcome=passed"
+    words = action_inputs(tmp_path, "bad.csv", "good.csv", comment=comment)
+    done, output, _ = run_action(files, tmp_path, **words)
+    assert (done.returncode, output["outcome"]) == (2, "error")
+    assert "comment must be a file name in one line" in done.stderr

@@ -98,6 +98,7 @@ def test_compare(files, words, sentence):
 FOLDERS = [
     ("build",),
     ("demo",),
+    ("example",),
     ("leaderboard", ".", "--cells", "."),
     ("detect", ".", "-w", "x.onnx", "--size", "64"),
 ]

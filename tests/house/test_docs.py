@@ -1,4 +1,4 @@
-"""What the documents say is run: examples, the README's five lines, the schema."""
+"""What the documents say is run: the README, examples, the schema."""
 
 import doctest
 import json
@@ -30,30 +30,30 @@ from project import ROOT
 from shared import shared_data
 
 
-def test_readme_examples_print_what_the_readme_says(capsys):
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    (_, useless), (_, shown), *_, (language, code) = blocks_of(ROOT / "README.md")
-    with pytest.warns(deepval.InputWarning, match="a unit of its own"):
-        exec(compile(useless, "README.md", "exec"), {})
-    assert capsys.readouterr().out == shown
+@pytest.mark.filterwarnings("ignore::deepval.basics.errors.InputWarning")
+def test_the_readme_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    page = ROOT / "README.md"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    run_page(page, shown=("bash", "text"))
+    (_, code), (_, printed) = blocks_of(page)[-2:]
+    assert code.startswith("import numpy")
+    assert capsys.readouterr().out.endswith(printed)
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_the_start_in_five_lines_prints_what_it_says(capsys):
+    page = ROOT / "docs" / "start.md"
+    language, code = blocks_of(page)[0]
     assert language == "python"
-    assert (
-        len(
-            [
-                line
-                for line in code.splitlines()
-                if line.strip() and not line.startswith("import")
-            ]
-        )
-        == 5
-    )
-    exec(compile(code, "README.md", "exec"), {})
-    shown = capsys.readouterr().out.strip()
-    assert shown.startswith("Run mine at 20 %: ")
-    assert f"It prints `{shown}`" in page
-    assert f"```python\n{code}```\n\nIt prints `{shown}`" in (
-        ROOT / "docs" / "start.md"
-    ).read_text(encoding="utf-8")
+    statements = [
+        line for line in code.splitlines() if line and not line.startswith("import")
+    ]
+    assert len(statements) == 5
+    exec(compile(code, "start.md", "exec"), {})
+    printed = capsys.readouterr().out.strip()
+    assert printed.startswith("Run mine at 20 %: ")
+    assert f"```python\n{code}```\n\nIt prints `{printed}`" in page.read_text("utf-8")
 
 
 def test_definitions_hold():

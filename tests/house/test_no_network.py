@@ -143,6 +143,7 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
         ),
         "cells": ("cells",),
         "check": ("check", world / "subs" / "s0", "--cells", world / "cells"),
+        "example": ("example", "--out", out),
         "demo": ("demo", "--scenes", 8, "--out", out / "demo"),
     }
     return others[name] if name in others else tuple(commands(world)[name](out))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import run_process
-from doc_blocks import blocks_of
+from doc_blocks import blocks_of, commands_of
 from external_worlds import scenarionet
 from kitti_files import write_kitti
 from project import ROOT
@@ -62,6 +62,10 @@ def script() -> str:
         for block in blocks_of(ROOT / page)
         if block[0] != "text"
     ]
+    blocks = [
+        ("bash", typed(text)) if language == "console" else (language, text)
+        for language, text in blocks
+    ]
     assert {language for language, _ in blocks} == {"bash", "python"}
     install = next(block for block in blocks if block[0] == "bash")
     assert "pip install ." in install[1]
@@ -75,6 +79,16 @@ def script() -> str:
             lines.append(content)
         elif following != "python":
             lines.append(f"python - <<'END'\n{session}END\n")
+    return "\n".join(lines)
+
+
+def typed(console: str) -> str:
+    """The commands of a block that shows what they print; one that is refused there
+    must be refused here.
+    """
+    lines = []
+    for command, _, is_refused in commands_of(console):
+        lines.append(f"! {command}" if is_refused else command)
     return "\n".join(lines)
 
 

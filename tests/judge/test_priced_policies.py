@@ -252,11 +252,11 @@ def test_what_a_certificate_does_not_count_is_reported():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"harm_at_most": 1}, "--bound"),
-        ({"harm_at_most": 0.0}, "harm-at-most"),
+        ({"harm_at_most": 1}, r"below the bound \(bound\)"),
+        ({"harm_at_most": 0.0}, "^harm_at_most must"),
         ({"harm_at_most": 5, "bound": 30}, "0.2 for 20 %"),
         ({"harm_at_most": 0.5, "bound": 30}, "0.2 for 20 %"),
-        ({"harm_at_most": 0.01, "bound": math.nan}, "--bound"),
+        ({"harm_at_most": 0.01, "bound": math.nan}, "^bound must"),
         ({"harm_at_most": 0.001}, "harm of at"),
         ({"harm_at_most": 0.01, "policy": "causal-cap"}, "'causal-cap'"),
         ({"harm_at_most": 0.01, "policy": "frozen-threshold"}, "'frozen-threshold'"),

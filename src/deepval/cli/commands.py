@@ -78,6 +78,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "Build cells, fit and score allocators": {
+        "example": (
+            "example:example",
+            "Write small files to try the commands on.",
+        ),
         "demo": (
             "demo:demo",
             "Build, fit, judge and report a synthetic world.",
@@ -187,8 +191,8 @@ def _default_text(value: Any) -> str | None:
 app = App(
     name="deepval",
     help=(
-        "Decision Evaluation for Escalated Perception: is the expensive mode worth it?"
-        "\n\nA first run: deepval evaluate values.csv -s scores.csv"
+        "Is the expensive model worth it, and on which inputs?"
+        "\n\nA first run, on files that it writes: deepval example"
     ),
     help_flags=("-h", "--help"),
     version=f"deepval {__version__}",

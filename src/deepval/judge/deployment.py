@@ -29,7 +29,13 @@ from deepval.basics.arrays import (
 )
 from deepval.basics.errors import InputError, InputWarning, argument
 from deepval.basics.files.canonical import sha256
-from deepval.judge.allowances import Allowance, Budget, allowance_on, budget_list
+from deepval.judge.allowances import (
+    Allowance,
+    Budget,
+    allowance_on,
+    budget_list,
+    free_of_charge,
+)
 from deepval.judge.bootstrap import Bootstrap, sums_by_unit
 from deepval.judge.draws import make_draws
 from deepval.judge.intervals import LEVEL, ROUNDING, Interval, spread, student_quantile
@@ -504,7 +510,9 @@ def deployment(
     (budget,) = budget_list(budget)
     judged = table if calibration is None else table.restrict(calibration)
     own = on_part(judged, aligned, table, missing, role=CALIBRATE)
-    source = Calibration(judged, own, allowance_on(budget, judged))
+    # As in a judgement: choosing is free where the table has the prices.
+    (allowed,), _ = free_of_charge([own], [allowance_on(budget, judged)])
+    source = Calibration(judged, own, allowed)
     if units is not None and set(units) != set(judged.unit_ids):
         judged = table.restrict(units)
         own = on_part(judged, aligned, table, missing, role=JUDGE)

@@ -428,6 +428,19 @@ def test_a_plot_is_the_answer():
     assert len(axes.collections) == 1
 
 
+def test_a_plot_keeps_its_layout_whatever_the_settings_when_it_is_saved():
+    import matplotlib
+
+    figure = judged().plot()
+    (axes,) = figure.axes
+    places = []
+    for size in (4, 10, 30):
+        with matplotlib.rc_context({"xtick.labelsize": size, "ytick.labelsize": size}):
+            figure.draw_without_rendering()
+            places.append([*axes.get_xticks(), *axes.get_yticks()])
+    assert places[0] == places[1] == places[2]
+
+
 def test_a_plot_emphasises_the_allocator_that_is_named():
     result = judged(("good", "bad"))
     widths = {}

@@ -53,6 +53,8 @@ def answer_figure(result: Result, highlight: str | None = None) -> Figure:
     answer = next((one for one in result.answers if one.budget == picture.budget), None)
     figure, (axes,) = style.panels(height_in=HEIGHT_IN)
     axes.set_title(_title(result, answer), loc="left", fontsize=7)
+    # The name of the lowest mode stands below it.
+    axes.margins(y=0.1)
     name, verdict = None, ""
     if answer is not None:
         name, verdict = answer.candidate, answer.verdict

@@ -147,9 +147,14 @@ def panels(
     height or in these ratios.
     """
     figure = _figure_class()(figsize=(width_in, height_in), layout="constrained")
-    return figure, list(
-        figure.subplots(rows, columns, squeeze=False, height_ratios=ratios).ravel()
-    )
+    grid = figure.subplots(rows, columns, squeeze=False, height_ratios=ratios)
+    all_axes = list(grid.ravel())
+    for axes in all_axes:
+        # Only a size that is set on the axes counts when it is saved: under the
+        # settings of that time it has other ticks, whose numbers push its label out.
+        for axis in ("x", "y"):
+            axes.tick_params(axis=axis, labelsize=SETTINGS[f"{axis}tick.labelsize"])
+    return figure, all_axes
 
 
 def short(name: str, longest: int = LONGEST) -> str:
