@@ -32,7 +32,6 @@ from deepval.basics.files.canonical import sha256
 from deepval.judge.allowances import Allowance, Budget, allowance_on, budget_list
 from deepval.judge.bootstrap import Bootstrap, sums_by_unit
 from deepval.judge.draws import make_draws
-from deepval.judge.intervals import LEVEL, ROUNDING, Interval, spread, student_quantile
 from deepval.judge.policies import Ranking, purse_of_sample
 from deepval.judge.priced_policies import (
     ConformalHarm,
@@ -43,7 +42,21 @@ from deepval.judge.priced_policies import (
 )
 from deepval.judge.prices import Price
 from deepval.judge.purses import shares
-from deepval.judge.results import Estimate, ModeRate, Reason, Threshold, joined
+from deepval.judge.rate_predictions import (
+    RatePrediction,
+    cuts_without,
+    left_out_residuals,
+    prediction,
+    slots_without,
+)
+from deepval.judge.results import (
+    Estimate,
+    ModeRate,
+    Reason,
+    Threshold,
+    joined,
+    known,
+)
 from deepval.judge.routing import Routing
 from deepval.judge.sieve import SiftedScores
 from deepval.judge.stream_rows import (
@@ -119,6 +132,23 @@ class Calibration:
         if len(values) <= SORT_UP_TO:
             order = self.scores.order
         return FrozenThreshold.calibrate_each(values, [self.rate], order)[0]
+
+    def residuals(self) -> PerUnit | None:
+        """What each unit says about the rate at the threshold of the others; None where
+        the threshold is from other units, or is no rate of one score per input.
+        """
+        by_score = not (self.scores.modes or self.allowance.per_input)
+        inputs = sums_by_unit(self.table, np.ones(len(self.table)))
+        if self.where == "calibration" or not by_score or len(inputs) < 2:
+            return None
+        cuts = cuts_without(
+            self.scores.values,
+            self.table.unit,
+            above=np.zeros(len(inputs)),
+            slots=slots_without(inputs, self.rate),
+            left_out=np.arange(len(inputs)),
+        )
+        return left_out_residuals(inputs, cuts, self.rate)
 
     def price(self) -> Price:
         """The price at which inputs spend what the budget leaves."""
@@ -228,7 +258,15 @@ def _threshold(
     frozen = calibration.frozen()
     tied = int(np.count_nonzero(calibration.scores.values == frozen.theta))
     accepted = sums_by_unit(bootstrap.table, frozen.expected(own.values))
-    return _frozen_threshold(start, bootstrap, allowance, frozen, tied, accepted)
+    return _frozen_threshold(
+        start,
+        bootstrap,
+        allowance,
+        frozen,
+        tied=tied,
+        accepted=accepted,
+        residuals=calibration.residuals(),
+    )
 
 
 def _threshold_on_disk(
@@ -244,7 +282,20 @@ def _threshold_on_disk(
     at = TiedCut(cut.score, int(above.sum()), int(tied.sum()))
     frozen = FrozenThreshold.at(at, rate * inputs)
     accepted = above + frozen.tie_acceptance * tied
-    return _frozen_threshold(start, bootstrap, allowance, frozen, at.tied, accepted)
+    residuals = None
+    units = bootstrap.by_unit.inputs
+    if len(units) > 1:
+        without = own.highest.values.cuts_without(slots_without(units, rate))
+        residuals = left_out_residuals(units, without, rate)
+    return _frozen_threshold(
+        start,
+        bootstrap,
+        allowance,
+        frozen,
+        tied=at.tied,
+        accepted=accepted,
+        residuals=residuals,
+    )
 
 
 def _frozen_threshold(
@@ -252,8 +303,10 @@ def _frozen_threshold(
     bootstrap: Bootstrap,
     allowance: Allowance,
     frozen: FrozenThreshold,
+    *,
     tied: int,
     accepted: PerUnit,
+    residuals: PerUnit | None,
 ) -> Threshold:
     """The threshold of one score per input under a budget that leaves a rate."""
     rate = allowance.share(allowance.cost_of(start.allocator))
@@ -269,6 +322,7 @@ def _frozen_threshold(
         start,
         bootstrap,
         {bootstrap.modes[-1]: accepted},
+        residuals,
         **_cut_fields(bootstrap, frozen, tied),
         target_rate=rate,
         target_spend=target_spend,
@@ -373,6 +427,7 @@ def _with_rates(
     start: Threshold,
     bootstrap: Bootstrap,
     accepted: Mapping[str, PerUnit],
+    residuals: PerUnit | None = None,
     **fields: Any,
 ) -> Threshold:
     """A threshold with its other fields, the rate of each mode and the total rate.
@@ -381,62 +436,46 @@ def _with_rates(
         start: The threshold.
         bootstrap: The resamples of the judged inputs.
         accepted: By mode above cheap, the number of inputs of every unit that get it.
+        residuals: Those of one mode where the judged units set the threshold.
         fields: Further fields of the threshold.
     """
+    total = np.sum(list(accepted.values()), axis=0)
+    rate, predicted = _predicted(bootstrap, total, residuals)
+    effective = None
+    if predicted is not None:
+        effective = known(predicted.effective_units)
+    rates = []
+    for mode, number in accepted.items():
+        own = _predicted(bootstrap, number, residuals)
+        rates.append(ModeRate(mode, _rate(*own)))
     return replace(
         start,
-        rate=_rate(bootstrap, np.sum(list(accepted.values()), axis=0)),
-        rates=tuple(
-            ModeRate(mode, _rate(bootstrap, number))
-            for mode, number in accepted.items()
-        ),
+        rate=_rate(rate, predicted),
+        rates=tuple(rates),
+        rate_units=int(np.count_nonzero(bootstrap.by_unit.inputs)),
+        effective_units=effective,
         **fields,
     )
 
 
-def _rate(bootstrap: Bootstrap, accepted: PerUnit) -> Estimate:
-    """The share of the inputs that are accepted, with its prediction interval from the
-    draws that contain any input.
-    """
-    inputs = bootstrap.inputs
-    rates = np.full(len(inputs), np.nan)
-    np.divide(bootstrap.counts @ accepted, inputs, out=rates, where=inputs > 0)
-    rate = float(rates[0])
-    bounds = None
-    if bootstrap.has_intervals:
-        units = int(np.count_nonzero(bootstrap.by_unit.inputs))
-        over_draws = spread(rates[bootstrap.drawn], bootstrap.draws)
-        bounds = prediction_interval(rate, over_draws, units)
-    if bounds is None:
+def _rate(rate: float, predicted: RatePrediction | None) -> Estimate:
+    """A rate with its prediction interval, where there is one."""
+    if predicted is None:
         return Estimate(rate)
-    return Estimate(rate, bounds.low, bounds.high)
+    return Estimate(rate, predicted.interval.low, predicted.interval.high)
 
 
-def prediction_interval(rate: float, spread: float, units: int) -> Interval | None:
-    """The 95 % prediction interval of a rate on as many new units as it was calibrated
-    or counted on.
-
-    The rates of the old and the new units have the same variance, so their difference
-    has twice the variance of one: rate +- Student's t with units - 1 degrees of freedom
-    x spread over draws x sqrt(2 units / (units - 1)), on the scale of the rate and on
-    that of its logit; each bound is the wider one, within 0 and 1.
-    """
-    if math.isnan(spread) or units < 2:
-        return None
-    if not spread > ROUNDING:
-        return Interval(rate, rate)  # all units have the same rate
-    t = student_quantile((1 - LEVEL) / 2, units - 1)
-    half = t * spread * math.sqrt(2 * units / (units - 1))
-    low = rate - half
-    high = rate + half
-    variance = rate * (1 - rate)
-    # A rate that differs between units lies strictly between 0 and 1.
-    if variance > 0:
-        odds = rate / (1 - rate)
-        factor = math.exp(min(half / variance, 700.0))  # bounded against overflow
-        low = min(low, odds / factor / (1 + odds / factor))
-        high = max(high, 1 - 1 / (1 + odds * factor))
-    return Interval(max(0.0, low), min(1.0, high))
+def _predicted(
+    bootstrap: Bootstrap, accepted: PerUnit, residuals: PerUnit | None
+) -> tuple[float, RatePrediction | None]:
+    """The share of the inputs that are accepted, and what to expect of new units."""
+    inputs = bootstrap.by_unit.inputs
+    rate = float(accepted.sum() / inputs.sum())
+    if not bootstrap.has_intervals:
+        return rate, None
+    if residuals is None:
+        residuals = accepted - rate * inputs
+    return rate, prediction(rate, residuals, inputs)
 
 
 class PolicyReplay(NamedTuple):
@@ -597,6 +636,9 @@ def _deployed(
         theta = routing.policy.theta
         tied = int(np.count_nonzero(source.scores.values == theta))
         fields = _cut_fields(bootstrap, routing.policy, tied)
+    residuals = None
+    if type(routing.policy) is FrozenThreshold:
+        residuals = source.residuals()
     spend = None
     if threshold.spend is not None:
         spend = float(_taken(np.pad(costs, ((0, 0), (1, 0))), modes).mean())
@@ -604,6 +646,7 @@ def _deployed(
         threshold,
         bootstrap,
         accepted,
+        residuals,
         policy=replay.policy,
         parameter=replay.parameter,
         calibration_rate=replay.rate,

@@ -1,0 +1,98 @@
+"""Worlds whose truth is known -> how often the promises on what comes next are kept.
+
+    python studies/promises.py rate [FOLDER]      rate of a threshold on new units
+
+FOLDER has the public tables of routers (RouteLLM). Each takes a minute;
+docs/statistics.md and docs/guarantees.md quote the tables.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import deepval
+from deepval.judge.streaming import FrozenThreshold
+
+ALPHA = 0.2
+SPLITS = 300
+
+
+def rate_on_new_units(
+    units: tuple[np.ndarray, np.ndarray], score: tuple[np.ndarray, np.ndarray]
+) -> tuple[bool, float, float, bool]:
+    """Whether a threshold of the first units covers its rate on the second ones, the
+    interval's width, the effective units, and whether few units decide.
+    """
+    table = deepval.ValueTable.from_columns(
+        unit=units[0], losses={"cheap": np.ones(len(units[0])), "full": score[0] * 0.0}
+    )
+    found = deepval.evaluate(
+        table, {"s": score[0]}, ALPHA, draws=50, thresholds=True
+    ).threshold("s")
+    cut = FrozenThreshold(found.threshold, found.tie_acceptance)
+    rate = float(cut.expected(score[1]).mean())
+    covered = found.rate_lo - 1e-12 <= rate <= found.rate_hi + 1e-12
+    few = 3 * found.effective_units < found.rate_units / 2
+    return covered, found.rate_hi - found.rate_lo, found.effective_units, few
+
+
+def simulated(
+    units: int, uneven: bool, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Units with effects of their own on scores, of equal or lognormal sizes."""
+    sizes = np.full(units, 40)
+    if uneven:
+        sizes = np.maximum(1, np.round(40 * rng.lognormal(0, 1, units))).astype(int)
+    unit = np.repeat(np.arange(units), sizes)
+    return unit, rng.normal(size=len(unit)) + rng.normal(size=units)[unit]
+
+
+def print_rates(folder: str | None) -> None:
+    """Coverage, median width and effective units of the rate's interval."""
+    rng = np.random.default_rng(0)
+    worlds = {
+        f"simulated, {kind}, {units} units": [
+            (simulated(units, uneven, rng), simulated(units, uneven, rng))
+            for _ in range(200)
+        ]
+        for kind, uneven in (("even", False), ("lognormal", True))
+        for units in (9, 24, 100)
+    }
+    if folder is not None:
+        worlds["RouteLLM, prompt length"] = list(halves(Path(folder), rng))
+    print("world | coverage % | median width, points | mean U_eff | few units named %")
+    for name, pairs in worlds.items():
+        rows = [
+            rate_on_new_units((one[0], other[0]), (one[1], other[1]))
+            for one, other in pairs
+        ]
+        covered, width, effective, few = np.array(rows, dtype=float).T
+        print(
+            f"{name} | {100 * covered.mean():.1f} | {100 * np.median(width):.0f} | "
+            f"{effective.mean():.1f} | {100 * few.mean():.0f}",
+            flush=True,
+        )
+
+
+def halves(folder: Path, rng: np.random.Generator):
+    """Random halves of RouteLLM's units, with the length of the prompt as the score."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(folder / "routellm_mmlu_gsm8k.parquet")
+    group = np.unique(table["group"].to_pylist(), return_inverse=True)[1]
+    length = table["prompt_chars"].to_numpy().astype(float)
+    units = group.max() + 1
+    for _ in range(SPLITS):
+        is_first = np.isin(group, rng.permutation(units)[: units // 2])
+        yield (
+            (group[is_first], length[is_first]),
+            (group[~is_first], length[~is_first]),
+        )
+
+
+STUDIES = {"rate": print_rates}
+
+if __name__ == "__main__":
+    name, *folder = sys.argv[1:]
+    STUDIES[name](folder[0] if folder else None)
