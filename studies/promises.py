@@ -38,7 +38,7 @@ def rate_on_new_units(
 
 
 def simulated(
-    units: int, uneven: bool, rng: np.random.Generator
+    units: int, rng: np.random.Generator, *, uneven: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Units with effects of their own on scores, of equal or lognormal sizes."""
     sizes = np.full(units, 40)
@@ -53,7 +53,7 @@ def print_rates(folder: str | None) -> None:
     rng = np.random.default_rng(0)
     worlds = {
         f"simulated, {kind}, {units} units": [
-            (simulated(units, uneven, rng), simulated(units, uneven, rng))
+            (simulated(units, rng, uneven=uneven), simulated(units, rng, uneven=uneven))
             for _ in range(200)
         ]
         for kind, uneven in (("even", False), ("lognormal", True))
