@@ -135,6 +135,14 @@ def test_residuals_are_those_of_the_threshold_without_the_unit(seed):
     assert left_out_residuals(inputs, cuts, rate) == pytest.approx(expected, abs=1e-9)
 
 
+def test_a_single_unit_with_inputs_has_no_interval():
+    table = table_of(np.ones(4), unit=["a"] * 4).with_units(["b"])
+    found = judge(
+        table, {"s": np.arange(4.0)}, [deepval.Selection(0.5)], thresholds=True
+    ).threshold("s")
+    assert (found.rate, found.rate_lo, found.effective_units) == (0.5, None, None)
+
+
 def test_one_unit_that_decides_the_rate_is_named_by_number():
     # Unit 0 has all high scores: without it the threshold is another.
     unit = np.repeat(np.arange(20), 10)

@@ -139,8 +139,10 @@ class Calibration:
         """
         by_score = not (self.scores.modes or self.allowance.per_input)
         inputs = sums_by_unit(self.table, np.ones(len(self.table)))
-        if self.where == "calibration" or not by_score or len(inputs) < 2:
+        if self.where == "calibration" or not by_score:
             return None
+        if np.count_nonzero(inputs) < 2:
+            return None  # without the only unit, there is no threshold
         cuts = cuts_without(
             self.scores.values,
             self.table.unit,
@@ -284,7 +286,7 @@ def _threshold_on_disk(
     accepted = above + frozen.tie_acceptance * tied
     residuals = None
     units = bootstrap.by_unit.inputs
-    if len(units) > 1:
+    if np.count_nonzero(units) > 1:
         without = own.highest.values.cuts_without(slots_without(units, rate))
         residuals = left_out_residuals(units, without, rate)
     return _frozen_threshold(
