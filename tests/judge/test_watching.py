@@ -167,7 +167,7 @@ def test_default_claims_allow_for_the_doubt_of_a_small_reference():
     assert usual_claims(np.array([[0.05, 0.0, 0.2]]), 0.1) == [
         "gain>=-0.025",
         "harm<=0.05",
-        "rate=0.2+-1",
+        "rate=0.2+-0.4",
     ]
 
 
@@ -318,6 +318,7 @@ def test_the_state_survives_the_disk_and_a_changed_one_is_refused(fresh, tmp_pat
         (["gain>=5"], "the cap"),
         (["harm<=0"], "the cap"),
         (["rate=0.5+-0.02"], "the reference itself"),
+        (["rate=20%+-200%"], "must leave some rate that breaks it"),
         (["rate=0.2+-0.02", "rate=20%+-2%"], "must be different"),
     ],
 )

@@ -80,7 +80,11 @@ def watch(
         skip_seen: Skip rows that were read before: the file has grown.
         page: Draw the path of the evidence in this HTML file.
     """
-    from deepval.basics.files.writing import check_writable, lock, write_atomically
+    from deepval.basics.files.writing import (
+        check_writable,
+        lock_of_file,
+        write_atomically,
+    )
     from deepval.judge.watching import Watch
 
     check_writable(state)
@@ -91,8 +95,8 @@ def watch(
         )
     if page is not None:
         check_writable(page)
-    with lock(
-        state.parent, f"{state}: another process reads into it now: wait for it."
+    with lock_of_file(
+        state, f"{state}: another process reads into it now: wait for it."
     ):
         if reference is not None:
             if reading.exists(state):

@@ -138,6 +138,12 @@ class Claim:
             raise InputError(
                 f"{self}: must have a number between {low:.4g} and {high:.4g}, {what}."
             )
+        if rate and self.margin >= max(self.limit, 1 - self.limit):
+            raise InputError(
+                f"{self}: must leave some rate that breaks it, and no rate is further "
+                f"than {max(self.limit, 1 - self.limit):.4g} from {self.limit:.4g}: "
+                "state a smaller margin (2 points are 0.02 or 2%)."
+            )
         if (self.against(np.array([mean]), cap) > 0).any():
             raise InputError(
                 f"{self}: the reference itself must "
@@ -380,21 +386,14 @@ class Watch:
             ]
         rows = [*self.rows, *fresh]
         last = rows[-1][0] if rows and not end else None
-        names = [name for name, _ in groupby(row[0] for row in rows)]
-        twice = next(
-            (
-                name
-                for at, name in enumerate(names)
-                if name in done or name in names[:at]
-            ),
-            None,
-        )
-        if twice is not None:
-            raise InputError(
-                f"{where}: rows of a unit must come one after the other, and once; "
-                f"unit {twice!r} was complete: leave its rows out (--skip-seen, if "
-                "the file has grown), or give it another name."
-            )
+        for name, _ in groupby(row[0] for row in rows):
+            if name in done:
+                raise InputError(
+                    f"{where}: rows of a unit must come one after the other, and once; "
+                    f"unit {name!r} was complete: leave its rows out (--skip-seen, if "
+                    "the file has grown), or give it another name."
+                )
+            done.add(name)
         if len({row[:2] for row in rows}) < len(rows):
             raise InputError(
                 f"{where}: the inputs of a unit must differ; one of unit "
@@ -489,7 +488,8 @@ def usual_claims(reference: Float[np.ndarray, "unit kind"], cap: float) -> list[
     mean, which leaves more room.
 
     The bound is Student's t; harm may be rare, so three units with the cap as harm are
-    always allowed for. No claim goes further than half-way to the cap.
+    always allowed for. No claim goes further than half-way to the cap, or to the
+    furthest rate.
     """
     units = len(reference)
     error = np.full(3, np.inf)
@@ -506,10 +506,11 @@ def usual_claims(reference: Float[np.ndarray, "unit kind"], cap: float) -> list[
     most = min(
         max(SLACK["harm"] * harm, harm + error[1], 3 * cap / units), (harm + cap) / 2
     )
+    margin = min(max(SLACK["rate"], error[2]), max(rate, 1 - rate) / 2)
     return [
         f"gain>={least:.4g}",
         f"harm<={most:.4g}",
-        f"rate={rate:.4g}+-{min(max(SLACK['rate'], error[2]), 1.0):.4g}",
+        f"rate={rate:.4g}+-{margin:.4g}",
     ]
 
 
