@@ -1,6 +1,7 @@
 """Worlds whose truth is known -> how often the promises on what comes next are kept.
 
     python studies/promises.py rate [FOLDER]      rate of a threshold on new units
+    python studies/promises.py harm FOLDER        certificates of harm
 
 FOLDER has the public tables of routers (RouteLLM). Each takes a minute;
 docs/statistics.md and docs/guarantees.md quote the tables.
@@ -12,10 +13,13 @@ from pathlib import Path
 import numpy as np
 
 import deepval
+from deepval.judge.priced_policies import harm_shares, safe_threshold
 from deepval.judge.streaming import FrozenThreshold
 
 ALPHA = 0.2
 SPLITS = 300
+CALIBRATIONS = 400
+BOUND = 0.1
 
 
 def rate_on_new_units(
@@ -77,11 +81,7 @@ def print_rates(folder: str | None) -> None:
 
 def halves(folder: Path, rng: np.random.Generator):
     """Random halves of RouteLLM's units, with the length of the prompt as the score."""
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(folder / "routellm_mmlu_gsm8k.parquet")
-    group = np.unique(table["group"].to_pylist(), return_inverse=True)[1]
-    length = table["prompt_chars"].to_numpy().astype(float)
+    group, length, _ = routellm(folder)
     units = group.max() + 1
     for _ in range(SPLITS):
         is_first = np.isin(group, rng.permutation(units)[: units // 2])
@@ -91,7 +91,53 @@ def halves(folder: Path, rng: np.random.Generator):
         )
 
 
-STUDIES = {"rate": print_rates}
+def routellm(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Units, lengths of prompts, and the losses of the two models."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(folder / "routellm_mmlu_gsm8k.parquet")
+    group = np.unique(table["group"].to_pylist(), return_inverse=True)[1]
+    length = table["prompt_chars"].to_numpy().astype(float)
+    models = ("weak_mixtral_8x7b", "strong_gpt4_1106")
+    right = [table[name].to_numpy(zero_copy_only=False) for name in models]
+    return group, length, 1.0 - np.stack(right)
+
+
+def print_harms(folder: str | None) -> None:
+    """Shares of certificates whose true expected harm is above their target."""
+    assert folder is not None
+    group, length, losses = routellm(Path(folder))
+    value = losses[0] - losses[1]
+    share = harm_shares(value, group, losses[0], bound=BOUND)
+    by_unit = [np.flatnonzero(group == unit) for unit in range(group.max() + 1)]
+    rng = np.random.default_rng(0)
+    print("target % | units | certainty | above % | rate % | gain, % of the loss")
+    for target, units in ((0.01, 30), (0.01, 58), (0.02, 58), (0.02, 100)):
+        draws = [rng.integers(0, len(by_unit), units) for _ in range(CALIBRATIONS)]
+        for certainty in (None, 0.9):
+            rows = []
+            for drawn in draws:
+                own = np.concatenate([by_unit[unit] for unit in drawn])
+                sizes = [len(by_unit[unit]) for unit in drawn]
+                theta = safe_threshold(
+                    length[own],
+                    np.repeat(np.arange(units), sizes),
+                    share[own],
+                    target=target,
+                    bound=BOUND,
+                    certainty=certainty,
+                )
+                taken = length > theta
+                harms = np.minimum(np.bincount(group, share * taken), BOUND)
+                gain = value[taken].sum() / losses[0].sum()
+                rows.append((harms.mean() > target + 1e-12, taken.mean(), gain))
+            above, rate, gain = 100 * np.array(rows, dtype=float).mean(axis=0)
+            promise = "average" if certainty is None else f"{certainty:.0%}"
+            figures = f"{above:.1f} | {rate:.1f} | {gain:.2f}"
+            print(f"{100 * target:.0f} | {units} | {promise} | {figures}", flush=True)
+
+
+STUDIES = {"rate": print_rates, "harm": print_harms}
 
 if __name__ == "__main__":
     name, *folder = sys.argv[1:]

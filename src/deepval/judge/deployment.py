@@ -513,6 +513,7 @@ def deployment(
     reset: bool = True,
     harm_at_most: float | None = None,
     bound: float = BOUND,
+    certainty: float | None = None,
     missing: Missing = "error",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
@@ -535,6 +536,8 @@ def deployment(
             at which the expected harm of a new unit is at most this share of its
             all-cheap loss; see docs/guarantees.md.
         bound: Harm of a unit beyond this share of its loss is not counted.
+        certainty: Probability with which the harm is so small, over which units were
+            drawn; None for a harm that is so small on average over calibrations.
         missing: Whether an input without a score is an error or ranked last.
         draws: Number of draws of units for the interval of the rate.
         seed: Their seed.
@@ -559,9 +562,14 @@ def deployment(
             f"{own.name} has no threshold under {label}: {threshold.reason}."
         )
     if harm_at_most is None:
+        if certainty is not None:
+            raise InputError(
+                f"{argument('certainty')} applies only to {argument('harm_at_most')}: "
+                "give it too, or leave it out."
+            )
         policies = _policies(policy, source, reset=reset)
     else:
-        policies = _certified(policy, source, harm_at_most, bound)
+        policies = _certified(policy, source, harm_at_most, bound, certainty)
     about: dict[str, Any] = {
         "allocator": own.name,
         "budget": label,
@@ -604,6 +612,7 @@ def deployment(
             taken=taken,
             at_most=harm_at_most,
             bound=bound,
+            certainty=certainty,
         )
         about["certificate"] = certified._asdict()
     for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain"):
@@ -664,7 +673,11 @@ def _taken(amounts: ModeFloats, modes: InputInts) -> InputFloats:
 
 
 def _certified(
-    name: str, source: Calibration, at_most: float, bound: float
+    name: str,
+    source: Calibration,
+    at_most: float,
+    bound: float,
+    certainty: float | None,
 ) -> list[str | StreamRule | Price]:
     """The certified threshold, and the plain one of the budget."""
     checks.share_of_inputs(at_most, argument("harm_at_most"))
@@ -674,6 +687,11 @@ def _certified(
             f"The harm allowed ({argument('harm_at_most')}) must be above 0 and below "
             f"the bound ({argument('bound')}); found {at_most:g} and {bound:g}: "
             "lower the one or raise the other (1 % is 0.01)."
+        )
+    if certainty is not None and not 0 < certainty < 1:
+        raise InputError(
+            f"{argument('certainty')} must be above 0 and below 1; found "
+            f"{certainty:g}. Write 0.9 for 90 %."
         )
     table = source.table
     scores = source.scores
@@ -698,7 +716,14 @@ def _certified(
     share = harm_shares(
         table.decision_values, table.unit, table.losses[:, 0], bound=bound
     )
-    safe = safe_threshold(scores.values, table.unit, share, target=at_most, bound=bound)
+    safe = safe_threshold(
+        scores.values,
+        table.unit,
+        share,
+        target=at_most,
+        bound=bound,
+        certainty=certainty,
+    )
     return [ConformalHarm.over(plain, safe), plain]
 
 
