@@ -29,6 +29,7 @@ from deepval.judge.streaming import FrozenThreshold
 from deepval.judge.tables import columns
 from deepval.judge.tables.logs.files import read_records
 from deepval.judge.tables.values import loss_columns, refuse_large
+from deepval.judge.unit_blocks import autocorrelation, block_length, block_means
 
 SCHEMA = "deepval-watch 1"
 RISK, HORIZON = 0.01, 1000
@@ -228,6 +229,10 @@ class Watch:
         reference: Mean gain, harm and rate per unit of the reference.
         risk: Probability of a false alarm on a true claim within `horizon` units.
         horizon: Number of units.
+        block: Number of units in a row that count as one.
+        autocorrelation: Autocorrelation of the reference's gains from one unit to the
+            next.
+        reference_units: Number of units of the reference.
         units: Name, gain, harm and rate of every complete unit.
         rows: The rows of the unit that is not complete yet.
     """
@@ -242,6 +247,9 @@ class Watch:
     reference: tuple[float, float, float]
     risk: float = RISK
     horizon: int = HORIZON
+    block: int = 1
+    autocorrelation: float = 0.0
+    reference_units: int = 0
     units: tuple[tuple[str, float, float, float], ...] = ()
     rows: tuple[Row, ...] = ()
 
@@ -249,13 +257,14 @@ class Watch:
         if (
             not 0 < self.risk < 1
             or self.horizon < 1
+            or self.block < 1
             or not (0 < self.loss < math.inf and 0 < self.cap < math.inf)
         ):
             raise InputError(
-                "A watch needs a risk between 0 and 1, a horizon of 1 unit or more, "
-                "and a positive loss "
-                "and cap; "
-                f"found {self.risk:g}, {self.horizon}, {self.loss:g} and {self.cap:g}."
+                "A watch needs a risk between 0 and 1, a horizon and blocks of 1 unit "
+                "or more, and a positive loss and cap; found "
+                f"{self.risk:g}, {self.horizon}, {self.block}, {self.loss:g} and "
+                f"{self.cap:g}."
             )
         if not self.parsed or len(set(map(str, self.parsed))) < len(self.parsed):
             raise InputError(
@@ -282,6 +291,7 @@ class Watch:
         cap: float | None = None,
         risk: float = RISK,
         horizon: int = HORIZON,
+        blocks: int | None = None,
     ) -> "Watch":
         """A watch with what a reference sets: a log of shadowed inputs from a good
         time, or a complete table.
@@ -298,6 +308,9 @@ class Watch:
                 size of the units' gains.
             risk: Probability of a false alarm on a true claim within `horizon` units.
             horizon: Number of units.
+            blocks: Number of units in a row that count as one; 1 declares that units
+                are independent. Default: from the reference, whose units must be in
+                time order (`unit_blocks`).
         """
         log = _read(reference)
         prefix, modes = loss_columns(log.data, log.source)
@@ -342,7 +355,10 @@ class Watch:
                 f"gains are shares of it; found {loss:g}. Of rewards, give what is "
                 "lost: loss_<mode> = best - reward, here and in the stream."
             )
-        units = tuple(_complete(sorted(rows, key=lambda row: row[0]), rate, loss))
+        # In the order of first rows: neighbours in time say how units depend.
+        place = {name: at for at, name in enumerate(dict.fromkeys(r[0] for r in rows))}
+        rows.sort(key=lambda row: place[row[0]])
+        units = tuple(_complete(rows, rate, loss))
         if cap is None:
             cap = float(np.quantile([abs(unit[1]) for unit in units], CAPPED))
             if not cap > 0:
@@ -354,8 +370,22 @@ class Watch:
         stated = tuple(
             str(Claim.parse(text)) for text in claims or usual_claims(counted, cap)
         )
-        means = tuple(counted.mean(axis=0).tolist())
-        return cls(stated, pair, threshold, kind, rate, loss, cap, means, risk, horizon)
+        gains = counted[:, 0]
+        return cls(
+            stated,
+            pair,
+            threshold,
+            kind,
+            rate,
+            loss,
+            cap,
+            reference=tuple(counted.mean(axis=0).tolist()),
+            risk=risk,
+            horizon=horizon,
+            block=block_length(gains) if blocks is None else blocks,
+            autocorrelation=autocorrelation(gains),
+            reference_units=len(units),
+        )
 
     def read(
         self, source: Any, *, end: bool = False, skip_seen: bool = False
@@ -406,18 +436,19 @@ class Watch:
         )
 
     @cached_property
-    def paths(self) -> dict[str, Float[np.ndarray, "unit"]]:
-        """The evidence against every claim after every unit."""
+    def paths(self) -> dict[str, Float[np.ndarray, "block"]]:
+        """The evidence against every claim after every block of units."""
         seen = dict(zip(FORMS, _counted(self.units, self.cap).T, strict=True))
-        return {
-            str(claim): evidence(claim.against(seen[claim.kind], self.cap))
-            for claim in self.parsed
-        }
+        paths = {}
+        for claim in self.parsed:
+            blocks = block_means(seen[claim.kind], self.block)
+            paths[str(claim)] = evidence(claim.against(blocks, self.cap))
+        return paths
 
     @property
     def enough(self) -> float:
-        """Evidence that raises an alarm: the horizon divided by the risk."""
-        return self.horizon / self.risk
+        """Evidence that raises an alarm: the horizon in blocks, divided by the risk."""
+        return self.horizon / self.block / self.risk
 
     @property
     def states(self) -> list[ClaimState]:
@@ -434,7 +465,10 @@ class Watch:
                 (int(hit[0]) if len(hit) else None),
                 float(path[-1]) if len(path) else 0.0,
             )
-            alarm = (None, None) if at is None else (self.units[at][0], at + 1)
+            alarm = (None, None)
+            if at is not None:
+                after = (at + 1) * self.block
+                alarm = (self.units[after - 1][0], after)
             number = list(FORMS).index(claim.kind)
             way = min(1.0, math.log1p(now) / math.log1p(self.enough))
             ends = (len(self.units), means[number], self.reference[number])
@@ -449,11 +483,27 @@ class Watch:
     @property
     def promise(self) -> str:
         """What is promised while a claim is true."""
+        risk = f"{100 * self.risk:.3g} %"
+        many = f"{self.horizon:,} units"
+        clip = f"A unit counts for at most {self.cap:.4g}, in reference and stream."
+        nearby = f"autocorrelation {self.autocorrelation:.2f}"
+        if self.block == 1:
+            dependent = ""
+            bound = 1.96 / math.sqrt(max(self.reference_units, 1))
+            if self.autocorrelation > bound:
+                dependent = f" In the reference they are not: {nearby}."
+            return (
+                f"A true claim raises a false alarm within {many} with a probability "
+                f"of at most {risk}, if units are independent.{dependent} {clip}"
+            )
+        drift = max(1, self.reference_units // 10)
         return (
-            f"While a claim is true, its false alarm within {self.horizon:,} units "
-            f"has a probability of at most {self.risk:.3g}, and false alarms are "
-            f"{self.enough:,.0f} or more units apart on average, however often one "
-            f"looks. A unit counts for at most {self.cap:.4g}."
+            f"Units may resemble their neighbours ({nearby} from one to the next in "
+            f"the reference), so {self.block} in a row count as one: a true claim "
+            f"raises a false alarm within {many} with a probability of about {risk}. "
+            "This holds if conditions do not drift over more than about "
+            f"{drift} unit{'s' * (drift != 1)}; a slower drift in a good router can "
+            f"look like a fault. {clip}"
         )
 
     def save(self, path: str | Path) -> None:
