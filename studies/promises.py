@@ -2,6 +2,7 @@
 
     python studies/promises.py rate [FOLDER]      rate of a threshold on new units
     python studies/promises.py harm FOLDER        certificates of harm
+    python studies/promises.py watch              false alarms of dependent units
 
 FOLDER has the public tables of routers (RouteLLM). Each takes a minute;
 docs/statistics.md and docs/guarantees.md quote the tables.
@@ -15,11 +16,17 @@ import numpy as np
 import deepval
 from deepval.judge.priced_policies import harm_shares, safe_threshold
 from deepval.judge.streaming import FrozenThreshold
+from deepval.judge.unit_blocks import block_length, block_means
+from deepval.judge.watching import CAPPED, HORIZON, RISK, Claim, evidence
 
 ALPHA = 0.2
 SPLITS = 300
 CALIBRATIONS = 400
 BOUND = 0.1
+STREAMS = 400
+GOOD = 0.5
+"""Mean gain of a good unit, in standard deviations."""
+NEVER = np.inf
 
 
 def rate_on_new_units(
@@ -137,7 +144,64 @@ def print_harms(folder: str | None) -> None:
             print(f"{100 * target:.0f} | {units} | {promise} | {figures}", flush=True)
 
 
-STUDIES = {"rate": print_rates, "harm": print_harms}
+def print_alarms(folder: str | None) -> None:
+    """False alarms within 1,000 units of autoregressive gains, alone and in blocks, and
+    units to the alarm once the gain is gone.
+    """
+    del folder  # these worlds are simulated
+    rng = np.random.default_rng(0)
+    print("correlation | blocks | alone: claim 1, .8 | blocks: claim 1, .8 | delay")
+    for correlation in (0.0, 0.3, 0.5, 0.7, 0.85):
+        lengths, alarms, delays = [], [], []
+        for _ in range(STREAMS):
+            reference, good, bad = (
+                GOOD + autoregressive(rng, correlation, units)
+                for units in (80, HORIZON, HORIZON)
+            )
+            cap = float(np.quantile(np.abs(reference), CAPPED))
+            block = block_length(np.clip(reference, -cap, cap))
+            # The mean of what counts, over many streams.
+            many = GOOD + rng.normal(size=100_000)
+            mean = float(np.clip(many, -cap, cap).mean())
+            claims = [Claim("gain", share * mean) for share in (1.0, 0.8)]
+            seen = np.clip(good, -cap, cap)
+            alarms.append(
+                [
+                    alarm_after(claim, seen, cap, length) < NEVER
+                    for length in (1, block)
+                    for claim in claims
+                ]
+            )
+            gone = np.clip(bad - GOOD, -cap, cap)
+            delays.append(alarm_after(claims[1], gone, cap, block))
+            lengths.append(block)
+        figures = ", ".join(f"{100 * share:.1f}" for share in np.mean(alarms, axis=0))
+        print(
+            f"{correlation} | {np.median(lengths):.0f} | {figures} | "
+            f"{np.median(delays):.0f}",
+            flush=True,
+        )
+
+
+def autoregressive(
+    rng: np.random.Generator, correlation: float, units: int
+) -> np.ndarray:
+    """Gains of a standard deviation of 1 that resemble their neighbours."""
+    noise = rng.normal(size=units)
+    noise[1:] *= np.sqrt(1 - correlation**2)
+    for at in range(1, units):
+        noise[at] += correlation * noise[at - 1]
+    return noise
+
+
+def alarm_after(claim: Claim, seen: np.ndarray, cap: float, block: int) -> float:
+    """Units up to the alarm; `NEVER` without one."""
+    path = evidence(claim.against(block_means(seen, block), cap))
+    hit = np.flatnonzero(path >= HORIZON / block / RISK)
+    return (hit[0] + 1) * block if len(hit) else NEVER
+
+
+STUDIES = {"rate": print_rates, "harm": print_harms, "watch": print_alarms}
 
 if __name__ == "__main__":
     name, *folder = sys.argv[1:]

@@ -324,6 +324,24 @@ def test_a_stream_is_shadowed_as_its_reference_is(fresh):
         )
 
 
+def test_a_stream_is_shadowed_as_much_as_its_reference():
+    """Of units with few runs, the cap takes more, which looked like a fault."""
+    rng = np.random.default_rng(4)
+
+    def logged(first, share, units=50):
+        rows = rows_of(units, 1.0, first)
+        ran = rng.random(units * 20) < share
+        full = np.where(ran, rows["loss_full"], np.nan)
+        return rows | {"loss_full": full, "propensity": np.full(units * 20, share)}
+
+    both = deepval.Watch.begin(logged(0, 1.0), alpha=0.2)
+    with pytest.raises(InputError, match=r"ran on 0\.1 of the inputs, and on 1 of"):
+        both.read(logged(100, 0.1))
+    thin = deepval.Watch.begin(logged(0, 0.1), alpha=0.2)
+    assert thin.read(logged(100, 0.1)).units
+    assert thin.read(logged(200, 0.2)).units
+
+
 def test_a_line_that_is_being_written_is_left_for_the_next_run(fresh, tmp_path):
     write(tmp_path / "log.csv", rows_of(3, 1.0, 100))
     text = (tmp_path / "log.csv").read_text()

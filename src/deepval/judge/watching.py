@@ -44,6 +44,10 @@ DOUBT = 0.05
 """Probability, on each side, with which the reference's mean may err where default
 claims allow for it.
 """
+UNLIKE, FEWEST_RUNS = 3.0, 30
+"""Factor between the shadowed shares of reference and stream from which they are
+unlike, and the runs that it takes to say so.
+"""
 BETS = 2.0 ** -np.arange(5)
 MOST = 1e300
 LEAST = 1e-4
@@ -233,6 +237,8 @@ class Watch:
         autocorrelation: Autocorrelation of the reference's gains from one unit to the
             next.
         reference_units: Number of units of the reference.
+        shadowed: Share of the reference's inputs on which both modes ran, as its
+            propensities have it; 0 where none are logged.
         units: Name, gain, harm and rate of every complete unit.
         rows: The rows of the unit that is not complete yet.
     """
@@ -250,6 +256,7 @@ class Watch:
     block: int = 1
     autocorrelation: float = 0.0
     reference_units: int = 0
+    shadowed: float = 0.0
     units: tuple[tuple[str, float, float, float], ...] = ()
     rows: tuple[Row, ...] = ()
 
@@ -385,6 +392,7 @@ class Watch:
             block=block_length(gains) if blocks is None else blocks,
             autocorrelation=autocorrelation(gains),
             reference_units=len(units),
+            shadowed=0.0 if kind == "complete" else _shadowed(rows),
         )
 
     def read(
@@ -414,6 +422,7 @@ class Watch:
                 for at, row in enumerate(fresh)
                 if not seen[at] and (at > last_seen or row[4])
             ]
+        self._check_alike(fresh, where)
         rows = [*self.rows, *fresh]
         last = rows[-1][0] if rows and not end else None
         for name, _ in groupby(row[0] for row in rows):
@@ -434,6 +443,22 @@ class Watch:
         return replace(
             self, units=units, rows=tuple(row for row in rows if row[0] == last)
         )
+
+    def _check_alike(self, fresh: Sequence[Row], where: str) -> None:
+        """Refuse rows that are shadowed far more or far less than the reference: units
+        of few runs vary more, and the cap takes more of them.
+        """
+        runs = sum(row[4] > 0 for row in fresh)
+        if not self.shadowed or runs < FEWEST_RUNS:
+            return
+        share = _shadowed(fresh)
+        if not 1 / UNLIKE <= share / self.shadowed <= UNLIKE:
+            raise InputError(
+                f"{where}: must be shadowed as the reference is: both modes ran on "
+                f"{share:.2g} of the inputs, and on {self.shadowed:.2g} of the "
+                "reference's. Begin with a log of the same share, or keep of the "
+                "reference what the same coin would have shadowed."
+            )
 
     @cached_property
     def paths(self) -> dict[str, Float[np.ndarray, "block"]]:
@@ -627,6 +652,14 @@ def _rows(
         *(x.tolist() for x in (escalated, value, weight, share)),
     )
     return [row for row in zip(*parts, strict=True) if row[5]]
+
+
+def _shadowed(rows: Sequence[Row]) -> float:
+    """The share of inputs on which both modes ran: runs over the sum of weights."""
+    weights = np.array([row[4] for row in rows if row[4] > 0])
+    if len(weights) == 0:
+        return 0.0
+    return float(len(weights) / weights.sum())
 
 
 def _within(
