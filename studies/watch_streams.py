@@ -270,7 +270,7 @@ def kitti(before: str, after: str, score: str = "lost", streams: int = 10_000) -
     unit on.
     """
     cells = [_scored(Path(folder), score) for folder in (before, after)]
-    watch = Watch.begin(cells[0], ["rate=0.5+-0.5"], alpha=ALPHA)
+    watch = Watch.begin(cells[0], [f"rate={ALPHA}+-0.5"], alpha=ALPHA, blocks=1)
     pools = [
         _counted(watch.read(sorted_by_unit(cell), end=True).units, watch.cap)
         for cell in cells

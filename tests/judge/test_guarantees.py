@@ -15,7 +15,8 @@ from hypothesis import assume, given
 from scipy import stats
 
 import deepval
-from deepval.judge.extras.units import break_even_units, jackknife
+from deepval.judge.extras.opposing_units import opposing_unit
+from deepval.judge.extras.units import jackknife
 from deepval.judge.results import Result
 from worlds import quietly, table_of
 
@@ -30,19 +31,50 @@ def test_the_next_unit_by_counting():
     assert pytest.approx(inside) == 1 - 2 / (4 + 1)
 
 
-def test_break_even_unit():
-    differences = np.array([[3.0, -1.0, 2.0], [-4.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
-    assert break_even_units(differences) == [(3 - 1 + 2) / 3, (4 - 1) / 4, None]
+def test_the_unit_that_cancels_the_sum():
+    assert opposing_unit(np.array([3.0, -1.0, 2.0])).cancels == (3 - 1 + 2) / 3
+    assert opposing_unit(np.array([-4.0, 1.0, 0.0])).cancels == (4 - 1) / 4
+    assert opposing_unit(np.zeros(3)) is None
+
+
+def test_the_unit_that_ends_a_verdict_by_hand():
+    # 24 equal units of 1 and one of -x: n = 25, sum 24 - x, deviations from the mean
+    # (24 - x) / 25 are (1 + x) / 25, 24 times, and -24 (1 + x) / 25.
+    (ends, cancels) = opposing_unit(-np.ones(24))
+    one = (1 + ends) / 25
+    squares = 24 * one**2 + (24 * one) ** 2
+    cubes = 24 * one**3 - (24 * one) ** 3
+    lower = 24 - ends - 1.96 * math.sqrt(squares) + (1.96**2 - 1) / 6 * cubes / squares
+    assert lower == pytest.approx(0, abs=1e-9)
+    assert cancels == 24
+
+
+@pytest.mark.parametrize("units", [15, 24, 60])
+def test_the_formula_agrees_with_draws(units):
+    rng = np.random.default_rng(units)
+    differences = rng.exponential(1, units) + rng.normal(0.5, 0.5, units)
+    ends, _ = opposing_unit(differences)
+    largest = np.abs(differences).max()
+    counts = rng.multinomial(units + 1, np.full(units + 1, 1 / (units + 1)), 4000)
+    sums = counts @ np.append(differences, -ends * largest)
+    # At the size that ends the verdict, 2.5 % of the sums are below 0.
+    assert (sums < 0).mean() == pytest.approx(0.025, abs=0.009)
+
+
+def test_an_undecided_sum_needs_no_further_unit():
+    assert opposing_unit(np.array([3.0, -2.0, 0.5])).ends == 0
+    assert opposing_unit(np.tile([1.0, -0.9], 20)).ends == 0
 
 
 @given(st.lists(st.floats(-20, 20), min_size=2, max_size=12))
-def test_the_break_even_unit_cancels_the_total(differences):
+def test_a_verdict_ends_before_the_sum(differences):
     difference = np.array(differences)
     largest = np.abs(difference).max()
     assume(largest > 1e-9)
-    (multiple,) = break_even_units(difference[None])
-    assert 0 <= multiple <= len(difference) + 1e-9
-    unseen = -np.sign(difference.sum()) * multiple * largest
+    ends, cancels = opposing_unit(difference)
+    assert 0 <= ends <= cancels + 1e-9
+    assert cancels <= len(difference) + 1e-9
+    unseen = -np.sign(difference.sum()) * cancels * largest
     rounding = 1e-9 * np.abs(difference).sum()
     assert difference.sum() + unseen == pytest.approx(0, abs=rounding)
 
@@ -115,8 +147,8 @@ def test_a_row_has_its_worst_and_best_unit(seed, tmp_path):
         (difference.min(), difference.max())
     )
     assert (row.units, row.units_compared) == (7, 6)
-    assert row.break_even_unit == pytest.approx(
-        abs(difference.sum()) / np.abs(difference).max()
+    assert (row.break_even_unit, row.cancelling_unit) == pytest.approx(
+        opposing_unit(difference)
     )
     result.save(tmp_path / "result.json")
     assert row_of(Result.load(tmp_path / "result.json")) == row
@@ -172,7 +204,12 @@ def test_a_table_on_disk_says_the_same_of_the_next_unit(tmp_path):
             row_of(deepval.evaluate(*files, 0.25, draws=draws, memory=memory))
             for memory in (0, None)
         )
-        for name in ("next_unit_lo", "next_unit_hi", "break_even_unit"):
+        for name in (
+            "next_unit_lo",
+            "next_unit_hi",
+            "break_even_unit",
+            "cancelling_unit",
+        ):
             assert one[name] == pytest.approx(other[name])
         assert one.versus_random_second == pytest.approx(other.versus_random_second)
         assert one.second_verdict == other.second_verdict

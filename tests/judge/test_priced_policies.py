@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special, stats
 
 import deepval
 from deepval.basics.errors import InputError
+from deepval.judge.harm_certainty import chances_of_luck, fewest_units
 from deepval.judge.priced_policies import (
     ConformalHarm,
     DualPrice,
@@ -18,6 +20,7 @@ from deepval.judge.priced_policies import (
     harm_shares,
     safe_threshold,
 )
+from deepval.judge.report.tables.certificate import certificate_table
 from deepval.judge.routing import Routing, file_text, read_routing
 from deepval.judge.stream_rows import BEYOND, PAPER, tune
 from deepval.judge.streaming import CausalCap, FrozenThreshold
@@ -246,17 +249,112 @@ def test_what_a_certificate_does_not_count_is_reported():
     )
     assert stated.harm == stated.plain_harm == pytest.approx((0.5 + 0.5 + 0) / 3)
     assert stated.figure == pytest.approx((0.5 + 0.5 + 0.5) / 4)
+    assert stated.beyond == pytest.approx((3 / 4 - 0.5 + 0) / 2)  # of units 0 and 2
     assert stated.lowest is None  # .375 is below .4: all may be escalated
+
+
+def luck(harm, target):
+    """The p-value of the harms of units, as shares of the bound, by the formulas."""
+    units, mean = len(harm), float(np.mean(harm))
+    if units >= 60:
+        bets = np.arange(1, 21) / 20
+        factors = 1 + bets[:, None] * (target - harm) / (1 - target)
+        return 1 / factors.prod(axis=1).mean()
+    low = min(mean, target)
+    kl = (1 - low) * math.log((1 - low) / (1 - target))
+    kl += special.xlogy(low, low / target)
+    bentkus = math.e * stats.binom.cdf(math.ceil(units * mean - 1e-9), units, target)
+    return min(math.exp(-units * kl), bentkus)
+
+
+@pytest.mark.parametrize("units", [25, 40, 60, 150])
+@pytest.mark.parametrize("certainty", [0.5, 0.9])
+def test_a_certain_threshold_is_that_of_a_search_from_the_highest(units, certainty):
+    rng = np.random.default_rng(units)
+    target, bound = 0.03, 0.2
+    unit = np.repeat(np.arange(units), 8)
+    score = rng.integers(0, 40, len(unit)) / 4
+    value = np.where(rng.random(len(unit)) < 0.1, -rng.exponential(0.7, len(unit)), 1.0)
+    share = harm_shares(value, unit, np.ones(len(unit)), bound=bound)
+    found = safe_threshold(
+        score, unit, share, target=target, bound=bound, certainty=certainty
+    )
+    expected = np.inf
+    for theta in [*np.unique(score)[::-1], -np.inf]:
+        harms = np.bincount(unit, share * (score > theta), minlength=units)
+        if luck(np.minimum(harms, bound) / bound, target / bound) > 1 - certainty:
+            break
+        expected = theta
+    assert found == expected
+    assert found > -np.inf
+    average = safe_threshold(score, unit, share, target=target, bound=bound)
+    assert found >= average
+
+
+def test_units_at_the_bound_by_rounding_are_no_certainty():
+    # Unit 0 is at the bound but for the last digit, and then at it.
+    harm = np.array([np.nextafter(1.0, 0.0), 1.0, 0.0])
+    before = np.array([0.0, np.nextafter(1.0, 0.0), 0.0])
+    chances = chances_of_luck(harm, before, np.arange(3), units=60, target=0.1)
+    expected = luck(np.array([1.0, *[0.0] * 59]), 0.1)
+    assert chances[1:] == pytest.approx([expected] * 3)
+
+
+def test_the_fewest_units_for_a_certain_harm():
+    # Without harm, (1 - .1)^22 = .0985 and (1 - .1)^29 = .0471.
+    assert fewest_units(0.1, 0.9) == 22
+    assert fewest_units(0.1, 0.95) == 29
+    table, score = certified_world(4)  # 12 units
+    with pytest.raises(InputError, match="certainty of 90 % needs at least 22 units"):
+        deepval.deployment(table, score, 0.3, harm_at_most=0.01, certainty=0.9)
+
+
+def test_a_certain_harm_is_rarely_above_its_target():
+    """Half of the units are harmed by a third of what is escalated, at random."""
+    rng = np.random.default_rng(3)
+    target, bound, unit = 0.02, 0.1, np.repeat(np.arange(40), 10)
+    above = {None: 0, 0.9: 0}
+    for _ in range(150):
+        # The harm of a unit is .05 x the number of its harmed inputs above theta.
+        score = rng.random(400)
+        share = np.where(rng.random(400) < 0.1, 0.05, 0.0)
+        for certainty in above:
+            theta = safe_threshold(
+                score, unit, share, target=target, bound=bound, certainty=certainty
+            )
+            chance = 0.1 * (1 - max(theta, 0.0))
+            number = stats.binom.pmf(np.arange(11), 10, chance)
+            true = number @ np.minimum(0.05 * np.arange(11), bound)
+            above[certainty] += true > target
+    assert above[0.9] <= 15
+    assert above[None] > 15
+
+
+def test_a_deployment_says_how_certain_its_harm_is():
+    table, score = certified_world(4, units=40)
+    about = {"harm_at_most": 0.03, "bound": 0.2, "draws": 20}
+    certain = deepval.deployment(table, score, 0.5, certainty=0.9, **about)
+    average = deepval.deployment(table, score, 0.5, **about)
+    assert certain.certificate.certainty == 0.9
+    assert average.certificate.certainty is None
+    assert certain.certificate.lowest >= average.certificate.lowest
+    notes = certificate_table(certain.certificate, certain.replays).notes
+    assert notes[0].startswith("With 90")
+    assert "at most 3.0" in notes[0]
+    notes = certificate_table(average.certificate, average.replays).notes
+    assert notes[0].startswith("Over many such calibrations")
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"harm_at_most": 1}, r"below the bound \(bound\)"),
-        ({"harm_at_most": 0.0}, "^harm_at_most must"),
+        ({"harm_at_most": 0.05, "certainty": 90}, "Write 0.9 for 90 %"),
+        ({"certainty": 0.9}, "applies only to harm_at_most"),
+        ({"harm_at_most": 1}, "bound"),
+        ({"harm_at_most": 0.0}, "harm_at_most"),
         ({"harm_at_most": 5, "bound": 30}, "0.2 for 20 %"),
         ({"harm_at_most": 0.5, "bound": 30}, "0.2 for 20 %"),
-        ({"harm_at_most": 0.01, "bound": math.nan}, "^bound must"),
+        ({"harm_at_most": 0.01, "bound": math.nan}, "bound must"),
         ({"harm_at_most": 0.001}, "harm of at"),
         ({"harm_at_most": 0.01, "policy": "causal-cap"}, "'causal-cap'"),
         ({"harm_at_most": 0.01, "policy": "frozen-threshold"}, "'frozen-threshold'"),

@@ -299,7 +299,10 @@ def test_a_log_of_a_running_system_is_judged(tmp_path):
         {"propensity": 0.0},
         {"propensity": 1.0},
         {"score": np.nan},
+        {"propensity": 1e-5},
         {"losses": [None, 1.0]},
+        {"losses": [None, None]},
+        {"losses": [1e151, None]},
         {"losses": [1.0]},
     ):
         with pytest.raises(InputError):
@@ -309,3 +312,30 @@ def test_a_log_of_a_running_system_is_judged(tmp_path):
                 **({"score": 1.0, "propensity": 0.5, "losses": [1.0, None]} | bad),
             )
     assert path.read_text() == whole
+
+
+def test_a_row_that_is_logged_again_counts_once(tmp_path):
+    path = tmp_path / "log.csv"
+    one = deepval.ShadowLog(path)
+    other = deepval.ShadowLog(path)  # another process
+    about = {"score": 1.0, "propensity": 0.5}
+    one.append("u, v", 1, losses=(1.0, 0.5), **about)
+    other.append("u, v", 2, losses=(1.0, None), **about)
+    before = path.read_text()
+    for log in (one, other, deepval.ShadowLog(path)):
+        log.append("u, v", 1, losses=(1.0, 0.5), **about)
+        with pytest.raises(InputError, match="is logged with other values"):
+            log.append("u, v", 2, losses=(1.0, 0.0), **about)
+    assert path.read_text() == before
+
+
+def test_rows_that_lack_other_losses_are_refused(tmp_path):
+    path = tmp_path / "log.csv"
+    log = deepval.ShadowLog(path, ["small", "middle", "large"])
+    about = {"score": 1.0, "propensity": 0.5}
+    log.append("u", 1, losses=(1.0, 0.7, None), **about)
+    log.append("u", 2, losses=(1.0, 0.7, 0.5), **about)
+    with pytest.raises(InputError, match="must lack the same losses"):
+        deepval.ShadowLog(path, ["small", "middle", "large"]).append(
+            "u", 3, losses=(1.0, None, None), **about
+        )

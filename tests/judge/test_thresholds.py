@@ -14,9 +14,14 @@ from hypothesis import strategies as st
 import deepval
 from deepval.basics.errors import InputError
 from deepval.judge import knapsack
-from deepval.judge.deployment import prediction_interval
 from deepval.judge.intervals import Interval
 from deepval.judge.prices import Price
+from deepval.judge.rate_predictions import (
+    cuts_without,
+    left_out_residuals,
+    prediction,
+    slots_without,
+)
 from deepval.judge.report import console
 from deepval.judge.results import Result
 from deepval.judge.streaming import FrozenThreshold
@@ -43,12 +48,13 @@ def test_a_threshold_by_hand():
         found.calibrated_on,
         found.calibration_inputs,
     ) == (0.3, 0.3, "judged", 10)
-    # Unit a has 1 + 2/2 = 2 of 4, unit b 2/2 = 1 of 6. Draws aa, ab, ba, bb: 4/8, 3/10,
-    # 3/10, 2/12, each 1/4.
-    shares = np.array([4 / 8, 3 / 10, 3 / 10, 2 / 12])
+    # Without b, 0.3 * 4 = 1.2 of a's 5, 2, 2, 1: the cut is at 2,
+    # above all of b but its two 2s, which are accepted at 0.2 / 2. Without a, 0.3 * 6 =
+    # 1.8 of b's 2, 2: a's 5 and 0.9 of its two 2s.
+    residuals = np.array([1 + 2 * 0.9 - 0.3 * 4, 2 * 0.1 - 0.3 * 6])
     # Student's t with one degree of freedom is tan(0.475 pi); two units predict
     # nothing.
-    half = np.tan(0.475 * np.pi) * shares.std() * np.sqrt(2 * 2 / 1)
+    half = np.tan(0.475 * np.pi) * np.sqrt(2 * 2 / 1 * (residuals**2).sum()) / 10
     assert half > 1
     assert (found.rate_lo, found.rate_hi) == (0.0, 1.0)
     assert (found.policy, found.parameter, found.calibration_rate, found.gain) == (
@@ -79,9 +85,14 @@ def test_a_prediction_interval_by_hand():
         [deepval.Selection(0.2)],
         draws="exact",
     ).threshold("s")
-    shares = [sum(drawn) / 30 for drawn in itertools.product((1, 2, 3), repeat=3)]
-    # Student's t with two degrees of freedom
-    half = 4.302652729911275 * np.std(shares) * np.sqrt(2 * 3 / 2)
+    # Without a unit, 0.2 * 20 = 4 of the others: of their 5, 4 or 3 ones 4/5,
+    # 4/4 and 3/3, then 1 of 17 zeros.
+    residuals = np.array([1 * 4 / 5 - 2, 2 - 2, 3 + 7 / 17 - 2])
+    effective = (residuals**2).sum() ** 2 / (residuals**4).sum()
+    assert found.effective_units == pytest.approx(effective)
+    assert (found.rate_units, 1.9 < effective < 2) == (3, True)
+    # Student's t with min(3 - 1, 2 * 1.95 - 1) = 2 degrees of freedom
+    half = 4.302652729911275 * np.sqrt(2 * 3 / 2 * (residuals**2).sum()) / 30
     odds, factor = 0.2 / 0.8, np.exp(half / (0.2 * 0.8))
     assert 0.2 - half < 0
     assert found.rate == pytest.approx(0.2)
@@ -92,9 +103,54 @@ def test_a_prediction_interval_by_hand():
 
 
 def test_units_of_the_same_rate_predict_it():
-    assert prediction_interval(0.2, 0.0, 10) == Interval(0.2, 0.2)
-    assert prediction_interval(0.0, 0.0, 10) == Interval(0.0, 0.0)
-    assert prediction_interval(0.2, 0.1, 1) is None
+    nothing = np.zeros(10)
+    for rate in (0.2, 0.0):
+        alike = prediction(rate, nothing, np.full(10, 5.0))
+        assert alike is not None
+        assert alike.interval == Interval(rate, rate)
+    assert prediction(0.2, np.ones(1), np.ones(1)) is None
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000))
+def test_residuals_are_those_of_the_threshold_without_the_unit(seed):
+    rng = np.random.default_rng(seed)
+    units = int(rng.integers(2, 6))
+    unit = np.r_[np.arange(units), rng.integers(0, units, int(rng.integers(0, 30)))]
+    score = random_scores(rng, len(unit))
+    rate = float(rng.choice([0.1, 0.25, 0.5, 1.0]))
+    inputs = np.bincount(unit).astype(float)
+    cuts = cuts_without(
+        score,
+        unit,
+        above=np.zeros(units),
+        slots=slots_without(inputs, rate),
+        left_out=np.arange(units),
+    )
+    expected = []
+    for own in range(units):
+        others = FrozenThreshold.calibrate(score[unit != own], rate)
+        accepted = others.expected(score[unit == own]).sum()
+        expected.append(accepted - rate * inputs[own])
+    assert left_out_residuals(inputs, cuts, rate) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_single_unit_with_inputs_has_no_interval():
+    table = table_of(np.ones(4), unit=["a"] * 4).with_units(["b"])
+    found = judge(
+        table, {"s": np.arange(4.0)}, [deepval.Selection(0.5)], thresholds=True
+    ).threshold("s")
+    assert (found.rate, found.rate_lo, found.effective_units) == (0.5, None, None)
+
+
+def test_one_unit_that_decides_the_rate_is_named_by_number():
+    # Unit 0 has all high scores: without it the threshold is another.
+    unit = np.repeat(np.arange(20), 10)
+    score = np.where(unit == 0, 10.0, 0.0) + np.tile(np.arange(10), 20) / 1000
+    result = judge(table_of(np.ones(200), unit=unit), {"s": score}, thresholds=True)
+    found = result.threshold("s")
+    assert found.effective_units == pytest.approx(1, abs=0.2)
+    assert "About 3 of the 20 units decide it." in console.render(result, width=400)
 
 
 def test_calibration_units_set_the_threshold_and_the_judged_ones_its_rate():

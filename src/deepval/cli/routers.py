@@ -4,6 +4,7 @@ A table and scores -> a router, or a plan of which inputs run both modes; the lo
 public router -> a values file.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -82,6 +83,7 @@ def threshold(
         str | None, Parameter(name=CERTIFICATE, group=options.OUTPUT)
     ] = None,
     bound: Annotated[str | None, Parameter(group=options.OUTPUT)] = None,
+    certainty: Annotated[str | None, Parameter(group=options.OUTPUT)] = None,
     one_stream: Annotated[bool, Parameter(group=options.OUTPUT)] = False,
     force: Annotated[bool, Parameter(group=options.OUTPUT)] = False,
     out: options.Out = None,
@@ -105,6 +107,8 @@ def threshold(
             a replay within 2 points of the rate.
         harm: Certify that a new unit is harmed by at most: 1%.
         bound: Largest harm of a unit that counts. Default: 10%.
+        certainty: Certify it of this calibration, with 90% certainty, say. Default: on
+            average over calibrations.
         one_stream: All inputs are one stream: the policy never restarts.
         force: Write the router whatever the answer.
         out: Write the router (.json) to this file.
@@ -122,7 +126,7 @@ def threshold(
     budgets = options.ChargedBudgets((alpha,), stated, skipping)
     if out is not None:
         check_writable(out)
-    _check_bound(bound, harm)
+    _check_certificate(harm, {"--bound": bound, "--certainty": certainty})
     if groups != TABLE_DEFAULTS:
         stated_others = {
             "--scores": bool(scores),
@@ -184,8 +188,9 @@ def threshold(
         units=case.units(options.unit_list(subject.units, case.roles)),
         policy=policy,
         reset=not one_stream,
-        harm_at_most=None if harm is None else options.share(harm, CERTIFICATE),
+        harm_at_most=_share(harm, CERTIFICATE),
         bound=BOUND if bound is None else options.share(bound, "--bound"),
+        certainty=_share(certainty, "--certainty"),
         missing=subject.missing,
         draws=draws.number,
         seed=draws.seed,
@@ -221,12 +226,20 @@ def threshold(
     return 0
 
 
-def _check_bound(bound: str | None, harm: str | None) -> None:
-    """Raise where a bound is stated for no certificate."""
-    if bound is not None and harm is None:
-        raise InputError(
-            "--bound applies only to --harm-at-most: give it too, or leave --bound out."
-        )
+def _check_certificate(harm: str | None, about: Mapping[str, str | None]) -> None:
+    """Raise where an option is stated of no certificate."""
+    for option, text in about.items():
+        if text is not None and harm is None:
+            raise InputError(
+                f"{option} applies only to {CERTIFICATE}: give it too, or leave "
+                f"{option} out."
+            )
+
+
+def _share(text: str | None, option: str) -> float | None:
+    if text is None:
+        return None
+    return options.share(text, option)
 
 
 def _calibrated(

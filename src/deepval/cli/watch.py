@@ -49,6 +49,7 @@ def watch(
         float, Parameter(validator=options.Between(1e-12, 0.5), group=options.BEGIN)
     ] = RISK,
     horizon: Annotated[int, options.whole(1, 10**9, group=options.BEGIN)] = HORIZON,
+    blocks: Annotated[int | None, options.whole(1, 10**6, group=options.BEGIN)] = None,
     end: bool = False,
     skip_seen: bool = False,
     page: Path | None = None,
@@ -76,11 +77,17 @@ def watch(
             units stay below.
         risk: Chance of a false alarm within --horizon.
         horizon: Number of units.
+        blocks: Units in a row that count as one; 1 declares that units are independent.
+            Default: from the reference, in time order.
         end: The last unit is complete.
         skip_seen: Skip rows that were read before: the file has grown.
         page: Draw the path of the evidence in this HTML file.
     """
-    from deepval.basics.files.writing import check_writable, lock, write_atomically
+    from deepval.basics.files.writing import (
+        check_writable,
+        lock_of_file,
+        write_atomically,
+    )
     from deepval.judge.watching import Watch
 
     check_writable(state)
@@ -91,8 +98,8 @@ def watch(
         )
     if page is not None:
         check_writable(page)
-    with lock(
-        state.parent, f"{state}: another process reads into it now: wait for it."
+    with lock_of_file(
+        state, f"{state}: another process reads into it now: wait for it."
     ):
         if reference is not None:
             if reading.exists(state):
@@ -102,17 +109,23 @@ def watch(
                 )
             source = str(reference) if scores is None else _scored(reference, scores)
             now = Watch.begin(
-                source, claim, alpha=alpha, cap=cap, risk=risk, horizon=horizon
+                source,
+                claim,
+                alpha=alpha,
+                cap=cap,
+                risk=risk,
+                horizon=horizon,
+                blocks=blocks,
             )
         elif (
             claim
             or scores
-            or (alpha, cap) != (None, None)
+            or (alpha, cap, blocks) != (None, None, None)
             or (risk, horizon) != (RISK, HORIZON)
         ):
             raise InputError(
-                "--claim, --scores, --alpha, --cap, --risk and --horizon begin a "
-                "watch: give --reference, too."
+                "--claim, --scores, --alpha, --cap, --risk, --horizon and --blocks "
+                "begin a watch: give --reference, too."
             )
         elif not reading.exists(state):
             raise InputError(
@@ -185,7 +198,10 @@ def _page(now: "Watch") -> str:
             0.0,
             *(np.log1p(now.paths[one.claim]) / math.log1p(one.enough)).tolist(),
         ]
-        points = [f"{unit} {TOP - min(way, TOP):.4f}" for unit, way in enumerate(ways)]
+        points = [
+            f"{block * now.block} {TOP - min(way, TOP):.4f}"
+            for block, way in enumerate(ways)
+        ]
         parts.append(
             f"<h2>{escape(one.claim)}</h2><p>{escape(one.sentence)}</p>"
             f'<svg viewBox="0 0 {max(one.units, 1)} {TOP}" preserveAspectRatio="none" '

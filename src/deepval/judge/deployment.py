@@ -38,7 +38,6 @@ from deepval.judge.allowances import (
 )
 from deepval.judge.bootstrap import Bootstrap, sums_by_unit
 from deepval.judge.draws import make_draws
-from deepval.judge.intervals import LEVEL, ROUNDING, Interval, spread, student_quantile
 from deepval.judge.policies import Ranking, purse_of_sample
 from deepval.judge.priced_policies import (
     ConformalHarm,
@@ -49,7 +48,21 @@ from deepval.judge.priced_policies import (
 )
 from deepval.judge.prices import Price
 from deepval.judge.purses import shares
-from deepval.judge.results import Estimate, ModeRate, Reason, Threshold, joined
+from deepval.judge.rate_predictions import (
+    RatePrediction,
+    cuts_without,
+    left_out_residuals,
+    prediction,
+    slots_without,
+)
+from deepval.judge.results import (
+    Estimate,
+    ModeRate,
+    Reason,
+    Threshold,
+    joined,
+    known,
+)
 from deepval.judge.routing import Routing
 from deepval.judge.sieve import SiftedScores
 from deepval.judge.stream_rows import (
@@ -125,6 +138,25 @@ class Calibration:
         if len(values) <= SORT_UP_TO:
             order = self.scores.order
         return FrozenThreshold.calibrate_each(values, [self.rate], order)[0]
+
+    def residuals(self) -> PerUnit | None:
+        """What each unit says about the rate at the threshold of the others; None where
+        the threshold is from other units, or is no rate of one score per input.
+        """
+        by_score = not (self.scores.modes or self.allowance.per_input)
+        inputs = sums_by_unit(self.table, np.ones(len(self.table)))
+        if self.where == "calibration" or not by_score:
+            return None
+        if np.count_nonzero(inputs) < 2:
+            return None  # without the only unit, there is no threshold
+        cuts = cuts_without(
+            self.scores.values,
+            self.table.unit,
+            above=np.zeros(len(inputs)),
+            slots=slots_without(inputs, self.rate),
+            left_out=np.arange(len(inputs)),
+        )
+        return left_out_residuals(inputs, cuts, self.rate)
 
     def price(self) -> Price:
         """The price at which inputs spend what the budget leaves."""
@@ -234,7 +266,15 @@ def _threshold(
     frozen = calibration.frozen()
     tied = int(np.count_nonzero(calibration.scores.values == frozen.theta))
     accepted = sums_by_unit(bootstrap.table, frozen.expected(own.values))
-    return _frozen_threshold(start, bootstrap, allowance, frozen, tied, accepted)
+    return _frozen_threshold(
+        start,
+        bootstrap,
+        allowance,
+        frozen,
+        tied=tied,
+        accepted=accepted,
+        residuals=calibration.residuals(),
+    )
 
 
 def _threshold_on_disk(
@@ -250,7 +290,20 @@ def _threshold_on_disk(
     at = TiedCut(cut.score, int(above.sum()), int(tied.sum()))
     frozen = FrozenThreshold.at(at, rate * inputs)
     accepted = above + frozen.tie_acceptance * tied
-    return _frozen_threshold(start, bootstrap, allowance, frozen, at.tied, accepted)
+    residuals = None
+    units = bootstrap.by_unit.inputs
+    if np.count_nonzero(units) > 1:
+        without = own.highest.values.cuts_without(slots_without(units, rate))
+        residuals = left_out_residuals(units, without, rate)
+    return _frozen_threshold(
+        start,
+        bootstrap,
+        allowance,
+        frozen,
+        tied=at.tied,
+        accepted=accepted,
+        residuals=residuals,
+    )
 
 
 def _frozen_threshold(
@@ -258,8 +311,10 @@ def _frozen_threshold(
     bootstrap: Bootstrap,
     allowance: Allowance,
     frozen: FrozenThreshold,
+    *,
     tied: int,
     accepted: PerUnit,
+    residuals: PerUnit | None,
 ) -> Threshold:
     """The threshold of one score per input under a budget that leaves a rate."""
     rate = allowance.share(allowance.cost_of(start.allocator))
@@ -275,6 +330,7 @@ def _frozen_threshold(
         start,
         bootstrap,
         {bootstrap.modes[-1]: accepted},
+        residuals,
         **_cut_fields(bootstrap, frozen, tied),
         target_rate=rate,
         target_spend=target_spend,
@@ -379,6 +435,7 @@ def _with_rates(
     start: Threshold,
     bootstrap: Bootstrap,
     accepted: Mapping[str, PerUnit],
+    residuals: PerUnit | None = None,
     **fields: Any,
 ) -> Threshold:
     """A threshold with its other fields, the rate of each mode and the total rate.
@@ -387,62 +444,46 @@ def _with_rates(
         start: The threshold.
         bootstrap: The resamples of the judged inputs.
         accepted: By mode above cheap, the number of inputs of every unit that get it.
+        residuals: Those of one mode where the judged units set the threshold.
         fields: Further fields of the threshold.
     """
+    total = np.sum(list(accepted.values()), axis=0)
+    rate, predicted = _predicted(bootstrap, total, residuals)
+    effective = None
+    if predicted is not None:
+        effective = known(predicted.effective_units)
+    rates = []
+    for mode, number in accepted.items():
+        own = _predicted(bootstrap, number, residuals)
+        rates.append(ModeRate(mode, _rate(*own)))
     return replace(
         start,
-        rate=_rate(bootstrap, np.sum(list(accepted.values()), axis=0)),
-        rates=tuple(
-            ModeRate(mode, _rate(bootstrap, number))
-            for mode, number in accepted.items()
-        ),
+        rate=_rate(rate, predicted),
+        rates=tuple(rates),
+        rate_units=int(np.count_nonzero(bootstrap.by_unit.inputs)),
+        effective_units=effective,
         **fields,
     )
 
 
-def _rate(bootstrap: Bootstrap, accepted: PerUnit) -> Estimate:
-    """The share of the inputs that are accepted, with its prediction interval from the
-    draws that contain any input.
-    """
-    inputs = bootstrap.inputs
-    rates = np.full(len(inputs), np.nan)
-    np.divide(bootstrap.counts @ accepted, inputs, out=rates, where=inputs > 0)
-    rate = float(rates[0])
-    bounds = None
-    if bootstrap.has_intervals:
-        units = int(np.count_nonzero(bootstrap.by_unit.inputs))
-        over_draws = spread(rates[bootstrap.drawn], bootstrap.draws)
-        bounds = prediction_interval(rate, over_draws, units)
-    if bounds is None:
+def _rate(rate: float, predicted: RatePrediction | None) -> Estimate:
+    """A rate with its prediction interval, where there is one."""
+    if predicted is None:
         return Estimate(rate)
-    return Estimate(rate, bounds.low, bounds.high)
+    return Estimate(rate, predicted.interval.low, predicted.interval.high)
 
 
-def prediction_interval(rate: float, spread: float, units: int) -> Interval | None:
-    """The 95 % prediction interval of a rate on as many new units as it was calibrated
-    or counted on.
-
-    The rates of the old and the new units have the same variance, so their difference
-    has twice the variance of one: rate +- Student's t with units - 1 degrees of freedom
-    x spread over draws x sqrt(2 units / (units - 1)), on the scale of the rate and on
-    that of its logit; each bound is the wider one, within 0 and 1.
-    """
-    if math.isnan(spread) or units < 2:
-        return None
-    if not spread > ROUNDING:
-        return Interval(rate, rate)  # all units have the same rate
-    t = student_quantile((1 - LEVEL) / 2, units - 1)
-    half = t * spread * math.sqrt(2 * units / (units - 1))
-    low = rate - half
-    high = rate + half
-    variance = rate * (1 - rate)
-    # A rate that differs between units lies strictly between 0 and 1.
-    if variance > 0:
-        odds = rate / (1 - rate)
-        factor = math.exp(min(half / variance, 700.0))  # bounded against overflow
-        low = min(low, odds / factor / (1 + odds / factor))
-        high = max(high, 1 - 1 / (1 + odds * factor))
-    return Interval(max(0.0, low), min(1.0, high))
+def _predicted(
+    bootstrap: Bootstrap, accepted: PerUnit, residuals: PerUnit | None
+) -> tuple[float, RatePrediction | None]:
+    """The share of the inputs that are accepted, and what to expect of new units."""
+    inputs = bootstrap.by_unit.inputs
+    rate = float(accepted.sum() / inputs.sum())
+    if not bootstrap.has_intervals:
+        return rate, None
+    if residuals is None:
+        residuals = accepted - rate * inputs
+    return rate, prediction(rate, residuals, inputs)
 
 
 class PolicyReplay(NamedTuple):
@@ -478,6 +519,7 @@ def deployment(
     reset: bool = True,
     harm_at_most: float | None = None,
     bound: float = BOUND,
+    certainty: float | None = None,
     missing: Missing = "error",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
@@ -500,6 +542,8 @@ def deployment(
             at which the expected harm of a new unit is at most this share of its
             all-cheap loss; see docs/guarantees.md.
         bound: Harm of a unit beyond this share of its loss is not counted.
+        certainty: Probability with which the harm is so small, over which units were
+            drawn; None for a harm that is so small on average over calibrations.
         missing: Whether an input without a score is an error or ranked last.
         draws: Number of draws of units for the interval of the rate.
         seed: Their seed.
@@ -526,9 +570,14 @@ def deployment(
             f"{own.name} has no threshold under {label}: {threshold.reason}."
         )
     if harm_at_most is None:
+        if certainty is not None:
+            raise InputError(
+                f"{argument('certainty')} applies only to {argument('harm_at_most')}: "
+                "give it too, or leave it out."
+            )
         policies = _policies(policy, source, reset=reset)
     else:
-        policies = _certified(policy, source, harm_at_most, bound)
+        policies = _certified(policy, source, harm_at_most, bound, certainty)
     about: dict[str, Any] = {
         "allocator": own.name,
         "budget": label,
@@ -571,6 +620,7 @@ def deployment(
             taken=taken,
             at_most=harm_at_most,
             bound=bound,
+            certainty=certainty,
         )
         about["certificate"] = certified._asdict()
     for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain"):
@@ -605,6 +655,9 @@ def _deployed(
         theta = routing.policy.theta
         tied = int(np.count_nonzero(source.scores.values == theta))
         fields = _cut_fields(bootstrap, routing.policy, tied)
+    residuals = None
+    if type(routing.policy) is FrozenThreshold:
+        residuals = source.residuals()
     spend = None
     if threshold.spend is not None:
         spend = float(_taken(np.pad(costs, ((0, 0), (1, 0))), modes).mean())
@@ -612,6 +665,7 @@ def _deployed(
         threshold,
         bootstrap,
         accepted,
+        residuals,
         policy=replay.policy,
         parameter=replay.parameter,
         calibration_rate=replay.rate,
@@ -627,7 +681,11 @@ def _taken(amounts: ModeFloats, modes: InputInts) -> InputFloats:
 
 
 def _certified(
-    name: str, source: Calibration, at_most: float, bound: float
+    name: str,
+    source: Calibration,
+    at_most: float,
+    bound: float,
+    certainty: float | None,
 ) -> list[str | StreamRule | Price]:
     """The certified threshold, and the plain one of the budget."""
     checks.share_of_inputs(at_most, argument("harm_at_most"))
@@ -637,6 +695,11 @@ def _certified(
             f"The harm allowed ({argument('harm_at_most')}) must be above 0 and below "
             f"the bound ({argument('bound')}); found {at_most:g} and {bound:g}: "
             "lower the one or raise the other (1 % is 0.01)."
+        )
+    if certainty is not None and not 0 < certainty < 1:
+        raise InputError(
+            f"{argument('certainty')} must be above 0 and below 1; found "
+            f"{certainty:g}. Write 0.9 for 90 %."
         )
     table = source.table
     scores = source.scores
@@ -661,7 +724,14 @@ def _certified(
     share = harm_shares(
         table.decision_values, table.unit, table.losses[:, 0], bound=bound
     )
-    safe = safe_threshold(scores.values, table.unit, share, target=at_most, bound=bound)
+    safe = safe_threshold(
+        scores.values,
+        table.unit,
+        share,
+        target=at_most,
+        bound=bound,
+        certainty=certainty,
+    )
     return [ConformalHarm.over(plain, safe), plain]
 
 

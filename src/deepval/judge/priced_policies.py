@@ -13,6 +13,11 @@ import numpy as np
 
 from deepval.basics.arrays import Float, InputFlags, InputFloats, InputInts, ModeFloats
 from deepval.basics.errors import InputError
+from deepval.judge.harm_certainty import (
+    chances_of_luck,
+    fewest_units,
+    harmless_chance,
+)
 from deepval.judge.streaming import (
     SLACK,
     CausalCap,
@@ -131,40 +136,61 @@ def safe_threshold(
     *,
     target: float,
     bound: float = 1.0,
+    certainty: float | None = None,
 ) -> float:
     """The lowest theta with (sum of the n units' losses + bound)/(n + 1) <= target:
-    conformal risk control.
+    conformal risk control. With a certainty, the lowest that is certain down from the
+    highest (`harm_certainty`).
 
     The loss of a unit is the sum of `share` over its scores above theta, at most
     `bound`. It never rises with theta, so the expected loss of a further, exchangeable
     unit is at most the target. Equal scores are above theta or not as a group. -inf
     where all may be escalated.
     """
-    units, needed = len(np.unique(unit)), math.ceil(bound / target - SLACK) - 1
-    if units < needed:
+    units = len(np.unique(unit))
+    if certainty is None:
+        needed = math.ceil(bound / target - SLACK) - 1
+        is_enough = units >= needed
+        words = ""
+    else:
+        needed = fewest_units(target / bound, certainty)
+        is_enough = harmless_chance(units, target / bound) <= 1 - certainty + 1e-12
+        words = f" and a certainty of {100 * certainty:.3g} %"
+    if not is_enough:
         raise InputError(
             f"A harm of at most {100 * target:.3g} % with a bound of "
-            f"{100 * bound:.3g} % needs at least {needed:,} units; found {units:,}: "
-            "calibrate on more units, allow more harm or lower the bound."
+            f"{100 * bound:.3g} %{words} needs at least {needed:,} units; found "
+            f"{units:,}: calibrate on more units, allow more harm or lower the bound."
         )
     rows, first = in_time(unit, -score)
     parts = np.split(share[rows], np.flatnonzero(first == np.arange(len(rows)))[1:])
-    added = np.concatenate(
-        [np.diff(np.minimum(np.cumsum(part), bound), prepend=0.0) for part in parts]
-    )
+    reached = [np.minimum(np.cumsum(part), bound) for part in parts]
+    added = np.concatenate([np.diff(own, prepend=0.0) for own in reached])
     levels, at = np.unique(-score[rows], return_inverse=True)
+    level = at.reshape(rows.shape)
     # Escalating all scores above the k-th level from the top has the losses of the k
     # levels before it.
-    losses = np.concatenate(
-        [[0.0], np.cumsum(np.bincount(at.reshape(rows.shape), added))]
-    )
-    allowed = int(np.flatnonzero((losses + bound) / (units + 1) <= target + 1e-12)[-1])
+    if certainty is None:
+        losses = np.concatenate([[0.0], np.cumsum(np.bincount(level, added))])
+        is_safe = (losses + bound) / (units + 1) <= target + 1e-12
+        allowed = int(np.flatnonzero(is_safe)[-1])
+    else:
+        before = np.concatenate([np.append(0.0, own[:-1]) for own in reached])
+        chances = chances_of_luck(
+            np.concatenate(reached) / bound,
+            before / bound,
+            level,
+            units=units,
+            target=target / bound,
+        )
+        is_luck = np.append(chances > 1 - certainty + 1e-12, True)
+        allowed = int(np.argmax(is_luck)) - 1
     return 0.0 - float(levels[allowed]) if allowed < len(levels) else -math.inf
 
 
 class HarmCertificate(NamedTuple):
-    """What is certain about the harm of a threshold: on average, a new unit loses at
-    most a share of its loss by it.
+    """What is certified about the harm of a threshold: a new unit loses at most a share
+    of its loss by it, on average over calibrations, or for this one with a certainty.
 
     The harm of a unit is the harm of its escalated inputs over its all-cheap loss, at
     most `bound`.
@@ -183,6 +209,11 @@ class HarmCertificate(NamedTuple):
         clipped_units: Number of calibration units whose harm exceeds the bound.
         clipped_share: Share of the harm, in units of the loss, that is beyond the bound
             and not counted.
+        beyond: Mean harm beyond the bound, as a share of a unit's all-cheap loss, which
+            is not counted; of units with a positive loss.
+        certainty: Probability, over which units were drawn, that the expected harm of a
+            new one is at most `at_most`; None if that holds on average over
+            calibrations.
     """
 
     at_most: float
@@ -194,6 +225,8 @@ class HarmCertificate(NamedTuple):
     plain_harm: float
     clipped_units: int
     clipped_share: float
+    beyond: float
+    certainty: float | None = None
 
 
 def certificate(
@@ -204,30 +237,43 @@ def certificate(
     taken: Sequence[InputFlags],
     at_most: float,
     bound: float,
+    certainty: float | None = None,
 ) -> HarmCertificate:
     """The certificate of the first selection, above the lowest safe threshold, and the
     harm of the second.
     """
     value, present = losses[:, 0] - losses[:, -1], np.unique(unit)
     share = harm_shares(value, unit, losses[:, 0], bound=bound)
-    lowest = safe_threshold(score, unit, share, target=at_most, bound=bound)
+    lowest = safe_threshold(
+        score, unit, share, target=at_most, bound=bound, certainty=certainty
+    )
     harms, plain = (
         np.minimum(np.bincount(unit, share * flags)[present], bound) for flags in taken
     )
     whole = np.bincount(unit, np.maximum(-value, 0.0) * taken[0])[present]
-    beyond = whole - bound * np.maximum(np.bincount(unit, losses[:, 0])[present], 0.0)
+    cheap = np.bincount(unit, losses[:, 0])[present]
+    beyond = whole - bound * np.maximum(cheap, 0.0)
     beyond = np.where(beyond > SLACK * whole, beyond, 0.0)
-    means = (
-        float((harms.sum() + bound) / (len(present) + 1)),
-        float(harms.mean()),
-        float(plain.mean()),
+    has_loss = cheap > 0
+    beyond_share = 0.0
+    if has_loss.any():
+        beyond_share = float((beyond[has_loss] / cheap[has_loss]).mean())
+    clipped_share = 0.0
+    if whole.any():
+        clipped_share = float(beyond.sum() / whole.sum())
+    return HarmCertificate(
+        at_most,
+        bound,
+        units=len(present),
+        lowest=lowest if math.isfinite(lowest) else None,
+        figure=float((harms.sum() + bound) / (len(present) + 1)),
+        harm=float(harms.mean()),
+        plain_harm=float(plain.mean()),
+        clipped_units=int(np.count_nonzero(beyond)),
+        clipped_share=clipped_share,
+        beyond=beyond_share,
+        certainty=certainty,
     )
-    clipped = (
-        int(np.count_nonzero(beyond)),
-        float(beyond.sum() / whole.sum()) if whole.any() else 0.0,
-    )
-    safe = lowest if math.isfinite(lowest) else None
-    return HarmCertificate(at_most, bound, len(present), safe, *means, *clipped)
 
 
 def score_scale(score: Float[np.ndarray, "calibration"]) -> float:

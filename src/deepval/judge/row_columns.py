@@ -228,7 +228,9 @@ def _unit_columns(row: Judgement, additions: Additions) -> dict[str, Any]:
         next_unit = additions.next_units[row]
         columns["next_unit"] = Bounds(next_unit.worst, next_unit.best)
         columns["units_compared"] = next_unit.units
-        columns["break_even_unit"] = next_unit.break_even
+        if next_unit.opposing is not None:
+            columns["break_even_unit"] = next_unit.opposing.ends
+            columns["cancelling_unit"] = next_unit.opposing.cancels
     return columns
 
 

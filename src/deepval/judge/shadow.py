@@ -26,8 +26,9 @@ from deepval.basics.files import reading
 from deepval.basics.files.canonical import json_text, read_json
 from deepval.basics.files.writing import append_line, file_path, write_atomically
 from deepval.judge.routing import MODES
+from deepval.judge.tables.off_policy import LEAST_SHADOWED
 from deepval.judge.tables.scores import align
-from deepval.judge.tables.values import ValueTable
+from deepval.judge.tables.values import LARGEST_LOSS, ValueTable
 
 BINS, POOLED, FLOOR = 9, 30, 0.2
 """Bins of the signal, each half as large as the one below, as large values are few; the
@@ -231,11 +232,16 @@ class ShadowLog:
 
     `deepval evaluate` and `deepval.read_values` read it. Rows of several processes
     never mix, a row is written as a whole or not at all, and a file whose last line was
-    cut is refused.
+    cut is refused. A row that the readers would refuse is not written; one that the
+    file has, as after a retry, is not written again.
     """
 
     def __init__(self, path: str | Path, modes: Sequence[str] = MODES) -> None:
         self.path = file_path(path)
+        # What the file is known to hold, as other processes append to it too.
+        self.logged: dict[str, str] = {}
+        self.gaps: tuple[bool, ...] | None = None
+        self.read_up_to = 0
         self.header = _line(
             [
                 "unit",
@@ -288,20 +294,71 @@ class ShadowLog:
                 "A row needs a printable unit and input and a loss (or None) per "
                 f"mode; found {quote(losses)}."
             )
-        if (
-            not 0 < propensity <= 1
-            or (propensity == 1 and not complete)
-            or (numbers[-1] is not None and not complete)
-        ):
+        if not LEAST_SHADOWED <= propensity <= 1 or (propensity == 1 and not complete):
             raise InputError(
-                "A propensity must be above 0 and at most 1, with all losses at 1, "
-                "and a full loss needs the cheap one; found propensity "
-                f"{propensity!r} and losses {quote(losses)}."
+                f"A propensity must be from {LEAST_SHADOWED:g} to 1, with all losses "
+                f"at 1; found propensity {propensity!r} and losses {quote(losses)}."
+            )
+        if numbers[2] is None or (numbers[-1] is not None and not complete):
+            raise InputError(
+                "A row needs the loss of the cheap mode, and all losses where it has "
+                f"the full one; found losses {quote(losses)}."
+            )
+        if any(n is not None and abs(n) > LARGEST_LOSS for n in numbers[2:]):
+            raise InputError(
+                f"A loss must be at most {LARGEST_LOSS:g} in size; found "
+                f"{quote(losses)}."
             )
         row = _line(
             [*texts, *("" if number is None else repr(number) for number in numbers)]
         )
-        append_line(self.path, row, header=self.header)
+        append_line(
+            self.path,
+            row,
+            header=self.header,
+            unless=lambda: self._is_logged(texts[1], row),
+        )
+
+    def _is_logged(self, name: str, row: str) -> bool:
+        """Whether the file has this row; another row of the same input is refused, and
+        one with losses that no reader could join with those of the file.
+        """
+        self._read_on()
+        logged = self.logged.get(name)
+        if logged is not None and logged != row:
+            raise InputError(
+                f"{self.path}: input {name!r} is logged with other values: log each "
+                "input once, or give it another id."
+            )
+        gaps = _gaps(row)
+        if any(gaps) and self.gaps is not None and gaps != self.gaps:
+            raise InputError(
+                f"{self.path}: rows must lack the same losses, or none; found {row}."
+            )
+        return logged is not None
+
+    def _read_on(self) -> None:
+        """Read the rows that this process or another one has appended."""
+        with reading.open_file(self.path, "a shadow log") as file:
+            if not file.seekable():
+                return
+            file.seek(self.read_up_to)
+            text = file.read()
+        lines = text.decode("utf-8", "replace").split("\n")[:-1]
+        for line in lines:
+            if line.rstrip("\r") == self.header:
+                continue
+            row = line.rstrip("\r")
+            cells = next(csv.reader([row]))
+            self.logged[cells[1]] = row
+            if any(_gaps(row)):
+                self.gaps = _gaps(row)
+        self.read_up_to += text.rfind(b"\n") + 1
+
+
+def _gaps(row: str) -> tuple[bool, ...]:
+    """Which losses a row lacks."""
+    return tuple(not cell for cell in next(csv.reader([row]))[4:])
 
 
 def _line(cells: Sequence[str]) -> str:

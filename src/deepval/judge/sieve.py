@@ -27,6 +27,7 @@ from deepval.basics.arrays import (
 from deepval.judge import kernel
 from deepval.judge.highest import Highest
 from deepval.judge.kernel import Sieve, sorted_sums
+from deepval.judge.rate_predictions import CutsWithout, cuts_without
 from deepval.judge.tables.joins import GroupedSpill
 from deepval.judge.tie_expectations import TieAudit
 
@@ -194,6 +195,40 @@ class Sifting:
             for which in (rows["score"] > score, rows["score"] == score)
         )
         return Cut(score, above + higher, tied)
+
+    def cuts_without(self, slots: Int[np.ndarray, " unit"]) -> CutsWithout:
+        """For every unit, where its slots run out among the rows of all others."""
+        counts = self.sieve.tables[0]
+        own_above = np.cumsum(counts, axis=0) - counts
+        others = counts.sum(axis=1)[:, None] - counts
+        others_upto = np.cumsum(others, axis=0)
+        # Rounding cannot move a cut: these are sums of whole numbers.
+        blocks = np.count_nonzero(others_upto < slots, axis=0)
+        blocks = np.minimum(blocks, len(counts) - 1)
+        # One reading stores the rows of all blocks that have a cut.
+        self.requested[blocks] |= ~(self.stored | self.sieve.single)[blocks]
+        self._complete()
+        # A block with one score has its cut there; the rows of others are searched.
+        units = np.arange(len(slots))
+        cuts = CutsWithout(
+            own_above[blocks, units],
+            counts[blocks, units],
+            (others_upto - others)[blocks, units],
+            others[blocks, units],
+        )
+        for block in np.unique(blocks[~self.sieve.single[blocks]]).tolist():
+            rows = self.rows.read(block)
+            own = np.flatnonzero(blocks == block)
+            within = cuts_without(
+                np.ascontiguousarray(rows["score"]),
+                np.ascontiguousarray(rows["unit"]),
+                above=own_above[block],
+                slots=slots[own],
+                left_out=own,
+            )
+            for part, of_block in zip(cuts, within, strict=True):
+                part[own] = of_block
+        return cuts
 
     def block(self, block: int) -> np.ndarray:
         """The rows of one block that contains more than one score."""

@@ -29,6 +29,7 @@ from deepval.judge.streaming import FrozenThreshold
 from deepval.judge.tables import columns
 from deepval.judge.tables.logs.files import read_records
 from deepval.judge.tables.values import loss_columns, refuse_large
+from deepval.judge.unit_blocks import autocorrelation, block_length, block_means
 
 SCHEMA = "deepval-watch 1"
 RISK, HORIZON = 0.01, 1000
@@ -42,6 +43,10 @@ this distance to the rate.
 DOUBT = 0.05
 """Probability, on each side, with which the reference's mean may err where default
 claims allow for it.
+"""
+UNLIKE, FEWEST_RUNS = 3.0, 30
+"""Factor between the shadowed shares of reference and stream from which they are
+unlike, and the runs that it takes to say so.
 """
 BETS = 2.0 ** -np.arange(5)
 MOST = 1e300
@@ -138,6 +143,12 @@ class Claim:
             raise InputError(
                 f"{self}: must have a number between {low:.4g} and {high:.4g}, {what}."
             )
+        if rate and self.margin >= max(self.limit, 1 - self.limit):
+            raise InputError(
+                f"{self}: must leave some rate that breaks it, and no rate is further "
+                f"than {max(self.limit, 1 - self.limit):.4g} from {self.limit:.4g}: "
+                "state a smaller margin (2 points are 0.02 or 2%)."
+            )
         if (self.against(np.array([mean]), cap) > 0).any():
             raise InputError(
                 f"{self}: the reference itself must "
@@ -222,6 +233,12 @@ class Watch:
         reference: Mean gain, harm and rate per unit of the reference.
         risk: Probability of a false alarm on a true claim within `horizon` units.
         horizon: Number of units.
+        block: Number of units in a row that count as one.
+        autocorrelation: Autocorrelation of the reference's gains from one unit to the
+            next.
+        reference_units: Number of units of the reference.
+        shadowed: Share of the reference's inputs on which both modes ran, as its
+            propensities have it; 0 where none are logged.
         units: Name, gain, harm and rate of every complete unit.
         rows: The rows of the unit that is not complete yet.
     """
@@ -236,6 +253,10 @@ class Watch:
     reference: tuple[float, float, float]
     risk: float = RISK
     horizon: int = HORIZON
+    block: int = 1
+    autocorrelation: float = 0.0
+    reference_units: int = 0
+    shadowed: float = 0.0
     units: tuple[tuple[str, float, float, float], ...] = ()
     rows: tuple[Row, ...] = ()
 
@@ -243,13 +264,14 @@ class Watch:
         if (
             not 0 < self.risk < 1
             or self.horizon < 1
+            or self.block < 1
             or not (0 < self.loss < math.inf and 0 < self.cap < math.inf)
         ):
             raise InputError(
-                "A watch needs a risk between 0 and 1, a horizon of 1 unit or more, "
-                "and a positive loss "
-                "and cap; "
-                f"found {self.risk:g}, {self.horizon}, {self.loss:g} and {self.cap:g}."
+                "A watch needs a risk between 0 and 1, a horizon and blocks of 1 unit "
+                "or more, and a positive loss and cap; found "
+                f"{self.risk:g}, {self.horizon}, {self.block}, {self.loss:g} and "
+                f"{self.cap:g}."
             )
         if not self.parsed or len(set(map(str, self.parsed))) < len(self.parsed):
             raise InputError(
@@ -276,6 +298,7 @@ class Watch:
         cap: float | None = None,
         risk: float = RISK,
         horizon: int = HORIZON,
+        blocks: int | None = None,
     ) -> "Watch":
         """A watch with what a reference sets: a log of shadowed inputs from a good
         time, or a complete table.
@@ -292,6 +315,9 @@ class Watch:
                 size of the units' gains.
             risk: Probability of a false alarm on a true claim within `horizon` units.
             horizon: Number of units.
+            blocks: Number of units in a row that count as one; 1 declares that units
+                are independent. Default: from the reference, whose units must be in
+                time order (`unit_blocks`).
         """
         log = _read(reference)
         prefix, modes = loss_columns(log.data, log.source)
@@ -336,7 +362,10 @@ class Watch:
                 f"gains are shares of it; found {loss:g}. Of rewards, give what is "
                 "lost: loss_<mode> = best - reward, here and in the stream."
             )
-        units = tuple(_complete(sorted(rows, key=lambda row: row[0]), rate, loss))
+        # In the order of first rows: neighbours in time say how units depend.
+        place = {name: at for at, name in enumerate(dict.fromkeys(r[0] for r in rows))}
+        rows.sort(key=lambda row: place[row[0]])
+        units = tuple(_complete(rows, rate, loss))
         if cap is None:
             cap = float(np.quantile([abs(unit[1]) for unit in units], CAPPED))
             if not cap > 0:
@@ -348,8 +377,23 @@ class Watch:
         stated = tuple(
             str(Claim.parse(text)) for text in claims or usual_claims(counted, cap)
         )
-        means = tuple(counted.mean(axis=0).tolist())
-        return cls(stated, pair, threshold, kind, rate, loss, cap, means, risk, horizon)
+        gains = counted[:, 0]
+        return cls(
+            stated,
+            pair,
+            threshold,
+            kind,
+            rate,
+            loss,
+            cap,
+            reference=tuple(counted.mean(axis=0).tolist()),
+            risk=risk,
+            horizon=horizon,
+            block=block_length(gains) if blocks is None else blocks,
+            autocorrelation=autocorrelation(gains),
+            reference_units=len(units),
+            shadowed=0.0 if kind == "complete" else _shadowed(rows),
+        )
 
     def read(
         self, source: Any, *, end: bool = False, skip_seen: bool = False
@@ -378,23 +422,17 @@ class Watch:
                 for at, row in enumerate(fresh)
                 if not seen[at] and (at > last_seen or row[4])
             ]
+        self._check_alike(fresh, where)
         rows = [*self.rows, *fresh]
         last = rows[-1][0] if rows and not end else None
-        names = [name for name, _ in groupby(row[0] for row in rows)]
-        twice = next(
-            (
-                name
-                for at, name in enumerate(names)
-                if name in done or name in names[:at]
-            ),
-            None,
-        )
-        if twice is not None:
-            raise InputError(
-                f"{where}: rows of a unit must come one after the other, and once; "
-                f"unit {twice!r} was complete: leave its rows out (--skip-seen, if "
-                "the file has grown), or give it another name."
-            )
+        for name, _ in groupby(row[0] for row in rows):
+            if name in done:
+                raise InputError(
+                    f"{where}: rows of a unit must come one after the other, and once; "
+                    f"unit {name!r} was complete: leave its rows out (--skip-seen, if "
+                    "the file has grown), or give it another name."
+                )
+            done.add(name)
         if len({row[:2] for row in rows}) < len(rows):
             raise InputError(
                 f"{where}: the inputs of a unit must differ; one of unit "
@@ -406,19 +444,36 @@ class Watch:
             self, units=units, rows=tuple(row for row in rows if row[0] == last)
         )
 
+    def _check_alike(self, fresh: Sequence[Row], where: str) -> None:
+        """Refuse rows that are shadowed far more or far less than the reference: units
+        of few runs vary more, and the cap takes more of them.
+        """
+        runs = sum(row[4] > 0 for row in fresh)
+        if not self.shadowed or runs < FEWEST_RUNS:
+            return
+        share = _shadowed(fresh)
+        if not 1 / UNLIKE <= share / self.shadowed <= UNLIKE:
+            raise InputError(
+                f"{where}: must be shadowed as the reference is: both modes ran on "
+                f"{share:.2g} of the inputs, and on {self.shadowed:.2g} of the "
+                "reference's. Begin with a log of the same share, or keep of the "
+                "reference what the same coin would have shadowed."
+            )
+
     @cached_property
-    def paths(self) -> dict[str, Float[np.ndarray, "unit"]]:
-        """The evidence against every claim after every unit."""
+    def paths(self) -> dict[str, Float[np.ndarray, "block"]]:
+        """The evidence against every claim after every block of units."""
         seen = dict(zip(FORMS, _counted(self.units, self.cap).T, strict=True))
-        return {
-            str(claim): evidence(claim.against(seen[claim.kind], self.cap))
-            for claim in self.parsed
-        }
+        paths = {}
+        for claim in self.parsed:
+            blocks = block_means(seen[claim.kind], self.block)
+            paths[str(claim)] = evidence(claim.against(blocks, self.cap))
+        return paths
 
     @property
     def enough(self) -> float:
-        """Evidence that raises an alarm: the horizon divided by the risk."""
-        return self.horizon / self.risk
+        """Evidence that raises an alarm: the horizon in blocks, divided by the risk."""
+        return self.horizon / self.block / self.risk
 
     @property
     def states(self) -> list[ClaimState]:
@@ -435,7 +490,10 @@ class Watch:
                 (int(hit[0]) if len(hit) else None),
                 float(path[-1]) if len(path) else 0.0,
             )
-            alarm = (None, None) if at is None else (self.units[at][0], at + 1)
+            alarm = (None, None)
+            if at is not None:
+                after = (at + 1) * self.block
+                alarm = (self.units[after - 1][0], after)
             number = list(FORMS).index(claim.kind)
             way = min(1.0, math.log1p(now) / math.log1p(self.enough))
             ends = (len(self.units), means[number], self.reference[number])
@@ -450,11 +508,27 @@ class Watch:
     @property
     def promise(self) -> str:
         """What is promised while a claim is true."""
+        risk = f"{100 * self.risk:.3g} %"
+        many = f"{self.horizon:,} units"
+        clip = f"A unit counts for at most {self.cap:.4g}, in reference and stream."
+        nearby = f"autocorrelation {self.autocorrelation:.2f}"
+        if self.block == 1:
+            dependent = ""
+            bound = 1.96 / math.sqrt(max(self.reference_units, 1))
+            if self.autocorrelation > bound:
+                dependent = f" In the reference they are not: {nearby}."
+            return (
+                f"A true claim raises a false alarm within {many} with a probability "
+                f"of at most {risk}, if units are independent.{dependent} {clip}"
+            )
+        drift = max(1, self.reference_units // 10)
         return (
-            f"While a claim is true, its false alarm within {self.horizon:,} units "
-            f"has a probability of at most {self.risk:.3g}, and false alarms are "
-            f"{self.enough:,.0f} or more units apart on average, however often one "
-            f"looks. A unit counts for at most {self.cap:.4g}."
+            f"Units may resemble their neighbours ({nearby} from one to the next in "
+            f"the reference), so {self.block} in a row count as one: a true claim "
+            f"raises a false alarm within {many} with a probability of about {risk}. "
+            "This holds if conditions do not drift over more than about "
+            f"{drift} unit{'s' * (drift != 1)}; a slower drift in a good router can "
+            f"look like a fault. {clip}"
         )
 
     def save(self, path: str | Path) -> None:
@@ -489,7 +563,8 @@ def usual_claims(reference: Float[np.ndarray, "unit kind"], cap: float) -> list[
     mean, which leaves more room.
 
     The bound is Student's t; harm may be rare, so three units with the cap as harm are
-    always allowed for. No claim goes further than half-way to the cap.
+    always allowed for. No claim goes further than half-way to the cap, or to the
+    furthest rate.
     """
     units = len(reference)
     error = np.full(3, np.inf)
@@ -506,10 +581,11 @@ def usual_claims(reference: Float[np.ndarray, "unit kind"], cap: float) -> list[
     most = min(
         max(SLACK["harm"] * harm, harm + error[1], 3 * cap / units), (harm + cap) / 2
     )
+    margin = min(max(SLACK["rate"], error[2]), max(rate, 1 - rate) / 2)
     return [
         f"gain>={least:.4g}",
         f"harm<={most:.4g}",
-        f"rate={rate:.4g}+-{min(max(SLACK['rate'], error[2]), 1.0):.4g}",
+        f"rate={rate:.4g}+-{margin:.4g}",
     ]
 
 
@@ -576,6 +652,14 @@ def _rows(
         *(x.tolist() for x in (escalated, value, weight, share)),
     )
     return [row for row in zip(*parts, strict=True) if row[5]]
+
+
+def _shadowed(rows: Sequence[Row]) -> float:
+    """The share of inputs on which both modes ran: runs over the sum of weights."""
+    weights = np.array([row[4] for row in rows if row[4] > 0])
+    if len(weights) == 0:
+        return 0.0
+    return float(len(weights) / weights.sum())
 
 
 def _within(

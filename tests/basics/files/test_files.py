@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from deepval.basics.errors import InputError
+from deepval.basics.errors import InputError, UnfinishedError
 from deepval.basics.files.canonical import json_lines
 from deepval.basics.files.writing import (
     append_line,
     check_writable,
     lock,
+    lock_of_file,
     write_atomically,
 )
 
@@ -339,3 +340,16 @@ def test_json_in_lines_is_the_same_content_with_one_line_for_each_record():
     many = {"rows": 1000 * records}
     assert json_lines(many).count("\n") == 2000 + 4
     assert len(json_lines(many)) < 0.8 * len(json.dumps(many, indent=1, sort_keys=True))
+
+
+def test_a_file_that_is_replaced_is_locked_beside_it(tmp_path):
+    path = tmp_path / "state.json"
+    with lock_of_file(path, "busy"):
+        path.write_text("{}")
+        with pytest.raises(UnfinishedError, match="busy"), lock_of_file(path, "busy"):
+            pass
+        with lock_of_file(tmp_path / "other.json", "busy"):
+            pass  # the folder is not locked
+    with lock_of_file(path, "busy"):
+        pass
+    assert [own.name for own in tmp_path.iterdir()] == ["state.json"]

@@ -16,7 +16,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
@@ -162,9 +162,22 @@ def write_atomically(
         ) from error
 
 
-def append_line(path: str | Path, text: str, *, header: str | None = None) -> None:
+def append_line(
+    path: str | Path,
+    text: str,
+    *,
+    header: str | None = None,
+    unless: Callable[[], bool] | None = None,
+) -> None:
     """Append a line to a file, completely or not at all, below a header if it is new;
     several processes never mix.
+
+    Args:
+        path: The file.
+        text: The line.
+        header: First line of a new file.
+        unless: Called when no other process writes; where it is true, nothing is
+            appended.
 
     Raises:
         InputError: The line cannot be written, as on a full disk; the file is as it was
@@ -177,6 +190,8 @@ def append_line(path: str | Path, text: str, *, header: str | None = None) -> No
         try:
             with suppress(OSError):  # a file system without locks
                 _flock(handle, "LOCK_EX")
+            if unless is not None and unless():
+                return
             new = header is not None and not os.fstat(handle).st_size
             _write_whole(
                 handle, (f"{header}\n{text}\n" if new else f"{text}\n").encode()
@@ -256,6 +271,40 @@ def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
         raise InputError(
             f"{folder}: must be a folder that can be written; {reason(error)}."
         ) from error
+    with _locked(handle, busy):
+        yield
+
+
+@contextmanager
+def lock_of_file(path: Path, busy: str) -> Iterator[None]:
+    """Lock a file that is replaced as a whole; an UnfinishedError with the text `busy`
+    where another process has it.
+
+    The lock is a file beside it while it is held, because the replaced file is another
+    one.
+    """
+    beside = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | reading.FLAGS, 0o666)
+    except OSError as error:
+        raise InputError(
+            f"{beside}: must be a file that can be written; {reason(error)}."
+        ) from error
+    with _locked(handle, busy):
+        # Opened before another process removed it: the next one would lock a new file.
+        if os.name == "posix" and not os.fstat(handle).st_nlink:
+            raise UnfinishedError(busy)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows removes no open file
+                beside.unlink()
+
+
+@contextmanager
+def _locked(handle: int, busy: str | None) -> Iterator[None]:
+    """Hold the lock of an open file or folder, and close it."""
     try:
         try:
             _flock(handle, *(("LOCK_SH",) if busy is None else ("LOCK_EX", "LOCK_NB")))

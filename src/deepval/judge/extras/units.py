@@ -25,10 +25,11 @@ from deepval.judge.bootstrap import (
     sums_by_unit,
 )
 from deepval.judge.differences import paired_difference, paired_shares, verdicts
+from deepval.judge.extras.opposing_units import OpposingUnit, opposing_unit
 from deepval.judge.intervals import LEVEL, ROUNDING, Interval, second_opinion, spreads
 from deepval.judge.judgement import Contest, Judgement, judged_rankings
 from deepval.judge.policies import Ranking, random_share
-from deepval.judge.results import HEADLINE, Unit, known
+from deepval.judge.results import HEADLINE, Unit
 
 FEWEST_UNITS = 3
 """Smallest number of units at which one can be left out and the others drawn."""
@@ -230,14 +231,14 @@ class NextUnit:
         worst: The smallest.
         best: The largest.
         units: Number of units with inputs.
-        break_even: Size of an unseen unit that would bring the total difference to 0,
-            in multiples of the largest difference; None where every difference is 0.
+        opposing: Sizes of one more unit that would end the verdict and cancel the sum;
+            None where every difference is 0.
     """
 
     worst: float
     best: float
     units: int
-    break_even: float | None
+    opposing: OpposingUnit | None
 
 
 def next_units(
@@ -275,19 +276,15 @@ def _differences_by_unit(
 
 
 def _next_units(differences: Float[np.ndarray, "row unit"]) -> list[NextUnit]:
-    worst = differences.min(axis=1).tolist()
-    best = differences.max(axis=1).tolist()
-    units = [differences.shape[1]] * len(differences)
-    return list(map(NextUnit, worst, best, units, break_even_units(differences)))
-
-
-def break_even_units(differences: Float[np.ndarray, "row unit"]) -> list[float | None]:
-    """|sum of differences| / largest |difference|; at most the number of units."""
-    total = np.abs(differences.sum(axis=1))
-    largest = np.abs(differences).max(axis=1)
-    undefined = np.full(len(total), np.nan)
-    ratio = np.divide(total, largest, out=undefined, where=largest > 0)
-    return [known(own) for own in ratio.tolist()]
+    return [
+        NextUnit(
+            worst=float(own.min()),
+            best=float(own.max()),
+            units=len(own),
+            opposing=opposing_unit(own),
+        )
+        for own in differences
+    ]
 
 
 def jackknife_opinions(

@@ -106,6 +106,9 @@ class Threshold(AllocatorRecord):
             units.
         rate_hi: Upper bound.
         rates: The same by mode above cheap.
+        rate_units: Number of units with inputs among those of the rate.
+        effective_units: About a third of the number of units that decide the rate:
+            (sum f^2)^2 / sum f^4 of what units contribute to its error.
         target_spend: What escalations may cost per input, in units of the convention;
             None under a selection budget.
         spend: What they are expected to cost on the judged inputs.
@@ -126,6 +129,8 @@ class Threshold(AllocatorRecord):
     gain: float | None = None
     rate: Estimate | None = None
     rates: tuple[ModeRate, ...] = ()
+    rate_units: int | None = None
+    effective_units: float | None = None
     target_spend: float | None = None
     spend: float | None = None
     draws: int = 0

@@ -460,8 +460,10 @@ class Row(AllocatorRecord):
         next_unit_hi: Difference of the best unit.
         units_compared: Number of units with inputs, which those two are among; 0 where
             they are None.
-        break_even_unit: How large an unseen unit would have to be, in multiples of the
-            largest difference of a unit, to bring the total difference to 0.
+        break_even_unit: How large one more unit against the others would have to be,
+            in multiples of the largest difference of a unit, to end the verdict; 0
+            where it would take none.
+        cancelling_unit: The same, to bring the total difference to 0.
         versus_never: Gain over never escalating / all-cheap loss: `gain_share`, with an
             interval.
         versus_never_lo: Lower bound of its 95 % interval, from the same draws and by
@@ -537,6 +539,7 @@ class Row(AllocatorRecord):
     next_unit: Bounds | None = None
     units_compared: int = 0
     break_even_unit: float | None = None
+    cancelling_unit: float | None = None
     versus_never: Estimate | None = None
     versus_never_loss: Estimate | None = None
     never_verdict: str | None = None

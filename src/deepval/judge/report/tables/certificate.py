@@ -31,16 +31,26 @@ def certificate_table(
     if certified.lowest is not None:
         least = f"thresholds from {certified.lowest:.6g}"
     most = percent(certified.bound)
+    at_most = percent(certified.at_most)
     units = f"{certified.units:,}"
+    average = (
+        f"Over many such calibrations, the harm of a new unit is at most {at_most} of "
+        f"its loss on average, counted up to {most}; this one may be above (simulated: "
+        f"in up to 42 % of cases it is). (Sum of the harms + {most}) / ({units} + 1) = "
+        f"{percent(certified.figure)}."
+    )
+    certain = (
+        f"With {percent(certified.certainty)} certainty over which units were drawn, "
+        f"the expected harm of a new unit, counted up to {most}, is at most {at_most}."
+    )
     notes = [
-        f"A new unit like these {units} loses on average at most "
-        f"{percent(certified.at_most)} of its all-cheap loss by escalations that "
-        f"harm, of which at most {most} of a unit's loss count: (sum of the harms + "
-        f"{most}) / ({units} + 1) = {percent(certified.figure)}.",
-        f"Not counted here: {tenths(certified.clipped_share)} of the harm, in "
+        average if certified.certainty is None else certain,
+        f"Beyond {most} of a unit's loss, harm takes another "
+        f"{percent(certified.beyond)} of it on average, which is not counted: "
+        f"{tenths(certified.clipped_share)} of the harm, in "
         f"{quantity(certified.clipped_units, 'unit')}. The chance that harm takes "
-        f"{most} or more of a new unit's "
-        f"loss is at most {tenths(certified.at_most / certified.bound)}.",
+        f"{most} or more of a new unit's loss is at most "
+        f"{tenths(certified.at_most / certified.bound)}.",
         f"Price of the certificate: rate {100 * (own.rate - plain.rate):+.1f} points, "
         f"gain {own.gain - plain.gain:+.3f}. Without "
         f"a budget, {least} would be certified.",

@@ -46,6 +46,7 @@ def _notes(
         number_of_units = quantity(len(calibration_units), "unit")
         units = f" ({number_of_units}: {few(calibration_units)})"
     notes = [f"Calibrated on {which} the rates{units}. {NEW_UNITS}"]
+    notes += [_decided_by(row) for row in thresholds if _has_few_deciding(row)]
     if any(row.price is not None for row in thresholds):
         notes.append(
             "price: run the mode with the largest score - price x cost; cheap has "
@@ -69,6 +70,26 @@ def _notes(
         "rounded here, not in JSON."
     )
     return notes
+
+
+def _has_few_deciding(row: Threshold) -> bool:
+    """Whether fewer than half of the units decide the rate: of normal residuals, three
+    times the effective units are all of them.
+    """
+    if row.effective_units is None or row.rate_units is None:
+        return False
+    return 3 * row.effective_units < row.rate_units / 2
+
+
+def _decided_by(row: Threshold) -> str:
+    """The rate in words, where few units decide it."""
+    assert row.effective_units is not None
+    deciding = round(3 * row.effective_units)
+    expected = f"expect {tenths(row.rate_lo)} to {tenths(row.rate_hi)} (95 %)"
+    return (
+        f"{row.allocator}: {tenths(row.rate)} on these units; on as many new ones "
+        f"{expected}. About {deciding} of the {row.rate_units} units decide it."
+    )
 
 
 def _policy(row: Threshold) -> str:

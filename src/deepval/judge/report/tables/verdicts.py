@@ -41,6 +41,8 @@ EXPLAINED = {
     ),
 }
 """Headings that need an explanation below the table."""
+MOST_OPPOSED = 3
+"""Decided rows up to which notes say how large a unit against them must be."""
 WEAK = {
     " on few units": (
         f"on few units: the possible gain comes from fewer than {FEW_UNITS:g} units, "
@@ -105,7 +107,24 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append(
             f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}."
         )
-    return notes
+    return notes + _opposing_units(rows)
+
+
+def _opposing_units(rows: Sequence[Row]) -> list[str]:
+    """How large one more unit against a verdict would have to be, for few verdicts."""
+    decided = [
+        row
+        for row in rows
+        if row.verdict in ("better", "worse") and row.break_even_unit is not None
+    ]
+    if len(decided) > MOST_OPPOSED:
+        return []
+    return [
+        f"{row.allocator}, {row.budget.label}: one more unit against it, "
+        f"{row.break_even_unit:.2g} times the largest seen, would end *{row.verdict}*; "
+        f"{row.cancelling_unit:.2g} times would cancel the sum."
+        for row in decided
+    ]
 
 
 def _of_ladder(rows: Sequence[Row]) -> Callable[[Row], str]:
