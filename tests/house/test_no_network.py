@@ -144,6 +144,17 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
         "cells": ("cells",),
         "check": ("check", world / "subs" / "s0", "--cells", world / "cells"),
         "example": ("example", "--out", out),
+        "table": (
+            "table",
+            "ceiling",
+            cell,
+            "--work",
+            out / "work",
+            "--workers",
+            1,
+            "--out",
+            out / "ceiling.tex",
+        ),
         "demo": ("demo", "--scenes", 8, "--out", out / "demo"),
     }
     return others[name] if name in others else tuple(commands(world)[name](out))

@@ -162,7 +162,6 @@ def evaluate(
 def _print(form: str, result: "Result", diagnosis: "Diagnosis | None") -> None:
     """The result for a program or a document."""
     from deepval.basics.files.canonical import plain
-    from deepval.judge.report.forms import FORMS
 
     if diagnosis is not None:
         content = result.to_dict() | {"diagnosis": plain(dict(diagnosis))}
@@ -170,6 +169,8 @@ def _print(form: str, result: "Result", diagnosis: "Diagnosis | None") -> None:
     elif form == "json":
         terminal.write(result.to_json())
     else:
+        from deepval.judge.report.forms import FORMS
+
         terminal.write(FORMS[form](result))
 
 

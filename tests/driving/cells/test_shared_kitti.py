@@ -2,7 +2,6 @@
 implementations agree on.
 """
 
-import pathlib
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from deepval.driving.perception.placing import monocular_objects, oracle_objects
 from deepval.driving.perception.reported.detection_rows import Source
 from deepval.driving.systems import SYSTEMS
 from in_memory import read_dataset, read_detections
+from project import ROOT
 from shared import shared_data
 from whole_sets import outcomes
 
@@ -185,7 +185,7 @@ def test_one_detector_at_two_resolutions_on_sparse_frames():
     """
     data, folder = (
         shared_data(),
-        pathlib.Path(__file__).parents[2] / "docs" / "replication",
+        ROOT / "docs" / "replication",
     )
     groups = [
         group
@@ -212,7 +212,7 @@ def test_one_detector_at_two_resolutions_on_sparse_frames():
 def test_frames_left_out_change_no_other_frame(tmp_path):
     data, folder = (
         shared_data(),
-        pathlib.Path(__file__).parents[2] / "docs" / "replication",
+        ROOT / "docs" / "replication",
     )
     text = (
         (folder / "kitti-one-detector.toml")

@@ -18,7 +18,7 @@ from test_html_report import HOSTILE, judged, nothing
 
 import deepval
 from browser import Browser
-from commands import call
+from commands import call, run
 from deepval.deploy.board import leaderboard_pages
 from deepval.judge.report import html
 from deepval.judge.report.answers import Typed, next_command

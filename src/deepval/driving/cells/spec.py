@@ -282,7 +282,7 @@ class CellSpec:
             weights = quoted(str(self.rule.weights_file))
             masks = quoted(str(self.rule.masks_file))
             return (
-                f"--system {self.learned}",
+                f"--system {self.rule.plain_name}",
                 f"--weights {weights}",
                 f"--masks {masks}",
             )

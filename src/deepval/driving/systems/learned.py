@@ -73,10 +73,11 @@ class LearnedPlanner(System):
         """Its name; unless the files are the published ones, with a mark that every
         table and page then shows.
         """
-        return self._plain_name + MARKS[self.origin]
+        return self.plain_name + MARKS[self.origin]
 
     @property
-    def _plain_name(self) -> str:
+    def plain_name(self) -> str:
+        """Its name as `--system` takes it, without the mark of the planner's origin."""
         return next(
             name
             for name, judged in LEARNED.items()
