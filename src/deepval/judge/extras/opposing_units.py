@@ -6,6 +6,7 @@ Sizes are in multiples of the largest difference seen. A verdict ends where the 
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -51,35 +52,49 @@ def opposing_unit(differences: PerUnit) -> OpposingUnit | None:
 
 
 def _end_by_formula(towards: PerUnit) -> float:
-    """The size at which `lower_percentile` is 0; 0 where it is not above 0 at first."""
-    if lower_percentile(towards, 0.0) <= 0:
+    """The size at which the percentile is 0; 0 where it is not above 0 at first."""
+    percentile = _percentile_with(towards)
+    if percentile(0.0) <= 0:
         return 0.0
     low = 0.0
     high = float(towards.sum())
     for _ in range(STEPS):
         middle = (low + high) / 2
-        if lower_percentile(towards, middle) > 0:
+        if percentile(middle) > 0:
             low = middle
         else:
             high = middle
     return high
 
 
-def lower_percentile(towards: PerUnit, size: float) -> float:
-    """The 2.5 percentile of the resampled sum with one more unit of -size.
+def _percentile_with(towards: PerUnit) -> Callable[[float], float]:
+    """The 2.5 percentile of the resampled sum with one more unit, by its size.
 
     By Cornish and Fisher: sum - 1.96 sqrt(S2) + (1.96^2 - 1) / 6 x S3 / S2, with S2 and
     S3 the sums of squared and cubed deviations from the mean. A rare large unit makes
     the sums skewed.
+
+    The powers about the mean of the units seen are added up once; the one more unit
+    moves the mean and adds its own power, so that a size costs no pass over the units.
     """
-    units = np.append(towards, -size)
-    total = float(units.sum())
-    deviation = units - units.mean()
-    squares = float((deviation**2).sum())
-    if squares == 0:
-        return total
-    skewness = float((deviation**3).sum()) / squares
-    return total - Z * math.sqrt(squares) + (Z**2 - 1) / 6 * skewness
+    units = len(towards) + 1
+    total = float(towards.sum())
+    center = float(towards.mean())
+    squares_seen = float(((towards - center) ** 2).sum())
+    cubes_seen = float(((towards - center) ** 3).sum())
+
+    def percentile(size: float) -> float:
+        new = -size - center
+        shift = new / units  # of the mean
+        squares_about = squares_seen + new**2
+        squares = squares_about - units * shift**2
+        if squares <= 0:
+            return total - size
+        cubes = cubes_seen + new**3 - 3 * shift * squares_about + 2 * units * shift**3
+        skewness = cubes / squares
+        return total - size - Z * math.sqrt(squares) + (Z**2 - 1) / 6 * skewness
+
+    return percentile
 
 
 def _end_by_draws(towards: PerUnit) -> float:
