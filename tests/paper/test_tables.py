@@ -20,7 +20,7 @@ NOTHING = Run(cells=(), lacking={}, outcomes={}, idle={})
 
 def papers_rows(name):
     """Rows of a table as the paper has them: what stands behind the bars."""
-    (table,) = paper_tables(name, NOTHING, beside=True)
+    (table,) = paper_tables(name, NOTHING, {}, beside=True)
     return [[re.sub(r"– \| ", "", cell.text) for cell in row] for row in table.rows]
 
 
@@ -67,6 +67,16 @@ def test_every_table_of_the_paper_has_a_name():
 )
 def test_a_row_has_the_papers_name_and_figures(name, row):
     assert row in [found[: len(row)] for found in papers_rows(name)]
+
+
+def test_rows_of_other_analyses_are_not_of_a_table():
+    row = {"cheap": "a", "full": "b", "geometry": "monocular", "system": "lateral"}
+    records = {"robustness": {"kitti": [{**row, "fn_ndg": 0.5, "multi_ndg": 0.5}]}}
+    (found,) = paper_tables("ceiling", NOTHING, records, beside=True)
+    assert len(found.rows) == len(papers_rows("ceiling"))
+    (found,) = paper_tables("robust", NOTHING, records, beside=True)
+    assert len(found.rows) == len(papers_rows("robust")) + 1
+    assert found.rows[-1][0].text.startswith("KITTI/")
 
 
 @pytest.mark.shared

@@ -16,6 +16,7 @@ from deepval.judge.report import forms
 from deepval.judge.report.console import render_tables
 from deepval.judge.report.text_tables import Table
 from deepval.judge.tables.costs import read_costs
+from deepval.paper.published_figures import records_of
 from deepval.paper.run import run
 from deepval.paper.study import BOARD
 from deepval.paper.tables import (
@@ -92,7 +93,7 @@ def table(
             watch=terminal.watch,
             step=step,
         )
-    tables = paper_tables(name, done, beside=beside, own=own_names)
+    tables = paper_tables(name, done, records_of(done), beside=beside, own=own_names)
     for note in done.notes:
         say(f"note: {note}", err=True)
     _write(_text(tables, chosen, out), out)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from itertools import product
 
 from deepval.judge.report.text_tables import number, percent
+from deepval.paper.published_figures import pair_of
 
 NAMES = {"nuscenes": "nuScenes", "kitti": "KITTI", "nuplan": "nuPlan"}
 """Data set as the paper writes it."""
@@ -124,11 +125,6 @@ class Layout:
     analyses: tuple[str, ...]
     note: str = ""
     own: Callable[[str], Line] | None = None
-
-
-def pair_of(cheap: str, full: str) -> str:
-    """Two modes as `published.csv` joins them."""
-    return f"{cheap} -> {full}"
 
 
 def pair_name(pair: str, families: dict[str, str]) -> str:

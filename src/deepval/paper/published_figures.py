@@ -271,19 +271,29 @@ def records_of(run: Run) -> Records:
     }
 
 
-def compare_with_paper(run: Run, records: Records) -> BesidePaper:
-    """The figures of a run beside those of the paper."""
-    cells = _Cells({(at.collection, at.name): at.cell for at in run.cells})
-    places = {
+def places_of(run: Run) -> dict[tuple[str, str], Place]:
+    """What each cell of a run is, by collection and label."""
+    return {
         (at.collection, at.name): Place(
             at.cell.spec.dataset,
-            f"{at.cell.table.modes[0]} -> {at.cell.table.modes[-1]}",
+            pair_of(at.cell.table.modes[0], at.cell.table.modes[-1]),
             at.cell.spec.geometry,
             at.cell.spec.system,
             len(at.cell.table),
         )
         for at in run.cells
     }
+
+
+def pair_of(cheap: str, full: str) -> str:
+    """Two modes as the file of published figures joins them."""
+    return f"{cheap} -> {full}"
+
+
+def compare_with_paper(run: Run, records: Records) -> BesidePaper:
+    """The figures of a run beside those of the paper."""
+    cells = _Cells({(at.collection, at.name): at.cell for at in run.cells})
+    places = places_of(run)
     groups = lists_by_key(
         ((figure.kind, figure.quantity_key, figure.over), figure)
         for figure in published()
@@ -315,13 +325,9 @@ def _here(
     """Figures of like cells."""
     spans: dict[str, list[_Here]] = {}
     for collection, row in _rows_of(figure.dataset, records.get(figure.analysis, {})):
-        labels = [
-            row[name]
-            for name in ("cell", "source", "target", "first", "second")
-            if row.get(name)
-        ]
+        labels = labels_of(row)
         keys = [key for label in labels if (key := (collection, label)) in places]
-        place = _place(row, [places[key] for key in keys])
+        place = place_of(row, [places[key] for key in keys])
         value = value_of(figure.field, row)
         if place is None or value is None or not holds(figure.where, row):
             continue
@@ -349,13 +355,19 @@ def _rows_of(
             yield from ((collection, row) for row in rows)
 
 
-def _place(row: Mapping[str, Any], cells: Sequence[Place]) -> Place | None:
+def labels_of(row: Mapping[str, Any]) -> list[str]:
+    """The labels of the cells that a row is about."""
+    names = ("cell", "source", "target", "first", "second")
+    return [row[name] for name in names if row.get(name)]
+
+
+def place_of(row: Mapping[str, Any], cells: Sequence[Place]) -> Place | None:
     """The cell that a row is about, from the columns of the row or from its cells; two
     consumers are joined.
     """
     if row.get("geometry") and row.get("system") and row.get("cheap"):
         of = cells[0] if cells else Place("", "", "", "")
-        pair = f"{row['cheap']} -> {row['full']}"
+        pair = pair_of(row["cheap"], row["full"])
         return Place(
             of.dataset,
             pair,

@@ -2,7 +2,7 @@
 every table.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -71,24 +71,26 @@ def write_report(run: Run, out: Path) -> dict[str, Any]:
     """
     records = records_of(run)
     beside = compare_with_paper(run, records)
-    study = study_of(run, beside)
+    papers = _papers_tables(run, records)
+    study = study_of(run, beside, _papers_section(run, records, list(papers)))
+    further = _analysis_files(study)
     content = _content(run, records, beside)
-    texts = (as_html(study), as_markdown(_short(study)), json_text(content))
-    for name, text in zip(FILES, texts, strict=True):
-        write_atomically(out / name, text, make_folder=True)
-    for name, text in {**_table_files(run), **_analysis_files(study)}.items():
+    short = _short(study, list(further))
+    texts = (as_html(study), as_markdown(short), json_text(content))
+    files = dict(zip(FILES, texts, strict=True)) | _table_files(papers) | further
+    for name, text in files.items():
         write_atomically(out / name, text, make_folder=True)
     return content
 
 
-def _short(study: Study) -> Study:
-    """The study with its longer parts as links to files."""
+def _short(study: Study, files: Sequence[str]) -> Study:
+    """The study with the parts that have files of their own as names of these."""
     parts = [part for part in study.parts if part.title not in (*GROUPS, BESIDE)]
     further = Section(
         "Further tables",
         "In files of their own, with every interval; each of the paper's tables is "
         "also in the folder tables, as CSV and LaTeX.",
-        (Passage(items=tuple(_analysis_files(study))),),
+        (Passage(items=tuple(files)),),
     )
     return replace(study, parts=(*parts, further))
 
@@ -104,32 +106,32 @@ def _analysis_files(study: Study) -> dict[str, str]:
     return files
 
 
-def _table_files(run: Run) -> dict[str, str]:
+def _table_files(papers: Mapping[str, Sequence[Table]]) -> dict[str, str]:
     """Every table of the paper as CSV and LaTeX."""
     files = {}
-    for name, tables in _papers_tables(run).items():
+    for name, tables in papers.items():
         files[f"tables/{name}.csv"] = records_csv(table_records(tables))
         files[f"tables/{name}.tex"] = "\n\n".join(map(table_latex, tables)) + "\n"
     return files
 
 
-def _papers_tables(run: Run) -> dict[str, list[Table]]:
+def _papers_tables(run: Run, records: Records) -> dict[str, list[Table]]:
     """The paper's tables that a cell here has figures of, by name."""
     found = {}
     for name in TABLES:
         if name != HARDWARE and any(part in run.outcomes for part in analyses_of(name)):
             with suppress(NoFiguresError):
-                found[name] = paper_tables(name, run)
+                found[name] = paper_tables(name, run, records)
     return found
 
 
-def _papers_section(run: Run) -> Section:
+def _papers_section(run: Run, records: Records, names: Sequence[str]) -> Section:
     """The paper's tables with the figures of this run beside the paper's."""
     blocks = [
-        Passage(name, tables=tuple(paper_tables(name, run, beside=True)))
-        for name in _papers_tables(run)
+        Passage(name, tables=tuple(paper_tables(name, run, records, beside=True)))
+        for name in names
     ]
-    without = [name for name in TABLES if name not in _papers_tables(run)]
+    without = [name for name in TABLES if name not in names]
     if without:
         blocks.append(
             Passage(
@@ -210,9 +212,9 @@ def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
             yield name, tables
 
 
-def study_of(run: Run, beside: BesidePaper) -> Study:
-    """The report as a study: figures beside the paper's first, then what was run, then
-    every figure.
+def study_of(run: Run, beside: BesidePaper, papers: Section) -> Study:
+    """The report as a study: the paper's tables, what was run, figures beside the
+    paper's, then every figure.
     """
     datasets = list(dict.fromkeys(at.collection for at in run.cells))
     ran = [
@@ -220,7 +222,7 @@ def study_of(run: Run, beside: BesidePaper) -> Study:
         for name, by_dataset in run.outcomes.items()
         if any(entry.rows for entry in by_dataset.values())
     ]
-    parts = [_papers_section(run), _ran(run), _beside_paper(beside)]
+    parts = [papers, _ran(run), _beside_paper(beside)]
     parts += [
         part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None
     ]

@@ -33,13 +33,15 @@ from deepval.paper.layouts import (
     Line,
     PerCell,
     lines_of,
-    pair_of,
 )
 from deepval.paper.published_figures import (
     INPUTS,
+    Records,
     holds,
+    labels_of,
+    place_of,
+    places_of,
     published,
-    records_of,
     value_of,
 )
 from deepval.paper.run import Run
@@ -99,6 +101,7 @@ def analyses_of(name: str) -> tuple[str, ...]:
 def paper_tables(
     name: str,
     run: Run,
+    records: Records,
     *,
     beside: bool = False,
     own: Sequence[str] = (),
@@ -111,78 +114,57 @@ def paper_tables(
     Args:
         name: One of `TABLES` but hardware, which is not about cells.
         run: A run of the analyses of `analyses_of(name)`.
+        records: Its rows (`records_of`).
         beside: Whether each entry has its interval and the paper's value, and rows of
             the paper without a cell here are shown.
         own: Names of own allocators, which follow the paper's.
     """
+    found = _Found(run, records, analyses_of(name))
     if name == OVERHEAD:
-        return [_overhead(run, own)]
+        return [_overhead(found, own)]
     layout = LAYOUTS[name]
     if own and layout.own is None:
         raise InputError(
             f"Table {name} has no allocators to put own ones beside: leave out --own."
         )
-    return _filled(layout, _Found(run), beside=beside, own=own)
+    return _filled(layout, found, beside=beside, own=own)
 
 
 @dataclass(frozen=True)
 class _Found:
-    """The figures of a run by analysis and by what they are about."""
+    """The figures of a table's analyses in a run, by what they are about."""
 
     run: Run
+    records: Records
+    analyses: tuple[str, ...]
 
     @cached_property
-    def places(self) -> dict[tuple[str, str], Kind]:
-        """What each cell is, by collection and label."""
-        return {
-            (at.collection, at.name): Kind(
-                at.cell.spec.dataset,
-                at.cell.spec.geometry,
-                at.cell.spec.system,
-                pair_of(at.cell.table.modes[0], at.cell.table.modes[-1]),
-            )
-            for at in self.run.cells
-        }
-
-    @cached_property
-    def records(self) -> dict[tuple[str, Kind], list[Record]]:
-        """Rows of every analysis, by analysis and kind."""
-        every = (
-            (analysis, collection, row)
-            for analysis, collections in records_of(self.run).items()
-            for collection, rows in collections.items()
-            for row in rows
-        )
-        return lists_by_key(
-            ((analysis, kind), row)
-            for analysis, collection, row in every
-            if (kind := self._kind(collection, row)) is not None
-        )
-
-    def _kind(self, collection: str, row: Record) -> Kind | None:
-        """What a row is about, by the cell that it names and by its own columns."""
-        label = row.get("cell") or row.get("target")
-        kind = self.places.get((collection, str(label)))
-        if row.get("geometry") and row.get("system") and row.get("cheap"):
-            # An analysis may judge a cell for another system than its own.
-            dataset = kind.dataset if kind else collection.partition(",")[0]
-            pair = pair_of(row["cheap"], row["full"])
-            return Kind(dataset, row["geometry"], row["system"], pair)
-        if kind is None:
-            return None
-        # A planner's row joins the cells of its losses.
-        return replace(kind, system=row["planner"]) if row.get("planner") else kind
+    def by_kind(self) -> dict[tuple[str, Kind], list[Record]]:
+        """Rows of the analyses, by analysis and by what they are about."""
+        places = places_of(self.run)
+        found = []
+        for analysis in self.analyses:
+            for collection, rows in self.records.get(analysis, {}).items():
+                for row in rows:
+                    keys = [(collection, label) for label in labels_of(row)]
+                    place = place_of(row, [places[k] for k in keys if k in places])
+                    if place is not None:
+                        # An analysis may be about a cell that was not built.
+                        dataset = collection.partition(",")[0]
+                        kind = Kind(dataset, place.geometry, place.system, place.pair)
+                        found.append(((analysis, kind), row))
+        return lists_by_key(found)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """Everything that some row is about, in the order of the run."""
-        return tuple(dict.fromkeys(kind for _, kind in self.records))
+        return tuple(dict.fromkeys(kind for _, kind in self.by_kind))
 
     def rows(self, figure: Figure, kind: Kind) -> list[Record]:
         """The rows that hold a figure of a kind."""
         return [
             row
-            for row in self.records.get((figure.analysis, kind), ())
+            for row in self.by_kind.get((figure.analysis, kind), ())
             if holds(figure.where, row) and value_of(figure.field, row) is not None
         ]
 
@@ -211,7 +193,7 @@ def _filled(
     if not tables:
         raise NoFiguresError(
             f"Table {layout.name} needs cells that it has figures of; the "
-            f"{len(found.run.cells)} cells here give none{_refusals(found.run)}."
+            f"{len(found.run.cells)} cells here give none{_refusals(found)}."
         )
     return tables
 
@@ -251,12 +233,12 @@ def _body(
     return tuple(body)
 
 
-def _refusals(run: Run) -> str:
-    """Why analyses left cells out, each reason once."""
+def _refusals(found: _Found) -> str:
+    """Why the analyses left cells out, each reason once."""
     reasons = dict.fromkeys(
         reason
-        for outcomes in run.outcomes.values()
-        for outcome in outcomes.values()
+        for analysis in found.analyses
+        for outcome in found.run.outcomes.get(analysis, {}).values()
         for reason in outcome.refused
     )
     return "".join(f"; {reason.rstrip('.')}" for reason in [*reasons][:3])
@@ -365,18 +347,18 @@ def _notes(
         yield f"{missing} of the paper's rows have no cell here."
     if beside:
         yield "Each entry: here, with its 95 % interval where it has one | the paper's."
-    reasons = _refusals(found.run)
+    reasons = _refusals(found)
     if reasons:
         yield f"Left out{reasons.replace(';', ':', 1)}."
 
 
-def _overhead(run: Run, own: Sequence[str]) -> Table:
+def _overhead(found: _Found, own: Sequence[str]) -> Table:
     """The share that allocators may escalate after paying for themselves, as the median
     over the cells of each data set.
     """
     by_dataset = {
         collection: rows
-        for collection, rows in records_of(run).get("budgets", {}).items()
+        for collection, rows in found.records.get("budgets", {}).items()
         if rows
     }
     datasets = sorted(by_dataset, key=lambda name: [*NAMES, name].index(name))
@@ -406,7 +388,7 @@ def _overhead(run: Run, own: Sequence[str]) -> Table:
     if not body:
         raise NoFiguresError(
             "Table overhead needs allocators with a cost under a latency budget; the "
-            f"cells here have none{_refusals(run)}."
+            f"cells here have none{_refusals(found)}."
         )
     names = [NAMES.get(dataset, dataset) for dataset in datasets]
     return Table(
