@@ -270,14 +270,19 @@ class Shown:
                 else "the units judged"
             )
             tables = declared.report_tables(rows, summary_first=False, **settings)
-            text = self._text([with_units(table, units) for table in tables])
+            text = self.text_of([with_units(table, units) for table in tables])
+        self.put(text)
+
+    def put(self, text: str) -> None:
+        """Print a text, or write it to the file."""
         if self.out is None:
             write(text)
         else:
             write_atomically(self.out, text)
             write(f"Written to {self.out}\n")
 
-    def _text(self, tables: Sequence[Table]) -> str:
+    def text_of(self, tables: Sequence[Table]) -> str:
+        """Tables as text, Markdown or LaTeX."""
         if self.chosen in ("markdown", "latex"):
             text = (
                 forms.table_markdown if self.chosen == "markdown" else forms.table_latex

@@ -1,19 +1,16 @@
 """`deepval table`: a table of the paper, with the figures of cells at hand."""
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from deepval.basics.files.writing import check_writable, write_atomically
+from deepval.basics.files.writing import check_writable
 from deepval.cli import options, terminal
+from deepval.cli.analyse import Shown
 from deepval.cli.official import EVERY_CORE, EveryCore, check_data
 from deepval.cli.terminal import say
 from deepval.deploy.allocators import RECIPES, check_recipes
 from deepval.deploy.board.cell_builds import WORK
 from deepval.deploy.board.tracks import NAMES
 from deepval.judge.report import forms
-from deepval.judge.report.console import render_tables
 from deepval.judge.report.text_tables import Table
 from deepval.judge.tables.costs import read_costs
 from deepval.paper.published_figures import records_of
@@ -27,7 +24,7 @@ from deepval.paper.tables import (
     table_records,
 )
 
-SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
+SHOWN = Shown()
 
 
 def table(
@@ -41,10 +38,7 @@ def table(
     work: options.WorkFolder = WORK,
     costs: str | None = None,
     workers: EveryCore = EVERY_CORE,
-    form: Annotated[
-        options.Format | None, Parameter(name="--format", group=options.OUTPUT)
-    ] = None,
-    out: options.Out = None,
+    output: Shown = SHOWN,
 ) -> None:
     """Its rows and columns are those of the paper, in the paper's order; rows of other
     cells follow. What `deepval reproduce` stored in the work folder is read, and only
@@ -63,20 +57,15 @@ def table(
         own: FILE.py:NAME of your own recipe or estimator, in a column behind the
             paper's. Repeatable.
         costs: Costs for cells without costs: a .toml file or a profile.
-        form: Output format. Default: by the name of --out, or text.
-        out: File to write instead of printing.
     """
     analyses = analyses_of(name)
     check_data(data)
-    for path in (work, *(() if out is None else (out,))):
-        check_writable(path, folder=path == work)
+    check_writable(work, folder=True)
     if costs is not None:
         read_costs(costs)
-    suffix = "" if out is None else out.suffix
-    chosen = form or SUFFIXES.get(suffix, "text")
     own_names = check_recipes(own)
     if name == HARDWARE:
-        _write(_text([hardware_table(costs or BOARD)], chosen, out), out)
+        _put(output, [hardware_table(costs or BOARD)])
         return
     # Own code is loaded in this process alone.
     if own_names:
@@ -96,27 +85,14 @@ def table(
     tables = paper_tables(name, done, records_of(done), beside=beside, own=own_names)
     for note in done.notes:
         say(f"note: {note}", err=True)
-    _write(_text(tables, chosen, out), out)
+    _put(output, tables)
 
 
-def _write(text: str, out: Path | None) -> None:
-    if out is None:
-        terminal.write(text)
+def _put(output: Shown, tables: list[Table]) -> None:
+    """Print or write tables; CSV and JSON have a record for each row."""
+    if output.chosen == "csv":
+        output.put(forms.records_csv(table_records(tables)))
+    elif output.chosen == "json":
+        output.put(terminal.as_json(table_records(tables)))
     else:
-        write_atomically(out, text)
-        terminal.write(f"Written to {out}\n")
-
-
-def _text(tables: list[Table], form: str, out: Path | None) -> str:
-    if form in ("csv", "json"):
-        records = table_records(tables)
-        if form == "csv":
-            return forms.records_csv(records)
-        return terminal.as_json(records)
-    if form == "markdown":
-        return "\n\n".join(map(forms.table_markdown, tables)) + "\n"
-    if form == "latex":
-        return "\n\n".join(map(forms.table_latex, tables)) + "\n"
-    if out is not None:
-        return render_tables(tables, width=terminal.ENDLESS)
-    return render_tables(tables, **terminal.look())
+        output.put(output.text_of(tables))
